@@ -28,7 +28,7 @@ from fedgrove.chain.records import Drawn, DrawRejected, Log, Position, Record
 from fedgrove.chain.signed_transactions import SignedTransaction, decode_transaction
 
 PARENT_FIELD, MIX_FIELD = 0, 13
-_TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER = 4, 5, 6, 8
+_TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER, _BASE_FEE = 4, 5, 6, 8, 15
 
 
 class BadHistory(ChainError):
@@ -60,10 +60,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class TransactionFacts:
-    """A transaction that left a record: checksummed sender, gas used."""
+    """A transaction that left a record: checksummed sender, gas used, and the fee for it in wei.
+
+    The fee is that of the gas. What a rollup charges on top for data on another chain is not in it.
+    """
 
     sender: str
     gas_used: int
+    fee: int
 
 
 def addresses_of(deployment: Deployment) -> frozenset[bytes]:
@@ -126,10 +130,17 @@ def header_fields(number: int, header: bytes) -> list[bytes]:
         raise BadHistory(number, "its header cannot be decoded") from None
 
 
+def base_fee(number: int, header: bytes) -> int:
+    """The base fee of a block in wei a unit of gas; 0 on a chain without one. Raises BadHistory."""
+    fields = header_fields(number, header)
+    return int.from_bytes(fields[_BASE_FEE][-32:], "big") if len(fields) > _BASE_FEE else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A transaction that left records: its hash, what its author signed, the gas it used, and the records in order."""
+    """A transaction that left records: block, hash, what its author signed, the gas it used, the records in order."""
 
+    block: int
     hash: bytes
     signed: SignedTransaction
     gas_used: int
@@ -158,7 +169,7 @@ def calls_of(number: int, body: Body, deployment: Deployment) -> Iterator[Call]:
             signed = decoded_transaction(number, raw)
             records = tuple(records_in(number, signed, logs, deployment))
             if records:
-                yield Call(keccak(raw), signed, receipt.cumulative_gas - before, records)
+                yield Call(number, keccak(raw), signed, receipt.cumulative_gas - before, records)
         before = receipt.cumulative_gas
 
 

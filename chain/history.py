@@ -25,6 +25,7 @@ from fedgrove.chain.blocks import (
     Call,
     TransactionFacts,
     addresses_of,
+    base_fee,
     calls_of,
     check_block,
     header_fields,
@@ -92,8 +93,12 @@ class LedgerHistory:
 
     @cached_property
     def transactions(self) -> dict[bytes, TransactionFacts]:
-        """Sender and gas of each transaction that left a record, by transaction hash."""
-        return {call.hash: TransactionFacts(call.signed.sender, call.gas_used) for call in self._calls}
+        """Sender, gas and fee of each transaction that left a record, by transaction hash."""
+        return {call.hash: self._facts(call) for call in self._calls}
+
+    def _facts(self, call: Call) -> TransactionFacts:
+        price = call.signed.price(base_fee(call.block, self.blocks[call.block - self.first_block].header))
+        return TransactionFacts(call.signed.sender, call.gas_used, call.gas_used * price)
 
     @cached_property
     def _records(self) -> tuple[Record, ...]:

@@ -32,6 +32,9 @@ class SignedTransaction:
         Checksummed address; None creates a contract.
     data : bytes
         The calldata.
+    max_fee, max_tip : int
+        Most that a unit of gas may cost in all, and on top of the base fee, in wei; one and the same price where the
+        type knows one only.
     """
 
     sender: str
@@ -39,6 +42,12 @@ class SignedTransaction:
     nonce: int
     to: str | None
     data: bytes = field(repr=False)
+    max_fee: int
+    max_tip: int
+
+    def price(self, base_fee: int) -> int:
+        """What a unit of gas cost, in wei, in a block with this base fee."""
+        return min(self.max_fee, base_fee + self.max_tip)
 
 
 def decode_transaction(raw: bytes) -> SignedTransaction:
@@ -58,35 +67,42 @@ def decode_transaction(raw: bytes) -> SignedTransaction:
 def _legacy(fields: list[Any]) -> SignedTransaction:
     if len(fields) != _LEGACY_FIELDS:
         raise ValueError("the wrong number of fields")
-    nonce, _, _, to, _, data = fields[:6]
+    nonce, price, _, to, _, data = fields[:6]
+    content = (nonce, to, data, _amount(price), _amount(price))
     v, r, s = map(_number, fields[6:])
     if v in _UNPROTECTED:
-        return _signed(rlp_bytes(fields[:6]), (v - 27, r, s), None, nonce, to, data)
+        return _signed(rlp_bytes(fields[:6]), (v - 27, r, s), None, content)
     chain_id, parity = divmod(v - 35, 2)
     if chain_id < 0:
         raise ValueError("an invalid recovery number")
-    return _signed(rlp_bytes([*fields[:6], chain_id, 0, 0]), (parity, r, s), chain_id, nonce, to, data)
+    return _signed(rlp_bytes([*fields[:6], chain_id, 0, 0]), (parity, r, s), chain_id, content)
 
 
 def _typed(kind: int, fields: list[Any]) -> SignedTransaction:
     if len(fields) != _TYPED_FIELDS.get(kind):
         raise ValueError(f"not a transaction of type {kind}")
     at = 3 if kind == 1 else 4  # of the limit of gas: one price before it, or two
-    chain_id, nonce, to, data = fields[0], fields[1], fields[at + 1], fields[at + 3]
+    content = (fields[1], fields[at + 1], fields[at + 3], _amount(fields[at - 1]), _amount(fields[2]))
     v, r, s = map(_number, fields[-3:])
-    return _signed(bytes([kind]) + rlp_bytes(fields[:-3]), (v, r, s), _number(chain_id), nonce, to, data)
+    return _signed(bytes([kind]) + rlp_bytes(fields[:-3]), (v, r, s), _number(fields[0]), content)
 
 
 def _signed(
-    content: bytes, signature: tuple[int, int, int], chain_id: int | None, nonce: Any, to: Any, data: Any
+    message: bytes, signature: tuple[int, int, int], chain_id: int | None, content: tuple[Any, Any, Any, int, int]
 ) -> SignedTransaction:
+    nonce, to, data, max_fee, max_tip = content
     if not (isinstance(to, bytes) and len(to) in (0, 20) and isinstance(data, bytes)):
         raise ValueError("a malformed recipient or malformed calldata")
     if signature[2] > _MAX_S:
         raise ValueError("a signature with a high s, which chains reject")
-    signer = keys.Signature(vrs=signature).recover_public_key_from_msg_hash(keccak(content))
+    signer = keys.Signature(vrs=signature).recover_public_key_from_msg_hash(keccak(message))
     recipient = to_checksum_address(to) if to else None
-    return SignedTransaction(signer.to_checksum_address(), chain_id, _number(nonce), recipient, data)
+    return SignedTransaction(signer.to_checksum_address(), chain_id, _number(nonce), recipient, data, max_fee, max_tip)
+
+
+def _amount(word: Any) -> int:
+    """A price; in any form, as no record depends on it."""
+    return int.from_bytes(word[-32:], "big") if isinstance(word, bytes) else 0
 
 
 def _number(word: Any) -> int:

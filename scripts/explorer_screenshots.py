@@ -1,17 +1,19 @@
 """Takes the pictures of docs/explorer.md: ``python scripts/explorer_screenshots.py docs/explorer --run RUN …``.
 
-RUN is a run's directory, as ``fedgrove demo --out`` leaves it; Chromium must be installed.
+RUN is a run's directory, as ``fedgrove demo --out`` leaves it; ``--compare RUN RUN …`` takes those of the comparison.
+Chromium must be installed.
 """
 
 import argparse
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fedgrove.node.audit.archive import STORE
 from fedgrove.node.explorer.cache import open_index
+from fedgrove.node.explorer.options import PageOptions, Price
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.watch import IndexWatch
@@ -27,12 +29,14 @@ def main() -> None:
     parser.add_argument("target", type=Path, help="folder of the pictures")
     parser.add_argument("--run", type=Path, help="a run in which clients left")
     parser.add_argument("--clusters", type=Path, help="a run with clusters, of which one was judged")
+    parser.add_argument("--compare", type=Path, nargs="+", default=[], help="runs that differ in their terms")
     parser.add_argument("--live", help="address of an explorer over a run that goes on, as `network up` prints it")
     given = parser.parse_args()
     given.target.mkdir(parents=True, exist_ok=True)
     target = given.target.resolve()
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         runs = {"first": given.run, "tampered": given.run, "clustered": given.clusters}
+        runs |= {run.name: run for run in given.compare}
         for name, source in runs.items():
             if source:
                 shutil.copytree(source, Path(scratch) / "runs" / name)
@@ -46,6 +50,8 @@ def main() -> None:
             picture_run(chromium, target)
         if given.clusters:
             picture_clusters(chromium, target)
+        if given.compare:
+            picture_comparison(chromium, target, [Path("runs") / run.name for run in given.compare])
         chromium.close()
 
 
@@ -57,7 +63,7 @@ def picture_run(chromium: Browser, target: Path) -> None:
         take(chromium.new_page(), address, target / "overview.png", 1130)
         take(chromium.new_page(), f"{address}rounds/{number}/", target / "round.png", 1460)
         dark = chromium.new_page(color_scheme="dark", device_scale_factor=2)
-        take(dark, f"{address}rounds/{number}/", target / "phone.png", 844, width=390)
+        take(dark, f"{address}rounds/{number}/#tree-title", target / "phone.png", 844, width=390)
     damage(Path("runs/tampered") / STORE / "blocks" / model.hex())
     with explorer(Path("runs/tampered")) as (address, _):
         take(chromium.new_page(), address, target / "tampered.png", 900, part="[aria-labelledby=rounds-title]")
@@ -71,13 +77,33 @@ def picture_clusters(chromium: Browser, target: Path) -> None:
         take(chromium.new_page(), page, target / "judged.png", 900, part=".judgement")
 
 
+def picture_comparison(chromium: Browser, target: Path, runs: list[Path]) -> None:
+    """Runs beside each other, for a wide window and for a phone, and where their terms differ."""
+    with ExitStack() as held:
+        watches = [held.enter_context(watched(run)) for run in runs]
+        options = PageOptions(Price(2500, "EUR"))
+        address = held.enter_context(serving(*watches, options=options))
+        take(chromium.new_page(), address, target / "compare.png", 1130)
+        take(chromium.new_page(), f"{address}#terms-title", target / "compare-terms.png", 820)
+        for name, part in (("compare-phone.png", ""), ("compare-phone-rounds.png", "#rounds-title")):
+            page = chromium.new_page(color_scheme="dark", device_scale_factor=2)
+            take(page, f"{address}{part}", target / name, 844, width=390)
+
+
 @contextmanager
 def explorer(run: Path):
     """Pages over a run that is audited already: their address, and what was found."""
-    source = DirectorySource(run)
-    with open_index(source, Path("cache")) as index, IndexWatch(source, index) as watch, serving(watch) as address:
-        watch.settle()
+    with watched(run) as watch, serving(watch) as address:
         yield address, watch
+
+
+@contextmanager
+def watched(run: Path):
+    """What is found of a run, once it is audited."""
+    source = DirectorySource(run)
+    with open_index(source, Path("cache")) as index, IndexWatch(source, index) as watch:
+        watch.settle()
+        yield watch
 
 
 def take(page: Page, address: str, target: Path, height: int, width: int = WIDTH, part: str = "") -> None:

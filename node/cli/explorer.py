@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,12 +12,16 @@ from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.output import CommandError, flush, report
 
 if TYPE_CHECKING:
+    from fedgrove.node.explorer.options import PageOptions
     from fedgrove.node.explorer.sources import Source
-    from fedgrove.node.explorer.watch import Snapshot
+    from fedgrove.node.explorer.watch import IndexWatch, Snapshot
 
 
 def explorer(
-    history: Annotated[Path | None, typer.Argument(help="A run's directory, or a CAR file of `audit export`.")] = None,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RUN …]", help="A run's directory, or a CAR file of `audit export`; several: compare."),
+    ] = None,
     rpc: Annotated[list[str] | None, typer.Option(help="URL of an EVM JSON-RPC endpoint; may be repeated.")] = None,
     ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
     store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
@@ -29,13 +33,27 @@ def explorer(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8600,
     index: Annotated[Path | None, typer.Option(help="Folder of the indexes; by default in the user's cache.")] = None,
+    price: Annotated[
+        str | None, typer.Option(metavar="AMOUNT CURRENCY", help="Price of one ether, to show costs, as '2500 EUR'.")
+    ] = None,
+    block_explorer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[CHAIN_ID=]URL",
+            help="Link to this public site, as https://example.org/{kind}/{id}; may be repeated, one a chain.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address, or what --export wrote, to stdout as JSON.")
     ] = False,
 ) -> int:
     """Serve pages that show a training history and check it, until stopped; or write them to publish.
 
+    With several runs the first page compares them. Scripts read the same as JSON from /api/v1/runs.
+
     Example: fedgrove explorer runs/first
+
+    Example: fedgrove explorer runs/first runs/second --price '2500 EUR'
 
     Example: fedgrove explorer --rpc http://127.0.0.1:8545 --ledger 0x… --store http://127.0.0.1:5001
 
@@ -45,14 +63,20 @@ def explorer(
     writes the current state.
     """
     check_installed()
-    if (history is None) == (not (rpc or ledger or store)):
-        raise CommandError("give a run's directory or a CAR file, or all of --rpc, --ledger and --store")
-    if history is None and not (rpc and ledger and store):
+    if (not runs) == (not (rpc or ledger or store)):
+        raise CommandError("give directories of runs or CAR files, or all of --rpc, --ledger and --store")
+    if not runs and not (rpc and ledger and store):
         raise CommandError("give all of --rpc, --ledger and --store")
-    with _source(history, rpc, ledger, store, from_block) as source:
+    options = _page_options(price, block_explorer or [])
+    with ExitStack() as held:
+        if runs:
+            _check_runs(runs)
+            sources = [held.enter_context(_kept(run)) for run in runs]
+        else:
+            sources = [held.enter_context(_live(rpc or [], ledger or "", store or "", from_block))]
         if export:
-            return _export(source, export, blob_mib << 20, index, as_json)
-        return _serve(source, host, port, index, as_json)
+            return _export(sources, export, blob_mib << 20, index, options, as_json)
+        return _serve(sources, host, port, index, options, as_json)
 
 
 def check_installed() -> None:
@@ -60,24 +84,43 @@ def check_installed() -> None:
     require("explorer", "the explorer")
 
 
+def _page_options(price: str | None, block_explorers: list[str]) -> "PageOptions":
+    from fedgrove.node.explorer.options import BlockExplorer, PageOptions, Price
+
+    try:
+        sites = tuple(map(BlockExplorer.parse, block_explorers))
+        return PageOptions(Price.parse(price) if price is not None else None, sites)
+    except ValueError as fault:
+        raise CommandError(str(fault)) from None
+
+
+def _check_runs(runs: list[Path]) -> None:
+    from fedgrove.node.explorer.views.comparison import MAX_RUNS
+
+    if len(runs) > MAX_RUNS:
+        raise CommandError(f"{len(runs)} runs are too many to compare: give at most {MAX_RUNS}")
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise CommandError("a run is given twice: give each once")
+
+
 @contextmanager
-def _source(
-    history: Path | None, rpc: list[str] | None, ledger: str | None, store: str | None, from_block: int
-) -> Iterator["Source"]:
+def _kept(run: Path) -> Iterator["Source"]:
+    from fedgrove.node.explorer.sources import CarSource, DirectorySource
+
+    if not run.is_file():
+        yield DirectorySource(run)
+        return
+    with closing(CarSource(run)) as source:
+        yield source
+
+
+@contextmanager
+def _live(rpc: list[str], ledger: str, store: str, from_block: int) -> Iterator["Source"]:
     from fedgrove.chain.founding import read_deployment, verify_code
     from fedgrove.chain.networks import connect
     from fedgrove.node.cli.stores import open_content
-    from fedgrove.node.explorer.sources import CarSource, DirectorySource, LiveSource
+    from fedgrove.node.explorer.sources import LiveSource
 
-    if history is not None and history.is_file():
-        with closing(CarSource(history)) as source:
-            yield source
-        return
-    if history is not None:
-        yield DirectorySource(history)
-        return
-    if not (rpc and ledger and store):
-        raise CommandError("give all of --rpc, --ledger and --store")
     content = open_content(store)
     with connect(rpc) as network:
         deployment = read_deployment(network, ledger, from_block or None)
@@ -87,14 +130,26 @@ def _source(
         yield LiveSource(network, deployment, content, ", ".join(rpc), command)
 
 
-def _serve(source: "Source", host: str, port: int, index: Path | None, as_json: bool) -> int:
+@contextmanager
+def _watched(sources: list["Source"], index: Path | None) -> Iterator[list["IndexWatch"]]:
+    """A watch over each source, at work while the block runs."""
     from fedgrove.node.explorer.cache import open_index
-    from fedgrove.node.explorer.server import serving
     from fedgrove.node.explorer.watch import IndexWatch
 
-    with open_index(source, index) as found, IndexWatch(source, found) as watch:
+    with ExitStack() as held:
+        indexes = [held.enter_context(open_index(source, index)) for source in sources]
+        pairs = zip(sources, indexes, strict=True)
+        yield [held.enter_context(IndexWatch(source, found)) for source, found in pairs]
+
+
+def _serve(
+    sources: list["Source"], host: str, port: int, index: Path | None, options: "PageOptions", as_json: bool
+) -> int:
+    from fedgrove.node.explorer.server import serving
+
+    with _watched(sources, index) as watches:
         try:
-            with serving(watch, host, port) as address:
+            with serving(*watches, host=host, port=port, options=options) as address:
                 report({"explorer": address}, f"explorer: {address}  (Ctrl-C ends it)", as_json)
                 flush()
                 while True:
@@ -105,25 +160,37 @@ def _serve(source: "Source", host: str, port: int, index: Path | None, as_json: 
             return 0
 
 
-def _export(source: "Source", target: Path, blob_bytes: int, index: Path | None, as_json: bool) -> int:
-    from fedgrove.node.explorer.cache import open_index
-    from fedgrove.node.explorer.export import export
-    from fedgrove.node.explorer.watch import IndexWatch
+def _export(
+    sources: list["Source"], target: Path, blob_bytes: int, index: Path | None, options: "PageOptions", as_json: bool
+) -> int:
+    from fedgrove.node.explorer.export import export, export_comparison
 
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandError(f"{target} already exists: nothing was changed, give a new or empty folder")
-    with open_index(source, index) as found:
-        with IndexWatch(source, found) as watch:
-            sight = watch.settle()
-        # Nothing is read any more: the pages agree with each other, though a live federation goes on.
-        waiting = sight.waiting or sight.store_waiting
+    with _watched(sources, index) as watches:
+        sights = [watch.settle() for watch in watches]
+        for watch in watches:
+            watch.stop()  # so that the pages agree with each other, though a live federation goes on
+        waiting = next(
+            (sight.waiting or sight.store_waiting for sight in sights if sight.waiting or sight.store_waiting), ""
+        )
         if waiting:
             raise CommandError(f"nothing was written: {waiting}")
-        written = export(watch, target, blob_bytes)
-    sentence = f"wrote {written.pages} pages and {written.blobs} blobs ({written.left_out} left out) into {target}"
-    document = {"folder": str(target), **asdict(written), "audit": _audit_says(sight)}
-    report(document, f"{sentence}\naudit: {_audit_says(sight)}", as_json)
-    return sight.verdict.exit_code if sight.verdict and not sight.audit_waiting else 2
+        if len(watches) > 1:
+            written = export_comparison(watches, target, blob_bytes, options)
+        else:
+            written = export(watches[0], target, blob_bytes, options)
+    lines = [f"wrote {written.pages} pages and {written.blobs} blobs ({written.left_out} left out) into {target}"]
+    audits = {source.name: _audit_says(sight) for source, sight in zip(sources, sights, strict=True)}
+    lines += [f"audit{f' of {name}' if len(sources) > 1 else ''}: {said}" for name, said in audits.items()]
+    report({"folder": str(target), **asdict(written), "audits": audits}, "\n".join(lines), as_json)
+    return _exit_code(sights)
+
+
+def _exit_code(sights: list["Snapshot"]) -> int:
+    """That of the audit; of several, 1 where a record is bad, else 2 where one cannot tell."""
+    codes = [sight.verdict.exit_code if sight.verdict and not sight.audit_waiting else 2 for sight in sights]
+    return 1 if 1 in codes else max(codes)
 
 
 def _audit_says(sight: "Snapshot") -> str:

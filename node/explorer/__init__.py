@@ -6,9 +6,13 @@
 - ``survey``: what the store holds behind the digests: CIDs, sizes, and the small texts that pages show
 - ``watch``: reads, surveys and audits in the background; tells what was found so far
 - ``inert``: foreign text and blobs made safe to look at
-- ``drawings``: the cooperation tree, a round's phases and the charts as SVG
+- ``drawings``, ``tree_drawing``: a round's phases, the charts, and the cooperation tree as SVG
+- ``options``: the price of the chain's currency and the public block explorer that pages use
 - ``views``: what each page says, as plain values out of the index; a module a kind of page
 - ``pages``: a path to a page: the same for the server and for an export
+- ``comparing``: the page that compares runs, and its tables
+- ``api``, ``api_answers``: the same as JSON, over HTTP and as values
+- ``templating``: the environment in which the templates are filled
 - ``cache``: where an index lies between two runs
 - ``server``: the pages over HTTP on this machine, with live updates
 - ``live``: a server over a live ledger, beside the process that runs it

@@ -1,4 +1,4 @@
-"""Drawings as SVG, made by the server: the cooperation tree, a round's phases by block, lines and bars over rounds.
+"""Drawings as SVG, made by the server: a round's phases by block, lines and bars over rounds.
 
 Colours come from classes in the style sheet, so that light and dark, and print, look right. Only numbers and
 fixed words go into a drawing, and ``Markup`` escapes whatever does.
@@ -8,135 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgrove.chain import tree
 from markupsafe import Markup
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A drawn client at its position: ``survived``, ``recovered`` (left after sharing) or ``left`` (before).
-
-    ``released``: it released shares for the recovery. ``link`` may be empty. ``stated``: the number that it
-    stated. ``masks``: others can mask with it, as its key is a sound one.
-    """
-
-    client: int
-    state: str
-    released: bool
-    link: str = ""
-    stated: int | None = None
-    masks: bool = True
-
-
-STATES = {
-    "survived": "committed",
-    "recovered": "left after sharing: the others removed its masks",
-    "left": "left before sharing: it has no masks in the sum",
-    "running": "drew; the round is still running",
-}
-
-
-def cooperation_tree(leaves: Sequence[Leaf], title: str) -> Markup:
-    """The tree with its branches below the leaves and, above them, an arc between any two partners."""
-    return _Tree(leaves).draw(title)
-
-
-class _Tree:
-    """Geometry of one tree: leaves in a row, the trunk below."""
-
-    def __init__(self, leaves: Sequence[Leaf]) -> None:
-        self._leaves = leaves
-        n = len(leaves)
-        self._step = max(9.0, min(84.0, 1040 / max(n, 1)))
-        self._radius = min(17.0, self._step * 0.4)
-        self._levels = max(1, math.ceil(math.log2(max(n, 2))))
-        self._rise = max(26.0, min(54.0, 230 / self._levels))
-        self._margin = 28.0
-        self._width = 2 * self._margin + self._step * max(n - 1, 1)
-        widest = self._step * max(n - 1, 1) / 2
-        self._canopy = min(150.0, 26 + widest * 0.5)
-        self._row = self._canopy + self._radius + 18
-        self._height = self._row + self._radius + self._rise * self._levels + 50
-
-    def draw(self, title: str) -> Markup:
-        parts = [*self._branches(0, len(self._leaves), 0), *self._arcs(), *map(self._leaf, range(len(self._leaves)))]
-        return Markup(
-            '<svg class="tree" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
-            'role="group" aria-label="{title}">{parts}</svg>'
-        ).format(width=self._width, height=self._height, title=title, parts=Markup("").join(parts))
-
-    def _x(self, position: float) -> float:
-        return self._margin + self._step * position
-
-    def _point(self, lo: int, hi: int, depth: int) -> tuple[float, float]:
-        """Where a node over [lo, hi) is: leaves in the row, the root lowest."""
-        if hi - lo == 1:
-            return self._x(lo), self._row
-        level = math.ceil(math.log2(hi - lo))
-        return self._x((lo + hi - 1) / 2), self._row + self._radius + 8 + level * self._rise
-
-    def _branches(self, lo: int, hi: int, depth: int) -> list[Markup]:
-        if hi - lo < 1:
-            return []
-        x, y = self._point(lo, hi, depth)
-        drawn = [] if depth else [self._branch(x, self._height, x, y, hi - lo)]
-        if hi - lo == 1:
-            return drawn
-        mid = lo + (hi - lo + 1) // 2
-        for start, end in ((lo, mid), (mid, hi)):
-            child_x, child_y = self._point(start, end, depth + 1)
-            drawn.append(self._branch(x, y, child_x, child_y, end - start))
-            drawn += self._branches(start, end, depth + 1)
-        return drawn
-
-    def _branch(self, x: float, y: float, to_x: float, to_y: float, leaves: int) -> Markup:
-        thick = 1.2 + 7 * math.sqrt(leaves / max(len(self._leaves), 1))
-        bend = y - (y - to_y) * 0.55
-        return Markup(
-            '<path class="branch" stroke-width="{:.1f}" d="M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}"/>'
-        ).format(thick, x, y, x, bend, to_x, bend, to_x, to_y)
-
-    def _arcs(self) -> list[Markup]:
-        n = len(self._leaves)
-        pairs = sorted({tuple(sorted((a, b))) for a in range(n) for b in tree.partners(a, n)})
-        return [self._arc(a, b) for a, b in pairs]
-
-    def _arc(self, a: int, b: int) -> Markup:
-        states = {self._leaves[a].state, self._leaves[b].state}
-        kind = "unused" if "left" in states else "dangling" if "recovered" in states else "held"
-        span = (b - a) / max(len(self._leaves) - 1, 1)
-        x, to_x, y = self._x(a), self._x(b), self._row - self._radius
-        height = 10 + (self._canopy - 14) * math.sqrt(span) * 1.33
-        return Markup(
-            '<path class="arc {}" data-ends="{} {}" d="M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}"/>'
-        ).format(kind, a, b, x, y, x, y - height, to_x, y - height, to_x, y)
-
-    def _leaf(self, position: int) -> Markup:
-        leaf = self._leaves[position]
-        x, y, r = self._x(position), self._row, self._radius
-        partners = ", ".join(str(self._leaves[other].client) for other in tree.partners(position, len(self._leaves)))
-        said = f"client {leaf.client}: {STATES[leaf.state]}; partners {partners or 'none'}"
-        marks = [Markup("<title>{}</title>").format(said)]
-        marks.append(Markup('<circle class="leaf" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"/>').format(x, y, r))
-        if r >= 7:
-            size = min(13.0, r * (1.05 if leaf.client < 100 else 0.8))
-            marks.append(
-                Markup('<text class="number" x="{:.1f}" y="{:.1f}" font-size="{:.1f}">{}</text>').format(
-                    x, y + size * 0.36, size, leaf.client
-                )
-            )
-        if leaf.released:
-            marks.append(
-                Markup('<circle class="released" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"/>').format(
-                    x, y + r + 6, max(1.6, r * 0.2)
-                )
-            )
-        inside = Markup("").join(marks)
-        if not leaf.link:
-            return Markup('<g class="place {}" data-position="{}">{}</g>').format(leaf.state, position, inside)
-        return Markup('<a class="place {}" data-position="{}" href="{}" aria-label="{}">{}</a>').format(
-            leaf.state, position, leaf.link, said, inside
-        )
 
 
 @dataclass(frozen=True)
@@ -196,6 +68,12 @@ def timeline(phases: Sequence[PhaseWindow], ended: int | None, head: int, title:
 
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 460, 200, 46, 24, 12, 8
+COLOURS = 8
+"""Of lines and clusters; then they come again."""
+
+_MOST_DOTS = 60
+_SMALL = 1e-3  # smaller numbers have exponents, so that they fit beside a chart
+_LABEL = 13.0  # height of the number at a line's end
 
 
 def lines(points: Sequence[tuple[int, float]], last: int, title: str, kind: str, top: float | None = None) -> Markup:
@@ -206,6 +84,14 @@ def lines(points: Sequence[tuple[int, float]], last: int, title: str, kind: str,
 def curves(lines: Sequence[tuple[str, Sequence[tuple[int, float]]]], last: int, title: str) -> Markup:
     """Lines over rounds 1 to ``last`` on a scale from 0 to 1, by the class that gives them their colour."""
     return _Chart(last, 1.0, title, "curves").curves(lines)
+
+
+def compared(
+    lines: Sequence[tuple[int, Sequence[tuple[int, float]]]], last: int, title: str, top: float | None = None
+) -> Markup:
+    """A line for each of several runs, by the run's number from 1, which also stands at the line's end."""
+    highest = max((value for _, points in lines for _, value in points), default=1.0)
+    return _Chart(last, top or highest, title, "compared").numbered(lines)
 
 
 def bars(values: Sequence[tuple[int, float]], last: int, title: str, kind: str) -> Markup:
@@ -227,7 +113,7 @@ class _Chart:
         places = [(self._x(number), self._y(value)) for number, value in points]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
         parts = [Markup('<path class="line" d="M{}"/>').format(path)] if len(places) > 1 else []
-        if len(points) <= 60:
+        if len(points) <= _MOST_DOTS:
             parts += [
                 Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3"><title>round {}: {}</title></circle>').format(
                     x, y, number, short(value)
@@ -247,8 +133,28 @@ class _Chart:
             ]
         return self._draw(parts)
 
+    def numbered(self, lines: Sequence[tuple[int, Sequence[tuple[int, float]]]]) -> Markup:
+        drawn = [(number, points) for number, points in lines if points]
+        parts = [part for number, points in drawn for part in self._numbered(number, points)]
+        ends = [(self._y(points[-1][1]), self._x(points[-1][0]), number) for number, points in drawn]
+        return self._draw([*parts, *map(_end_label, _apart(ends))])
+
+    def _numbered(self, number: int, points: Sequence[tuple[int, float]]) -> list[Markup]:
+        kind = f"k{(number - 1) % COLOURS}"
+        places = [(self._x(place), self._y(value)) for place, value in points]
+        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
+        parts = [Markup('<path class="line {}" d="M{}"/>').format(kind, path)]
+        if len(points) <= _MOST_DOTS:
+            parts += [
+                Markup('<circle class="dot {}" cx="{:.1f}" cy="{:.1f}" r="2.6"><title>{}</title></circle>').format(
+                    kind, x, y, f"run {number}, round {place}: {short(value)}"
+                )
+                for (place, value), (x, y) in zip(points, places, strict=True)
+            ]
+        return parts
+
     def bars(self, values: Sequence[tuple[int, float]]) -> Markup:
-        wide = min(26.0, (WIDTH - LEFT - RIGHT) / self._last * 0.72)
+        wide = min(26.0, (WIDTH - LEFT - self._right) / self._last * 0.72)
         parts = [
             Markup(
                 '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5">'
@@ -261,7 +167,7 @@ class _Chart:
     def _draw(self, parts: list[Markup]) -> Markup:
         grid = [
             Markup('<path class="grid" d="M{} {:.1f}H{}"/><text class="scale" x="{}" y="{:.1f}">{}</text>').format(
-                LEFT, self._y(tick), WIDTH - RIGHT, LEFT - 6, self._y(tick) + 4, short(tick)
+                LEFT, self._y(tick), WIDTH - self._right, LEFT - 6, self._y(tick) + 4, short(tick)
             )
             for tick in self._ticks
         ]
@@ -273,20 +179,43 @@ class _Chart:
             self._kind, WIDTH, HEIGHT, self._title, Markup("").join([*grid, *rounds, *parts])
         )
 
+    @property
+    def _right(self) -> int:
+        """Margin on the right: lines that are numbered need room for that."""
+        return 22 if self._kind == "compared" else RIGHT
+
     def _x(self, number: int) -> float:
         """Rounds lie in the middle of equal slots."""
-        return LEFT + (WIDTH - LEFT - RIGHT) * (number - 0.5) / self._last
+        return LEFT + (WIDTH - LEFT - self._right) * (number - 0.5) / self._last
 
     def _y(self, value: float) -> float:
         share = min(max(value / self._top, 0.0), 1.0)
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share
 
 
+def _apart(ends: Sequence[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
+    """Ends of lines (y, x, number) from the top down, moved so that no label of one column covers another."""
+    found: list[tuple[float, float, int]] = []
+    for y, x, number in sorted(ends):
+        above = max((other for other, beside, _ in found if abs(beside - x) < _LABEL), default=-_LABEL)
+        found.append((max(y, above + _LABEL), x, number))
+    excess = max([y for y, _, _ in found], default=0.0) - (HEIGHT - BOTTOM)
+    return [(y - max(0.0, excess), x, number) for y, x, number in found]
+
+
+def _end_label(end: tuple[float, float, int]) -> Markup:
+    y, x, number = end
+    return Markup('<text class="ending" x="{:.1f}" y="{:.1f}">{}</text>').format(x + 8, y + 4, number)
+
+
 def short(value: float) -> str:
-    """A number in at most four digits: 0.125, 37, 4.1k, 12.5M."""
+    """A number in at most four digits: 1.25e-4, 0.125, 37, 4.1k, 12.5M."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
             return f"{value / limit:.3g}{unit}"
+    if 0 < abs(value) < _SMALL:
+        mantissa, exponent = f"{value:.2e}".split("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
     return f"{value:.3g}"
 
 

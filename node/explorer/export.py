@@ -3,13 +3,16 @@
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from fedgrove.ipfs.store import ContentReader, StoreError
+from fedgrove.node.explorer.comparing import PATHS, ComparingPages
 from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.terms import has_clusters, latest_config
 from fedgrove.node.explorer.views.search import place_of
@@ -29,25 +32,55 @@ class Written:
     blobs: int
     left_out: int
 
+    def __add__(self, other: "Written") -> "Written":
+        return Written(self.pages + other.pages, self.blobs + other.blobs, self.left_out + other.left_out)
 
-def export(watch: IndexWatch, target: Path, blob_bytes: int) -> Written:
+
+def export(watch: IndexWatch, target: Path, blob_bytes: int, options: PageOptions = NO_OPTIONS) -> Written:
     """Write all pages of a watch that has settled, into a folder that is new or empty: all of them or none.
 
     Parameters
     ----------
     blob_bytes : int
         At most so many bytes of blobs are written next to the pages.
+    options : PageOptions
     """
+    with _all_or_nothing(target):
+        return _export(watch, target, blob_bytes, options)
+
+
+def export_comparison(
+    watches: Sequence[IndexWatch], target: Path, blob_bytes: int, options: PageOptions = NO_OPTIONS
+) -> Written:
+    """Write pages that compare runs, and all pages of each, likewise; ``blob_bytes`` is for each run."""
+    with _all_or_nothing(target):
+        for name, data in _assets():
+            _write(target / name, data)
+        pages = ComparingPages(watches, options, static=True)
+        for path in PATHS:
+            shown = pages.render(path)
+            if shown is None:
+                raise LookupError(f"there is no page at {path!r}")
+            _write(target / (path or "index.html"), shown.text.encode())
+        written = Written(1, 0, 0)
+        for number, watch in enumerate(watches, 1):
+            written += _export(watch, target / "runs" / str(number), blob_bytes, options, compared=True)
+        return written
+
+
+@contextmanager
+def _all_or_nothing(target: Path) -> Iterator[None]:
+    """Make a folder; if the block fails, it is empty again."""
     target.mkdir(parents=True, exist_ok=True)
     try:
-        return _export(watch, target, blob_bytes)
+        yield
     except BaseException:
         for path in target.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         raise
 
 
-def _export(watch: IndexWatch, target: Path, blob_bytes: int) -> Written:
+def _export(watch: IndexWatch, target: Path, blob_bytes: int, options: PageOptions, compared: bool = False) -> Written:
     assets = list(_assets())
     for name, data in assets:
         _write(target / name, data)
@@ -58,7 +91,7 @@ def _export(watch: IndexWatch, target: Path, blob_bytes: int) -> Written:
         pages = _paths(watch.index)
         _write_search(watch.index, target)
     there = {*pages, *raw, *(name for name, _ in assets)}
-    site = Pages(watch, there.__contains__)
+    site = Pages(watch, there.__contains__, options, compared)
     for path in pages:
         page = site.render(path)
         if page is None:

@@ -4,13 +4,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedgrove.node.explorer.drawings import COLOURS
 from markupsafe import Markup
 
 MAX_CLIENTS = 128
 """A matrix of more is not drawn, nor written as a table."""
-
-COLOURS = 8
-"""Of clusters; then they come again."""
 
 _SHADES = 10
 _TITLED = 40  # clients, up to which a cell says on pointing at it what it stands for

@@ -21,9 +21,11 @@ from fedgrove.chain.records import Record
 from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
 from fedgrove.node.explorer.sums import sum_up
 
-VERSION = "5"
+VERSION = "6"
 """Of the tables and of what is derived into them: whoever changes either raises it, and old files are made anew."""
 _TIMESTAMP = 11  # of the header's fields
+_WEI = 10**18  # of the chain's currency
+_MOST_GAS, _MOST_FEE = 1 << 40, 1 << 256  # far above any real transaction's; a forged receipt may claim anything
 
 
 class Index:
@@ -179,8 +181,9 @@ def _add_transactions(
         transaction = record.at.transaction
         if transaction not in numbers:
             facts = transactions[transaction]
-            row = (transaction, record.at.block, facts.sender, facts.gas_used)
-            statement = "INSERT INTO transactions (hash, block, sender, gas) VALUES (?, ?, ?, ?)"
+            gas, fee = min(max(0, facts.gas_used), _MOST_GAS), min(max(0, facts.fee), _MOST_FEE) / _WEI
+            row = (transaction, record.at.block, facts.sender, gas, fee)
+            statement = "INSERT INTO transactions (hash, block, sender, gas, fee) VALUES (?, ?, ?, ?, ?)"
             numbers[transaction] = database.execute(statement, row).lastrowid
     return numbers
 

@@ -5,28 +5,29 @@ Paths of pages end in ``/`` (the overview's is empty), and links are relative, s
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from fedgrove.node.explorer import drawings
-from fedgrove.node.explorer.checks import WORDS, Checks
+from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.clusters import tensors_start
-from fedgrove.node.explorer.drawings import STATES, short
 from fedgrove.node.explorer.heatmap import MAX_CLIENTS
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import contents_of_model, document, inert
+from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions, Price
+from fedgrove.node.explorer.templating import make_templates
+from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, latest_terms, lineage, named, terms_behind
 from fedgrove.node.explorer.views.charts import charts
 from fedgrove.node.explorer.views.clients import forgettings, members, one_client
-from fedgrove.node.explorer.views.cluster_course import curves, grid, said, score_name
+from fedgrove.node.explorer.views.cluster_course import curves, grid
 from fedgrove.node.explorer.views.clusters import clusters_of
 from fedgrove.node.explorer.views.contracts import approvals, foundings, gas
 from fedgrove.node.explorer.views.rounds import all_rounds, leaves_of, one_round, regrouped
 from fedgrove.node.explorer.views.rows import Blob, count_records, text_of
 from fedgrove.node.explorer.views.search import search
+from fedgrove.node.explorer.views.settings import hyper_parameters
 from fedgrove.node.explorer.views.trees import trees_of
-from fedgrove.node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
 from fedgrove.node.explorer.watch import IndexWatch, Snapshot
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
 _DIGEST = r"([0-9a-f]{64})"
@@ -41,46 +42,57 @@ class Pages:
     watch : Watch
     has : callable, optional
         For an export: whether a path will be there. Links to others are left out, and folders are linked by their file.
+    options : PageOptions
+    compared : bool
+        These pages lie below some that compare this run with others (``comparing``), which they lead back to.
     """
 
-    def __init__(self, watch: IndexWatch, has: Exists | None = None) -> None:
+    def __init__(
+        self,
+        watch: IndexWatch,
+        has: Exists | None = None,
+        options: PageOptions = NO_OPTIONS,
+        compared: bool = False,
+    ) -> None:
         self._watch = watch
         self._has = has
-        self._templates = Environment(
-            loader=PackageLoader("fedgrove.node.explorer"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters |= {
-            "size": size, "time": time, "inert": inert, "short": short, "percent": percent, "people": people,
-        }  # fmt: skip
-        self._templates.globals |= {
-            "KINDS": KINDS, "ROLES": ROLES, "WORDS": WORDS, "STATES": STATES, "OUTCOMES": OUTCOMES, "STAGES": STAGES,
-            "said": said, "score_name": score_name,
-        }  # fmt: skip
+        self._compared = compared
+        self._price = options.price
+        self._templates = make_templates(options.price)
+        self._templates.globals["outside"] = _outside(watch, options)
 
     def render(self, path: str, query: str = "") -> str | None:
         """The page at a path, or None where there is none."""
-        return _Request(self._watch, self._templates, self._has, path, query).page()
+        return self._request(path, query).page()
 
     def missing(self, path: str) -> str:
         """The page that says that there is none."""
-        return _Request(self._watch, self._templates, self._has, path).render("missing.html", "Not found", "")
+        return self._request(path).render("missing.html", "Not found", "")
+
+    def _request(self, path: str, query: str = "") -> "_Request":
+        return _Request(self._watch, self._templates, self._has, self._compared, self._price, path, query)
 
 
 class _Request:
     """One page, on one sight of the history."""
 
     def __init__(
-        self, watch: IndexWatch, templates: Environment, has: Exists | None, path: str, query: str = ""
+        self,
+        watch: IndexWatch,
+        templates: Environment,
+        has: Exists | None,
+        compared: bool,
+        price: Price | None,
+        path: str,
+        query: str = "",
     ) -> None:
         self._watch = watch
         self._readable = watch.index
         self._sight: Snapshot = watch.sight
         self._templates = templates
         self._has = has
+        self._compared = compared
+        self._price = price
         self._path = path
         self._query = query
         self._checks = Checks(self._sight)
@@ -114,6 +126,7 @@ class _Request:
             source=source,
             sight=self._sight,
             summary=self._checks.summary(records),
+            comparison_link=self._comparison(),
             records=records,
             deployment=index.deployment if index else None,
             head=index.head() if index else None,
@@ -123,6 +136,12 @@ class _Request:
             clustered=bool(terms) and "procfl" in terms,
             **values,
         )
+
+    def _comparison(self) -> str:
+        """A relative link to the page that compares this run with others; empty where there is none."""
+        if not self._compared:
+            return ""
+        return "../" * (self._path.count("/") + 2) + ("index.html" if self._has is not None else "")
 
     def _link(self, path: str) -> str:
         """A relative link; empty for what an export leaves out."""
@@ -139,7 +158,8 @@ class _Request:
     def _overview(self) -> str:
         rounds = all_rounds(self._index, self._checks)
         return self.render(
-            "overview.html", "Overview", "overview", rounds=rounds, charts=charts(rounds),
+            "overview.html", "Overview", "overview", rounds=rounds, charts=charts(rounds, self._price),
+            settings=hyper_parameters(latest_config(self._index)),
             members=members(self._index), forgettings=forgettings(self._index, self._checks),
         )  # fmt: skip
 
@@ -252,31 +272,14 @@ _ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
 ]
 
 
+def _outside(watch: IndexWatch, options: PageOptions) -> Callable[[str, object], str]:
+    """Links to the public site about this history's chain; empty where there is none."""
+    deployment = watch.source.deployment
+    site = options.block_explorer(deployment.chain_id) if deployment is not None else None
+    return site.link if site is not None else lambda kind, name: ""
+
+
 def _title(blob: Blob, lineage: list, place: int | None) -> str:
     if blob.role != "model" or place is None:
         return blob.name.capitalize()
     return f"Model after round {lineage[place][0]}" if place else "First model"
-
-
-def size(count: int | None) -> str:
-    """Bytes for people: 812 B, 3.4 kB, 1.2 MB."""
-    if count is None:
-        return "–"
-    for limit, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if count >= limit:
-            return f"{count / limit:.1f} {unit}"
-    return f"{count} B"
-
-
-def time(seconds: int | None) -> str:
-    """A block's time by the clock of whoever made it, in UTC; it may be anything."""
-    if seconds is None:
-        return "at an invalid time"
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%-d %b %Y, %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError, TypeError):
-        return "at an invalid time"
-
-
-def percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"

@@ -13,6 +13,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 from fedgrove.ipfs.store import NotFound, Root, StoreError
+from fedgrove.node.explorer.api import answer_api
+from fedgrove.node.explorer.api_answers import RunsApi
+from fedgrove.node.explorer.comparing import ComparingPages
+from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
 from fedgrove.node.explorer.watch import IndexWatch
@@ -40,20 +44,40 @@ HEADERS = {
 }
 
 
-def make_app(watch: IndexWatch, hosts: frozenset[str] | None = LOOPBACK) -> FastAPI:
+def make_app(
+    *watches: IndexWatch, hosts: frozenset[str] | None = LOOPBACK, options: PageOptions = NO_OPTIONS
+) -> FastAPI:
     """The application.
 
     Parameters
     ----------
-    watch : Watch
-        What is shown.
+    watches : IndexWatch
+        What is shown: one run, or several that are compared.
     hosts : frozenset of str or None
         Names under which the pages may be asked for; others are refused, so that no site can read them through a name
         of its own that leads here. None allows any.
+    options : PageOptions
     """
-    app = FastAPI(title="fedgrove explorer", docs_url=None, redoc_url=None, openapi_url=None)
-    pages = Pages(watch)
-    listeners = _Listeners(watch)
+    app = _guarded(hosts)
+    answer_api(app, RunsApi(watches, options))
+    if len(watches) == 1:
+        _show(app, Pages(watches[0], options=options), watches[0])
+        return app
+    for number, watch in enumerate(watches, 1):
+        part = _bare()
+        _show(part, Pages(watch, options=options, compared=True), watch)
+        app.mount(f"/runs/{number}", part)
+    _compare(app, ComparingPages(watches, options), len(watches))
+    return app
+
+
+def _bare() -> FastAPI:
+    return FastAPI(title="fedgrove explorer", docs_url=None, redoc_url=None, openapi_url=None)
+
+
+def _guarded(hosts: frozenset[str] | None) -> FastAPI:
+    """An application that answers nobody but readers who ask for it by these names."""
+    app = _bare()
 
     @app.middleware("http")
     async def guard(request: Request, proceed) -> Response:
@@ -66,7 +90,31 @@ def make_app(watch: IndexWatch, hosts: frozenset[str] | None = LOOPBACK) -> Fast
             answer.headers.setdefault(name, value)
         return answer
 
+    return app
+
+
+def _static(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=str(files("fedgrove.node.explorer").joinpath("static"))))
+
+
+def _compare(app: FastAPI, pages: ComparingPages, count: int) -> None:
+    """The pages that compare runs."""
+    _static(app)
+
+    @app.api_route("/{path:path}", methods=["GET", "HEAD"])
+    def page(path: str) -> Response:
+        if path in {f"runs/{number}" for number in range(1, count + 1)}:
+            return RedirectResponse(f"/{path}/", 308)
+        shown = pages.render(path)
+        if shown is None:
+            return PlainTextResponse("There is no page here.\n", 404)
+        return Response(shown.text, media_type=shown.media_type)
+
+
+def _show(app: FastAPI, pages: Pages, watch: IndexWatch) -> None:
+    """The pages of one run."""
+    listeners = _Listeners(watch)
+    _static(app)
 
     @app.get("/events")
     async def events(request: Request, since: int = 0) -> Response:
@@ -77,13 +125,11 @@ def make_app(watch: IndexWatch, hosts: frozenset[str] | None = LOOPBACK) -> Fast
         return _raw(watch, digest)
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
-    def page(path: str, q: str = "") -> Response:
+    def page(request: Request, path: str, q: str = "") -> Response:
         shown = pages.render(path, q)
         if shown is None and path and not path.endswith("/") and pages.render(path + "/", q) is not None:
-            return RedirectResponse(f"/{path}/", 308)
+            return RedirectResponse(f"{request.scope.get('root_path', '')}/{path}/", 308)
         return HTMLResponse(shown) if shown is not None else HTMLResponse(pages.missing(path), 404)
-
-    return app
 
 
 def host_of(headers: list[str]) -> str:
@@ -163,11 +209,13 @@ def _pieces(pieces: Iterator[bytes], root: Root) -> Iterator[bytes]:
 
 
 @contextmanager
-def serving(watch: IndexWatch, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serving(
+    *watches: IndexWatch, host: str = "127.0.0.1", port: int = 0, options: PageOptions = NO_OPTIONS
+) -> Iterator[str]:
     """Serve in a thread while the block runs; gives the address of the pages. Raises OSError when the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family) as listener:
-        app = make_app(watch, LOOPBACK if host in LOOPBACK else None)
+        app = make_app(*watches, hosts=LOOPBACK if host in LOOPBACK else None, options=options)
         config = uvicorn.Config(
             app,
             log_level="critical",

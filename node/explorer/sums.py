@@ -12,7 +12,7 @@ _SUMS = """
 UPDATE rounds SET
   drawn = (SELECT count(drawn) FROM parts WHERE round = number),
   committed = (SELECT count(committed) FROM parts WHERE round = number),
-  gas = (SELECT coalesce(sum(gas), 0) FROM transactions
+  (gas, fee) = (SELECT coalesce(sum(gas), 0), coalesce(sum(fee), 0) FROM transactions
     WHERE id IN (SELECT tx FROM records WHERE records.round = number)),
   bytes = (SELECT coalesce(sum(size), 0) FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)
     WHERE records.round = number AND named.role IN ('shares', 'update', 'release'))

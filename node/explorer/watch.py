@@ -115,6 +115,10 @@ class IndexWatch:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the work; what was found stays."""
         self._ended.set()
         deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:  # one that waits for a store ends with the process

@@ -36,6 +36,9 @@ def test_a_round_and_its_history(anvil_network, tmp_path):
     history.verify()
     assert history.records() == federation.coordinator.records()
     assert history.transactions[receipt.transaction].gas_used == receipt.gas_used
+    for transaction, facts in history.transactions.items():
+        stated = anvil_network.request("eth_getTransactionReceipt", "0x" + transaction.hex())
+        assert facts.fee == int(stated["gasUsed"], 16) * int(stated["effectiveGasPrice"], 16) > 0
     with pytest.raises(ContractRevert) as refusal:
         federation.clients[0].commit(1, b"x" * 32, b"y" * 32)
     assert refusal.value.name == "WrongPhase"

@@ -61,6 +61,7 @@ def test_it_holds_every_record_of_the_chain(captured):
     assert history.block_hash(history.head_block) == federation.network.block_hash(federation.network.block_number())
     facts = history.transactions[receipt.transaction]
     assert (facts.sender, facts.gas_used) == (federation.founder.address, receipt.gas_used)
+    assert facts.fee % facts.gas_used == 0 and facts.fee // facts.gas_used > 0
     assert {record.at.transaction for record in history.records()} == set(history.transactions)
 
 

@@ -33,6 +33,18 @@ function offerCopies(part) {
   }
 }
 
+// --- tables that become cards on a phone: what they are is said, as a browser no longer sees it then ------------------
+
+const ROLES = { THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
+
+function nameTables(part) {
+  for (const table of part.querySelectorAll("table.stack")) {
+    table.setAttribute("role", "table");
+    for (const each of table.querySelectorAll("thead, tbody, tr, td")) each.setAttribute("role", ROLES[each.tagName]);
+    for (const each of table.querySelectorAll("th")) each.setAttribute("role", each.scope === "row" ? "rowheader" : "columnheader");
+  }
+}
+
 // --- the cooperation tree: a leaf shows its partners ---------------------------------------------------------------
 
 function livenTree(part) {
@@ -67,6 +79,7 @@ async function renew() {
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  nameTables(fresh);
   const before = [...document.querySelectorAll("[data-live]")];
   const after = new Map([...fresh.querySelectorAll("[data-live]")].map((part) => [part.dataset.live, part]));
   if (before.some((part) => !after.has(part.dataset.live)) || after.size !== before.length) {
@@ -86,6 +99,7 @@ async function renew() {
 function replace(part, next) {
   part.replaceChildren(...next.childNodes);
   offerCopies(part);
+  nameTables(part);
   livenTree(part);
 }
 
@@ -120,7 +134,7 @@ document.addEventListener("keydown", (event) => {
   const link = { ArrowLeft: "[rel=prev]", ArrowRight: "[rel=next]" }[event.key];
   if (event.key === "/") {
     event.preventDefault();
-    document.getElementById("find").focus();
+    document.getElementById("find")?.focus();
   } else if (link) {
     document.querySelector(link)?.click();
   }
@@ -213,6 +227,7 @@ async function searchExport() {
 }
 
 offerCopies(document);
+nameTables(document);
 livenTree(document);
 for (const button of document.querySelectorAll("[data-verify]")) {
   button.hidden = false;

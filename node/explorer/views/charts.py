@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from fedgrove.node.explorer import drawings
-from fedgrove.node.explorer.views.rounds import RoundRow
+from fedgrove.node.explorer.options import Price
+from fedgrove.node.explorer.views.rounds import MAX_OWN_METRICS, RoundRow
 from markupsafe import Markup
 
 
-def charts(rounds: Sequence[RoundRow]) -> dict[str, Markup]:
-    """Charts by their captions; only those that have something to show."""
+def charts(rounds: Sequence[RoundRow], price: Price | None) -> dict[str, Markup]:
+    """Charts by their captions; only those that have something to show. With a price, fees are in its currency."""
     last = len(rounds)
     scores, losses, spent = (_stated(rounds, name) for name in ("accuracy", "loss", "epsilon"))
     found = {}
@@ -20,6 +21,10 @@ def charts(rounds: Sequence[RoundRow]) -> dict[str, Markup]:
     if spent:
         title = "Largest ε spent by a client over rounds"
         found["Privacy spent, ε"] = drawings.lines(spent, last, title, "epsilon")
+    if any(row.fee for row in rounds):
+        caption, factor = (f"Cost, {price.currency}", price.amount) if price else ("Fees, ether", 1.0)
+        costs = [(place, fee * factor) for place, fee in _stated(rounds, "fee")]
+        found[caption] = drawings.bars(costs, last, f"{caption}, of each round", "gas")
     if rounds:
         found["Gas"] = drawings.bars(_stated(rounds, "gas"), last, "Gas of each round", "gas")
         title = "Bytes that clients uploaded in each round"
@@ -37,6 +42,12 @@ def _of_members(rounds: Sequence[RoundRow], last: int) -> dict[str, Markup]:
     if losses:
         title = "Loss that the members found for the model that each round began with"
         found["Members’ loss"] = drawings.lines(losses, last, title, "loss")
+    for name in sorted({name for row in rounds for name in row.members_own})[:MAX_OWN_METRICS]:
+        points = [(place, row.members_own[name]) for place, row in enumerate(rounds, 1) if name in row.members_own]
+        if min(value for _, value in points) < 0:  # it has no place on these scales; the page of each round states it
+            continue
+        title = f"{name} that the members found for the model that each round began with"
+        found[f"Members’ {name}"] = drawings.lines(points, last, title, "accuracy")
     return found
 
 

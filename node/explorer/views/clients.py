@@ -40,7 +40,8 @@ class Part:
 class ClientPage:
     """Everything about one client; its keys are public halves in hex, and it can be drawn from a block on.
 
-    ``gas`` is that of all its transactions, ``bytes`` all that it uploaded; ``absences`` are those on the ledger.
+    ``gas`` and ``fee`` are those of all its transactions, ``bytes`` all that it uploaded; ``absences`` are those on the
+    ledger.
     """
 
     client: int
@@ -53,6 +54,7 @@ class ClientPage:
     disputes: list[RecordRow]
     absences: int
     gas: int
+    fee: float
     bytes: int
 
 
@@ -68,14 +70,14 @@ class Forgetting:
     check: Check
 
 
-def members(index: Index) -> list[MemberSummary]:
-    """All members, in order."""
+def members(index: Index, after: int = 0, at_most: int = -1) -> list[MemberSummary]:
+    """Members in order: those with a number after this one, and at most as many as this; -1: all."""
     query = (
         "SELECT client, account, vrf_key, count(drawn) AS draws, count(committed) AS commits,"
         " count(absent) AS absences, count(disputed) AS disputes"
-        " FROM members LEFT JOIN parts USING (client) GROUP BY client ORDER BY client"
+        " FROM members LEFT JOIN parts USING (client) WHERE client > ? GROUP BY client ORDER BY client LIMIT ?"
     )
-    return [MemberSummary(*row) for row in index.rows(query)]
+    return [MemberSummary(*row) for row in index.rows(query, after, at_most)]
 
 
 def one_client(index: Index, checks: Checks, client: int) -> ClientPage | None:
@@ -100,6 +102,7 @@ def one_client(index: Index, checks: Checks, client: int) -> ClientPage | None:
         disputes=rows_of(index, checks, "client = ? AND kind = 'Disputed'", client),
         absences=index.value("SELECT count(absent) FROM parts WHERE client = ?", client),
         gas=index.value("SELECT coalesce(sum(gas), 0) FROM transactions WHERE sender = ?", row["account"]),
+        fee=index.value("SELECT coalesce(sum(fee), 0) FROM transactions WHERE sender = ?", row["account"]),
         bytes=index.value(
             "SELECT coalesce(sum(size), 0) FROM records JOIN named ON record = records.id JOIN blobs USING (digest)"
             " WHERE client = ? AND named.role IN ('shares', 'update', 'release')",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.clusters import ClusterScore
-from fedgrove.node.explorer.heatmap import COLOURS
+from fedgrove.node.explorer.drawings import COLOURS
 from fedgrove.node.explorer.views.cluster_steps import ClusterStep
 from fedgrove.node.explorer.views.clusters import ClustersView
 from fedgrove.node.explorer.views.words import people

@@ -14,21 +14,22 @@ _CALLS = {kind.__name__: call for kind, call in CALLS.items()}
 
 @dataclass(frozen=True)
 class GasCost:
-    """Gas of a contract's function: in how many transactions, their mean, the highest, and all."""
+    """Gas of a contract's function: in how many transactions, their mean, the highest, and all; the fees for it."""
 
     call: str
     count: int
     mean: float
     most: int
     sum: int
+    fee: float
 
 
 def gas(index: Index) -> list[GasCost]:
     """Gas of each function that was called."""
-    used: dict[str, dict[int, int]] = defaultdict(dict)
-    query = "SELECT DISTINCT kind, tx, gas FROM records JOIN transactions ON transactions.id = tx"
+    used: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
+    query = "SELECT DISTINCT kind, tx, gas, fee FROM records JOIN transactions ON transactions.id = tx"
     for row in index.rows(query):
-        used[_CALLS[row["kind"]]][row["tx"]] = row["gas"]
+        used[_CALLS[row["kind"]]][row["tx"]] = (row["gas"], row["fee"])
     return [_cost(call, list(costs.values())) for call, costs in sorted(used.items())]
 
 
@@ -42,5 +43,6 @@ def approvals(index: Index, checks: Checks) -> list[RecordRow]:
     return rows_of(index, checks, "kind IN ('Approved', 'Revoked')")
 
 
-def _cost(call: str, costs: list[int]) -> GasCost:
-    return GasCost(call, len(costs), mean(costs), max(costs), sum(costs))
+def _cost(call: str, costs: list[tuple[int, float]]) -> GasCost:
+    spent, fees = zip(*costs, strict=True)
+    return GasCost(call, len(spent), mean(spent), max(spent), sum(spent), sum(fees))

@@ -1,22 +1,31 @@
 """All rounds in a line each, and one round whole."""
 
 import json
+import math
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from fedgrove.chain.phases import Deadlines, Ends
 from fedgrove.node.explorer.checks import Check, Checks
-from fedgrove.node.explorer.drawings import Leaf, PhaseWindow
+from fedgrove.node.explorer.drawings import PhaseWindow
 from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.inert import inert
+from fedgrove.node.explorer.placing import MAX_INTEGER
 from fedgrove.node.explorer.terms import config_of, has_clusters, latest_config
+from fedgrove.node.explorer.tree_drawing import Leaf
 from fedgrove.node.explorer.views.rows import Blob, RecordRow, blob_of, rows_of, text_of
 from fedgrove.node.explorer.views.words import PHASES
 from fedgrove.node.masking.keys import is_low_order
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.rounds import SPOILT, follows_spoilt
 
+MAX_OWN_METRICS = 8
+"""Of a task's own metrics that members state, at most this many are shown."""
+
 _NOT_ENDED = 1 << 62
+_COMMON_METRICS = ("samples", "loss", "standard_error", "accuracy", "void", "ending")
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,8 @@ class RoundRow:
     """One round in one line; the fields are those of ``node.status.report.RoundReport``, as far as they are known.
 
     ``stage`` is a key of ``words.STAGES``, where there are clusters and the round before is known. The members' figures
-    are of the model that the round began with; ``ending`` says why the training ended with it.
+    are of the model that the round began with, ``members_own`` the means of their task's own metrics by name;
+    ``ending`` says why the training ended with it. ``fee`` is in the chain's currency.
     """
 
     number: int
@@ -41,11 +51,13 @@ class RoundRow:
     model: str
     stage: str
     check: Check
+    fee: float = 0.0
     members_samples: int = 0
     members_accuracy: float | None = None
     members_loss: float | None = None
     members_error: float | None = None
     members_void: str = ""
+    members_own: Mapping[str, float] = field(default_factory=dict)
     ending: str = ""
 
 
@@ -100,10 +112,10 @@ class RoundPage:
     blobs: int
 
 
-def all_rounds(index: Index, checks: Checks) -> list[RoundRow]:
-    """All rounds, in order."""
-    rows, stage = [], first_stage(index)
-    for row in index.rows("SELECT * FROM rounds ORDER BY number"):
+def all_rounds(index: Index, checks: Checks, after: int = -1, at_most: int = -1) -> list[RoundRow]:
+    """Rounds in order: those with a number after this one, and at most as many as this; -1: all."""
+    rows, stage = [], stage_of(index, min(after, MAX_INTEGER - 1) + 1)
+    for row in index.rows("SELECT * FROM rounds WHERE number > ? ORDER BY number LIMIT ?", after, at_most):
         # First and last place of a round's records: all that its check needs.
         rows.append(_round_row(row, stage, checks, (row["opened"], row["voided"] or row["ended"] or _NOT_ENDED)))
         stage = (row["stage"] or "") if row["status"] == "closed" else stage
@@ -212,9 +224,16 @@ def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[in
         members_accuracy=members.get("accuracy"),
         members_loss=members.get("loss"),
         members_error=members.get("standard_error"),
+        members_own=_own_metrics(members),
+        fee=row["fee"],
         members_void=members.get("void", ""),
         ending=members.get("ending", ""),
     )
+
+
+def _own_metrics(members: Mapping[str, Any]) -> dict[str, float]:
+    own = [(inert(name, 40), value) for name, value in members.items() if name not in _COMMON_METRICS]
+    return {name: value for name, value in own[:MAX_OWN_METRICS] if value is not None and math.isfinite(value)}
 
 
 def _grouped(records: list[RecordRow]) -> list[tuple[str, list[RecordRow]]]:

@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fedgrove.chain.tree import partners
-from fedgrove.node.explorer.drawings import Leaf, cooperation_tree
+from fedgrove.node.explorer.tree_drawing import Leaf, cooperation_tree
 from markupsafe import Markup
 
 MAX_LEAVES = 1024
@@ -24,14 +24,15 @@ class Tree:
         In the order that the ledger has sealed.
     partners : sequence of (sequence of int)
         The leaves, from 0, with which each masks.
-    drawing : Markup
-        Empty where it is too large, or has no branches.
+    drawing, standing : Markup
+        For wide and for narrow windows; empty where it is too large, or has no branches.
     """
 
     name: str
     leaves: Sequence[Leaf]
     partners: Sequence[Sequence[int]]
-    drawing: Markup
+    drawing: Markup = field(default_factory=Markup)
+    standing: Markup = field(default_factory=Markup)
 
 
 def trees_of(leaves: Sequence[Leaf], groups: Sequence[Sequence[int]] | None, of: str, what: str) -> list[Tree]:
@@ -57,10 +58,10 @@ def trees_of(leaves: Sequence[Leaf], groups: Sequence[Sequence[int]] | None, of:
     for number, own in sorted(members.items()):
         name = f"{what} {number}" if len(groups) > 1 else ""
         found.append(_tree(name.capitalize(), own, f"Cooperation tree of {of}{name and f', {name}'}"))
-    return [*found, Tree("Without masks", alone, [()] * len(alone), Markup(""))] if alone else found
+    return [*found, Tree("Without masks", alone, [()] * len(alone))] if alone else found
 
 
 def _tree(name: str, leaves: Sequence[Leaf], title: str) -> Tree:
     count = len(leaves)
-    drawing = cooperation_tree(leaves, title) if count <= MAX_LEAVES else Markup("")
-    return Tree(name, leaves, [partners(position, count) for position in range(count)], drawing)
+    drawings = [cooperation_tree(leaves, title, standing) for standing in (False, True) if count <= MAX_LEAVES]
+    return Tree(name, leaves, [partners(position, count) for position in range(count)], *drawings)

@@ -149,7 +149,7 @@ class _Made:
 
 def _fill(path: Path, deployment: Deployment, records: list[Record], store: DiskStore) -> None:
     index = Index(path, deployment)
-    facts = {record.at.transaction: TransactionFacts(_ADDRESS, 50_000) for record in records}
+    facts = {record.at.transaction: TransactionFacts(_ADDRESS, 50_000, 50_000 * 10**9) for record in records}
     blocks = [(number, number.to_bytes(32), number) for number in range(1, records[-1].at.block + 1)]
     index.append(blocks, records, facts)
     while survey(index, store, 1, 5_000):

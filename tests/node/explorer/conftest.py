@@ -1,19 +1,23 @@
 """Explorers over one real run, and over copies that somebody has tampered with."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.index import Index
+from fedgrove.node.explorer.options import NO_OPTIONS, BlockExplorer, PageOptions, Price
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource, Source
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.lab.bench.explorer import find_chromium
+
+from tests.node.conftest import Run, run_federation
 
 HOME = "http://127.0.0.1"
 AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
@@ -34,6 +38,19 @@ class Explorer:
         return answer.text
 
 
+@dataclass(frozen=True)
+class Compared:
+    """Explorers over several runs that have settled, and a client of the pages that compare them."""
+
+    watches: list[IndexWatch]
+    client: TestClient
+
+    def page(self, path: str = "") -> str:
+        answer = self.client.get("/" + path)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+
 @contextmanager
 def exploring(source: Source, cache: Path) -> Iterator[Explorer]:
     with open_index(source, cache) as index, IndexWatch(source, index) as watch:
@@ -45,6 +62,29 @@ def exploring(source: Source, cache: Path) -> Iterator[Explorer]:
 def explorer(run, tmp_path_factory) -> Iterator[Explorer]:
     """Over the untouched run."""
     with exploring(DirectorySource(run.directory), tmp_path_factory.mktemp("cache")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def second(tmp_path_factory) -> Run:
+    """Another run: other masks, one round fewer, and members that evaluate."""
+    plan = DemoPlan(clients=4, rounds=1, strategy="fedavg", masking="pairwise", held_out=0.2, seed=4)
+    return run_federation(tmp_path_factory.mktemp("second") / "kept", plan)
+
+
+@contextmanager
+def comparing(runs: Sequence[Path], cache: Path, options: PageOptions = NO_OPTIONS) -> Iterator[Compared]:
+    """Several explorers that have settled, and a client of the pages over all of them."""
+    with ExitStack() as held:
+        watches = [held.enter_context(exploring(DirectorySource(run), cache)).watch for run in runs]
+        yield Compared(watches, TestClient(make_app(*watches, options=options), base_url=HOME))
+
+
+@pytest.fixture(scope="session")
+def compared(run, second, tmp_path_factory) -> Iterator[Compared]:
+    """Two untouched runs, beside each other."""
+    options = PageOptions(Price(2500, "EUR"), (BlockExplorer.parse("https://chain.example/{kind}/{id}"),))
+    with comparing([run.directory, second.directory], tmp_path_factory.mktemp("cache"), options) as made:
         yield made
 
 

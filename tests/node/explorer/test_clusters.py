@@ -167,9 +167,9 @@ def test_uploads_have_the_name_of_what_they_are(story, clustered, view):
 def test_trees_are_those_of_the_groups(clustered, view):
     step = next(step for step in view.steps if step.row.stage == "train" and not step.one_model)
     page = clustered.page(f"rounds/{step.number}/")
-    assert page.count('<svg class="tree"') == sum(map(bool, step.left.state.groups))
+    assert page.count('<svg class="tree lying"') == sum(map(bool, step.left.state.groups))
     voted = clustered.page(f"rounds/{view.judgements[0].voted.number}/")
-    assert '<svg class="tree"' not in voted and "Nobody masks in this round" in voted
+    assert '<svg class="tree lying"' not in voted and "Nobody masks in this round" in voted
 
 
 def test_a_client_has_its_clusters_its_verdict_and_its_votes(clustered, view):

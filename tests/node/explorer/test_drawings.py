@@ -1,10 +1,12 @@
 """The drawings show what is: each pair of partners once, each leaf at its place, and they are well-formed SVG."""
 
+import itertools
 from xml.etree import ElementTree
 
 import pytest
 from fedgrove.chain import tree
-from fedgrove.node.explorer.drawings import Leaf, PhaseWindow, cooperation_tree, lines, timeline
+from fedgrove.node.explorer.drawings import HEIGHT, PhaseWindow, compared, lines, timeline
+from fedgrove.node.explorer.tree_drawing import Leaf, cooperation_tree
 
 SVG = "svg"
 
@@ -57,3 +59,33 @@ def test_a_chart_has_a_dot_for_each_value_above_its_scale():
     drawing = lines([(1, 0.2), (3, 0.8)], 4, "accuracy", "accuracy", 1.0)
     first, second = elements(drawing, "dot")
     assert float(first.get("cy")) > float(second.get("cy")) and float(first.get("cx")) < float(second.get("cx"))
+
+
+@pytest.mark.parametrize("n", [1, 2, 6, 100, 1024])
+def test_a_standing_tree_fits_a_phone_and_fingers(n):
+    """Its leaves are the lying one's, one below the other, at least 24 pixels apart."""
+    leaves = [Leaf(client, "survived", True, f"../{client}/") for client in range(1, n + 1)]
+    lying, standing = (cooperation_tree(leaves, "t", standing=each) for each in (False, True))
+    width, height = (float(each) for each in ElementTree.fromstring(standing).get("viewBox").split()[2:])
+    assert width <= 356  # 390, less the margins and borders around it
+    rows = [float(leaf.get("cy")) for leaf in elements(standing, "leaf")]
+    assert all(after - before >= 24 for before, after in itertools.pairwise(rows)) and max(rows) < height
+    for kind in ("arc", "branch", "place"):
+        assert len(elements(standing, kind)) == len(elements(lying, kind))
+    for drawing in (lying, standing):
+        across, down = (float(each) for each in ElementTree.fromstring(drawing).get("viewBox").split()[2:])
+        for ring in elements(drawing, "ring"):
+            x, y, r = (float(ring.get(name)) for name in ("cx", "cy", "r"))
+            assert r + 1.5 <= min(x, y, across - x, down - y), "the focus would be cut off"
+
+
+def test_numbers_at_the_ends_of_lines_do_not_cover_each_other():
+    lines = [(number, [(1, 0.5), (2, 0.9)]) for number in range(1, 9)]
+    drawing = compared([*lines, (9, [])], 3, "accuracy", 1.0)
+    ends = elements(drawing, "ending")
+    heights = sorted(float(end.get("y")) for end in ends)
+    assert [end.text for end in ends] == [str(number) for number in range(1, 9)]
+    assert all(after - before >= 12 for before, after in itertools.pairwise(heights)) and heights[-1] < HEIGHT
+    low = compared([(number, [(1, 0.0)]) for number in range(1, 9)], 1, "loss")
+    assert max(float(end.get("y")) for end in elements(low, "ending")) < HEIGHT
+    assert {line.get("class") for line in elements(drawing, "line")} == {f"line k{k}" for k in range(8)}

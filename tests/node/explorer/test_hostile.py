@@ -8,9 +8,9 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.explorer.drawings import bars, lines, short
 from fedgrove.node.explorer.inert import MAX_TEXT, contents_of_model, document, inert
-from fedgrove.node.explorer.pages import size, time
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.survey import survey
+from fedgrove.node.explorer.templating import size, time
 from hypothesis import given
 from hypothesis import strategies as st
 

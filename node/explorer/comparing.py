@@ -1,0 +1,72 @@
+"""Pages that compare runs: one page and its tables; each run's own pages lie below, under ``runs/NUMBER/``."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
+from fedgrove.node.explorer.templating import make_templates
+from fedgrove.node.explorer.views.comparison import MAX_ROUNDS_SHOWN, Comparison
+from fedgrove.node.explorer.views.comparison_tables import rounds_csv, terms_csv
+from fedgrove.node.explorer.watch import IndexWatch
+
+PATHS = ("", "rounds.csv", "terms.csv")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What lies at a path: its text, and its media type."""
+
+    text: str
+    media_type: str
+
+
+class ComparingPages:
+    """Renders what compares the runs of several watches, out of what these have found by now.
+
+    Parameters
+    ----------
+    watches : sequence of IndexWatch
+        In the order that gives the runs their numbers, from 1.
+    options : PageOptions
+    static : bool
+        For an export: folders are linked by their file.
+    """
+
+    def __init__(self, watches: Sequence[IndexWatch], options: PageOptions = NO_OPTIONS, static: bool = False) -> None:
+        self._watches = watches
+        self._options = options
+        self._static = static
+        self._templates = make_templates(options.price)
+
+    def render(self, path: str) -> Shown | None:
+        """What lies at a path, or None where there is nothing."""
+        make = self._makers.get(path)
+        return make(Comparison.of(self._watches)) if make is not None else None
+
+    @property
+    def _makers(self) -> dict[str, Callable[[Comparison], Shown]]:
+        return dict(zip(PATHS, (self._page, self._rounds, self._terms), strict=True))
+
+    def _page(self, comparison: Comparison) -> Shown:
+        page = self._templates.get_template("compare.html").render(
+            title="Comparison",
+            section="compare",
+            url=self._link,
+            static=self._static,
+            live=False,
+            terms=None,
+            comparison=comparison,
+            most=MAX_ROUNDS_SHOWN,
+        )
+        return Shown(page, "text/html")
+
+    def _rounds(self, comparison: Comparison) -> Shown:
+        return Shown(rounds_csv(comparison, self._options.price), "text/csv")
+
+    def _terms(self, comparison: Comparison) -> Shown:
+        return Shown(terms_csv(comparison), "text/csv")
+
+    def _link(self, path: str) -> str:
+        """A relative link."""
+        folder = not path or path.endswith("/")
+        return f"{path}index.html" if self._static and folder else path or "./"

@@ -1,0 +1,192 @@
+"""Several runs beside each other: figures, curves, terms with their differences, and rounds by number."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, zip_longest
+from pathlib import PurePath
+
+from fedgrove.node.explorer import drawings
+from fedgrove.node.explorer.checks import Checks, Summary
+from fedgrove.node.explorer.inert import inert
+from fedgrove.node.explorer.options import Price
+from fedgrove.node.explorer.terms import latest_config
+from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
+from fedgrove.node.explorer.views.rows import count_records
+from fedgrove.node.explorer.views.settings import LEARNING, flat, shown
+from fedgrove.node.explorer.watch import IndexWatch
+from markupsafe import Markup
+
+MAX_RUNS = 8
+"""As many as there are colours that people can tell apart."""
+
+MAX_ROUNDS_SHOWN = 500
+"""A page shows no more rounds; the tables as CSV have all."""
+
+_MOST_MARKS, _LONGEST_MARK = 6, 24
+_CURVES = (
+    ("Accuracy", "accuracy", 1.0),
+    ("Loss", "loss", None),
+    ("Members’ accuracy", "members_accuracy", 1.0),
+    ("Members’ loss", "members_loss", None),
+    ("Privacy spent, ε", "epsilon", None),
+)
+_SPENT = (("Gas so far", "gas"), ("Uploaded bytes so far", "bytes"))
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One of several runs.
+
+    Attributes
+    ----------
+    number : int
+        From 1, in the order in which they were given.
+    name, label : str
+        What people call it: in full, and as short as it stays unique.
+    command : str
+        The command that checks the same.
+    summary : Summary
+        How far it is checked.
+    members : int
+        How many registered.
+    rounds : tuple of RoundRow
+        Up to now.
+    terms : mapping of (str, str) to str
+        Value of each term, by table and key; empty where the terms are not at hand.
+    """
+
+    number: int
+    name: str
+    label: str
+    command: str
+    summary: Summary
+    members: int
+    rounds: tuple[RoundRow, ...]
+    terms: Mapping[tuple[str, str], str]
+
+    @property
+    def path(self) -> str:
+        """Of its own pages."""
+        return f"runs/{self.number}/"
+
+    @property
+    def closed(self) -> list[RoundRow]:
+        """Rounds that closed and stand."""
+        return [row for row in self.rounds if row.status == "closed"]
+
+    def last(self, name: str) -> float | None:
+        """A figure of the last closed round that states it."""
+        values = (getattr(row, name) for row in reversed(self.closed))
+        return next((value for value in values if value is not None), None)
+
+    def total(self, name: str) -> float:
+        """A figure's sum over all rounds."""
+        return sum(getattr(row, name) for row in self.rounds)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term with its value in each run; None in a run that lacks it."""
+
+    table: str
+    key: str
+    values: tuple[str | None, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the runs disagree."""
+        return len(set(self.values)) > 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs, each after what was found of it by now."""
+
+    runs: tuple[ComparedRun, ...]
+
+    @classmethod
+    def of(cls, watches: Sequence[IndexWatch]) -> "Comparison":
+        """The comparison as it stands."""
+        labels = labels_of([inert(watch.source.name) for watch in watches])
+        named = enumerate(zip(watches, labels, strict=True), 1)
+        return cls(tuple(_run(number, watch, label) for number, (watch, label) in named))
+
+    @property
+    def terms(self) -> list[Term]:
+        """Terms by table, hyper-parameters first, each with its value in every run whose terms are at hand."""
+        names = dict.fromkeys(name for run in self.runs for name in run.terms)
+        tables = list(dict.fromkeys([*LEARNING, *(table for table, _ in names)]))
+        ordered = sorted(names, key=lambda name: tables.index(name[0]))
+        return [Term(*name, tuple(run.terms.get(name) for run in self.runs)) for name in ordered]
+
+    def marks_of(self, run: ComparedRun) -> list[tuple[str, str]]:
+        """Hyper-parameters by which a run differs from another: the first few that are short enough to read."""
+        differing = (
+            (term, term.values[run.number - 1]) for term in self.terms if term.differs and term.table in LEARNING
+        )
+        named = [(f"{term.table}.{term.key}", value) for term, value in differing if value is not None]
+        return [(name, value) for name, value in named if value and len(value) <= _LONGEST_MARK][:_MOST_MARKS]
+
+    def states(self, name: str) -> bool:
+        """Whether any run states a figure."""
+        return any(run.last(name) is not None for run in self.runs)
+
+    @property
+    def rounds(self) -> Iterator[tuple[int, tuple[RoundRow | None, ...]]]:
+        """Each round's place from 1, and the round at that place in every run."""
+        return enumerate(zip_longest(*(run.rounds for run in self.runs)), 1)
+
+    @property
+    def last(self) -> int:
+        """Rounds of the longest run."""
+        return max((len(run.rounds) for run in self.runs), default=0)
+
+    def charts(self, price: Price | None) -> dict[str, Markup]:
+        """Charts by their captions, each with a line for every run that states the figure."""
+        found: dict[str, tuple[list[tuple[int, list[tuple[int, float]]]], float | None]] = {}
+        for caption, name, top in _CURVES:
+            lines = [(run.number, _stated(run.rounds, name)) for run in self.runs]
+            found[caption] = (lines, top)
+        cost, factor = (f"Cost so far, {price.currency}", price.amount) if price else ("Fees so far, ether", 1.0)
+        found[cost] = ([(run.number, _so_far(run.rounds, "fee", factor)) for run in self.runs], None)
+        for caption, name in _SPENT:
+            found[caption] = ([(run.number, _so_far(run.rounds, name)) for run in self.runs], None)
+        return {
+            caption: drawings.compared(lines, self.last, f"{caption} over rounds, by run", top)
+            for caption, (lines, top) in found.items()
+            if any(value for _, points in lines for _, value in points)
+        }
+
+
+def labels_of(names: Sequence[str]) -> list[str]:
+    """The last part of each name, or as many parts as make it unique."""
+    parts = [PurePath(name).parts or (name,) for name in names]
+    for count in range(1, max(map(len, parts), default=0) + 1):
+        labels = ["/".join(each[-count:]) for each in parts]
+        if len(set(labels)) == len(labels):
+            return labels
+    return list(names)
+
+
+def _run(number: int, watch: IndexWatch, label: str) -> ComparedRun:
+    index, source, checks = watch.index, watch.source, Checks(watch.sight)
+    config = latest_config(index) if index is not None else None
+    return ComparedRun(
+        number=number,
+        name=inert(source.name),
+        label=label,
+        command=inert(source.command, 1000),
+        summary=checks.summary(count_records(index) if index is not None else 0),
+        members=index.value("SELECT count(*) FROM members") if index is not None else 0,
+        rounds=tuple(all_rounds(index, checks)) if index is not None else (),
+        terms={name: shown(value) for name, value in flat(config.to_tables())} if config is not None else {},
+    )
+
+
+def _stated(rounds: Sequence[RoundRow], name: str) -> list[tuple[int, float]]:
+    values = ((place, getattr(row, name)) for place, row in enumerate(rounds, 1))
+    return [(place, float(value)) for place, value in values if value is not None]
+
+
+def _so_far(rounds: Sequence[RoundRow], name: str, factor: float = 1.0) -> list[tuple[int, float]]:
+    return list(enumerate(accumulate(factor * getattr(row, name) for row in rounds), 1))

@@ -1,0 +1,150 @@
+"""A price and a public block explorer: what is accepted, what they add to the pages, and what they never make."""
+
+import re
+
+import pytest
+from fastapi.testclient import TestClient
+from fedgrove.chain.records import Closed
+from fedgrove.node.explorer.options import BlockExplorer, PageOptions, Price
+from fedgrove.node.explorer.server import make_app
+from fedgrove.node.explorer.templating import coins, ether
+from markupsafe import escape
+
+from tests.node.explorer.conftest import HOME
+from tests.node.explorer.test_hostile import MARKUP
+from tests.node.explorer.test_pages import check_well_formed
+
+GOOD = [
+    "https://etherscan.io/{kind}/{id}",
+    "https://chain.example:8443/look?what={kind}&name={id}#top",
+    "http://127.0.0.1:4000/{kind}/{id}",
+    "http://[::1]:4000/{kind}/{id}",
+]
+BAD = [
+    "",
+    "https://etherscan.io/",
+    "https://etherscan.io/{kind}/{kind}/{id}",
+    "https://etherscan.io/{kind}/{id}/{id}",
+    "https://etherscan.io/{kind}/{id}/{other}",
+    "https://etherscan.io/{kind}/{id}}",
+    "https://{kind}.example/{id}",
+    "https://{id}/{kind}",
+    "https://user:secret@etherscan.io/{kind}/{id}",
+    "https:///{kind}/{id}",
+    "https://chain.example:0/{kind}/{id}",
+    "https://chain.example:99999/{kind}/{id}",
+    "https://[::1/{kind}/{id}",
+    "http://etherscan.io/{kind}/{id}",
+    "javascript:alert('{kind}{id}')",
+    "data:text/html,{kind}{id}",
+    "//etherscan.io/{kind}/{id}",
+    "ftp://etherscan.io/{kind}/{id}",
+    "https://etherscan.io/{kind}/{id} onclick=1",
+    'https://etherscan.io/"><script>{kind}{id}',
+    "https://etherscan.io\\@evil/{kind}/{id}",
+    "https://etherscan.io/\n{kind}/{id}",
+    "https://etherscan.io/{kind}/{id}" + "x" * 400,
+    "x=https://etherscan.io/{kind}/{id}",
+]
+TRANSACTION, ADDRESS = "0x" + "ab" * 32, "0x" + "Ab" * 20
+
+
+@pytest.mark.parametrize("pattern", GOOD)
+def test_a_good_pattern_makes_addresses(pattern):
+    site = BlockExplorer.parse(pattern)
+    assert site.link("tx", TRANSACTION) == pattern.replace("{kind}", "tx").replace("{id}", TRANSACTION)
+    assert BlockExplorer.parse(f"10={pattern}") == BlockExplorer(pattern, 10)
+
+
+@pytest.mark.parametrize("pattern", BAD)
+def test_a_bad_pattern_is_refused_in_a_sentence(pattern):
+    with pytest.raises(ValueError, match=r"https://example\.org/\{kind\}/\{id\}"):
+        BlockExplorer.parse(pattern)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("tx", MARKUP), ("tx", ADDRESS), ("tx", TRANSACTION + "0"), ("address", "../x"), ("address", ""), ("block", -1)],
+)
+def test_only_names_of_the_chain_are_linked(kind, name):
+    assert BlockExplorer.parse(GOOD[0]).link(kind, name) == ""
+
+
+def test_a_site_about_a_chain_is_only_for_it():
+    sites = tuple(map(BlockExplorer.parse, (GOOD[0], f"10={GOOD[1]}")))
+    options = PageOptions(block_explorers=sites)
+    assert options.block_explorer(10) == sites[1] and options.block_explorer(1) == sites[0]
+    assert PageOptions(block_explorers=sites[1:]).block_explorer(1) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "price"),
+    [("2500 EUR", Price(2500, "EUR")), ("0.5€", Price(0.5, "€")), (" 1 USD ", Price(1, "USD"))],
+)
+def test_a_price_is_an_amount_and_a_currency(text, price):
+    assert Price.parse(text) == price
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2500", "EUR", "-1 EUR", "1e5 EUR", "nan EUR", "1 eur", "1 EURO", "1 <b>", "9" * 400 + " EUR"]
+)
+def test_what_is_no_price_is_refused_in_a_sentence(text):
+    with pytest.raises(ValueError, match="2500 EUR"):
+        Price.parse(text)
+
+
+def test_amounts_are_short():
+    shown = [coins(amount) for amount in (0, 1e-9, 0.000134213, 1.5, 31.4159, 999.96, 1234.5, 5.1e12)]
+    assert shown == ["0", "< 0.0001", "0.0001342", "1.5", "31.42", "1000", "1,234", "5.1e+12"]
+    fees = [" ".join(ether(amount)) for amount in (0, 2.5, 0.001, 6.606e-5, 1.5e-9, 2.5e-11)]
+    assert fees == ["0 ether", "2.5 ether", "0.001 ether", "66,060 gwei", "1.5 gwei", "25,000,000 wei"]
+
+
+def test_records_accounts_and_contracts_are_linked(run, explorer):
+    chain = run.history.chain_id
+    options = PageOptions(None, (BlockExplorer.parse(f"{chain}=https://chain.example/{{kind}}/{{id}}"),))
+    pages = TestClient(make_app(explorer.watch, options=options), base_url=HOME)
+    record = next(record for record in run.records if isinstance(record, Closed))
+    page = pages.get(f"/rounds/{record.round}/").text
+    check_well_formed(page)
+    for name in (f"tx/0x{record.at.transaction.hex()}", f"block/{record.at.block}"):
+        (link,) = set(re.findall(rf'<a class="outer" href="https://chain\.example/{name}" rel="([^"]*)"', page))
+        assert {"noopener", "noreferrer"} <= set(link.split())
+    account = explorer.index.value("SELECT account FROM members WHERE client = 1")
+    for path, address in (
+        ("clients/", account),
+        ("clients/1/", account),
+        ("contracts/", run.history.deployment.ledger),
+    ):
+        assert f'href="https://chain.example/address/{address}"' in pages.get("/" + path).text
+    assert "chain.example" not in explorer.page(f"rounds/{record.round}/")
+
+
+def test_no_link_is_made_of_what_only_claims_to_be_an_account(run, explorer, compared):
+    index = compared.watches[0].index
+    account = index.value("SELECT account FROM members WHERE client = 1")
+    with index.changes() as database:
+        database.execute("UPDATE members SET account = ? WHERE client = 1", (MARKUP,))
+    try:
+        page = compared.page("runs/1/clients/")
+        assert "<img src=x" not in page and page.count('class="outer"') == page.count("<tr>") - 2
+    finally:
+        with index.changes() as database:
+            database.execute("UPDATE members SET account = ? WHERE client = 1", (account,))
+
+
+def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer, compared):
+    facts = run.history.transactions
+    by_round = {
+        number: sum(
+            facts[each].fee for each in {r.at.transaction for r in run.records if getattr(r, "round", None) == number}
+        )
+        for number in (1, 2)
+    }
+    for row in explorer.index.rows("SELECT number, fee FROM rounds"):
+        assert row["fee"] == pytest.approx(by_round[row["number"]] / 10**18) and row["fee"] > 0
+    fee = by_round[2] / 10**18
+    number, unit = ether(fee)
+    assert f"<dt>Fees</dt><dd>{number}<small> {unit}</small></dd>" in explorer.page("rounds/2/")
+    assert f"{number}<small> {unit}, {escape(coins(2500 * fee))} EUR</small>" in compared.page("runs/1/rounds/2/")
+    assert "Cost, EUR" in compared.page("runs/1/") and "Cost, EUR" not in explorer.page()
