@@ -12,7 +12,7 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_process, process_of
-from fedgrove.node.learning.settings import TaskSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
@@ -110,7 +110,7 @@ def _packed(task: SimulatedTask) -> Bundle | None:
     try:
         TaskSettings(name, task.keep, dict(task.options), task.shared, task.bases, task.name)
     except ValueError as fault:
-        raise InvalidPlan(f"task: {fault}") from None
+        raise InvalidPlan(str(fault)) from None
     return bundle
 
 

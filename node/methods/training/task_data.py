@@ -292,12 +292,17 @@ class TaskData:
             told = str(fault).partition(f"{DivergedTraining.__name__}: ")[2]
             if told:
                 raise DivergedTraining(told) from None
-            # A sentence about a table, which a person wrote who knows of no code: it needs no word about who says it.
-            raise TaskFailed(str(fault).partition("InvalidTable: ")[2] or str(fault)) from None
+            raise TaskFailed(_of_data(str(fault))) from None
         except (JobFailed, SandboxUnavailable, InvalidModel) as fault:
             raise TaskFailed(str(fault)) from None
         except OSError as fault:  # closed by another thread, in the middle of a job
             raise TaskFailed(f"the task's process has been ended: {fault.strerror}") from None
+
+
+def _of_data(fault: str) -> str:
+    """A sentence about a table or images alone: whoever gave them knows of no code, and not who says it."""
+    told = (fault.partition(f"{kind}: ")[2] for kind in ("InvalidTable", "DatasetError"))
+    return next(filter(None, told), fault)
 
 
 def _count(value: Any) -> int:
