@@ -5,7 +5,6 @@ gives each its turn and, on a test chain, mines on to the next deadline when nob
 """
 
 import multiprocessing
-import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import Network
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, ledger_rounds, membership_for
+from fedgrove.node.devnet.silence import Silence
 from fedgrove.node.devnet.windows import windows
 from fedgrove.node.learning import partition
 from fedgrove.node.learning.samples import Dataset, Samples
@@ -296,7 +296,7 @@ class Demo:
     # --- running ----------------------------------------------------------------------------------------------------
 
     def _loop(self, coordinator: Coordinator, clients: list[Client]) -> None:
-        silence = Silence(self._plan)
+        silence = Silence(self._plan.clients, self._plan.drop, self._plan.seed)
         round_number, started = 0, time.monotonic()
         last_change, last_block = time.monotonic(), 0
         while True:
@@ -329,32 +329,6 @@ class Demo:
             time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
         else:
             self._network.advance_to(min(deadlines))
-
-
-class Silence:
-    """The clients that drop out of each round, and from which step on; a function of the plan's seed."""
-
-    _AFTER = ("drew", "shared", "published its masked update")
-
-    def __init__(self, plan: DemoPlan) -> None:
-        self._plan = plan
-        self._last: dict[tuple[int, int], set[str]] = {}
-
-    def of(self, number: int, client: int) -> bool:
-        """Whether the client is silent by now in this round."""
-        last_words = self._schedule(number).get(client)
-        return last_words is not None and last_words in self._last.get((number, client), ())
-
-    def note(self, number: int, client: int, step: Step) -> None:
-        """Remember what the client did."""
-        if step.acted:
-            self._last.setdefault((number, client), set()).add(step.acted)
-
-    def _schedule(self, number: int) -> dict[int, str]:
-        chooser = random.Random(f"{self._plan.seed}/{number}")
-        count = int(self._plan.drop * self._plan.clients)
-        chosen = chooser.sample(range(1, self._plan.clients + 1), count)
-        return {client: chooser.choice(self._AFTER) for client in chosen}
 
 
 @contextmanager

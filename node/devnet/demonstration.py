@@ -25,6 +25,7 @@ from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.mirror import mirror
+from fedgrove.node.devnet.silence import check_drop
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
@@ -153,12 +154,17 @@ def _check(request: DemoRequest) -> None:
         raise InvalidOption("held-out", f"must be from 0 to 0.9, not {plan.held_out}")
     if not 0 <= plan.drop < 1:
         raise InvalidOption("drop", f"must be at least 0 and below 1, not {plan.drop}")
+    hopeless = "" if plan.method != TRAINING else check_drop(plan.clients, plan.drop)
+    if hopeless:
+        raise InvalidOption("drop", hopeless)
     if not 0.001 <= plan.alpha <= 1e6:
         raise InvalidOption("alpha", f"must be from 0.001 to 1000000, not {plan.alpha}")
     if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
         raise InvalidOption("epsilon", f"must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
     if (request.task is None) != (request.source is None):
         raise InvalidOption("task", "and data belong together: give the task's folder, and what its data() reads")
+    if request.task is None and request.bases:
+        raise InvalidOption("base", "is for a task's frozen bases: leave it out with a data set")
     if request.task is None and request.settings:
         raise InvalidOption("settings", "are keys of a task's terms.toml: leave them out with a data set")
 

@@ -122,7 +122,7 @@ def _decoding(path: Path) -> Iterator[None]:
     except (DatasetError, MemoryError):
         raise
     except Exception as fault:
-        raise DatasetError(f"{_short(path)} is no image that can be read: {fault}") from None
+        raise DatasetError(f"{_short(path)} is not an image that can be read: {fault}") from None
 
 
 def _fitted(image: Any, settings: ImageSettings) -> Any:
@@ -173,7 +173,7 @@ def _regular(path: Path) -> Any:
     except OSError as fault:
         raise DatasetError(f"cannot read {_short(path)}: {fault.strerror}") from None
     if not stat.S_ISREG(status.st_mode):
-        raise DatasetError(f"{_short(path)} is no plain file")
+        raise DatasetError(f"{_short(path)} is not a plain file")
     return status
 
 

@@ -79,6 +79,7 @@ def place(tmp_path_factory):
         "demo --drop 1",
         "demo --drop -0.1",
         "demo --drop nan",
+        "demo --clients 4 --drop 0.25",
         "demo --seed -1",
         "demo --strategy best",
         "demo --masking none",

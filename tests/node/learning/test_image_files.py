@@ -98,12 +98,12 @@ def test_other_sizes_are_stretched_where_the_terms_say_so(mine):
     ("name", "data", "sentence"),
     [
         ("up/a.gif", b"GIF89a", "up/a.gif must end in .jpeg, .jpg, .png"),
-        ("up/a.png", b"GIF89a", "up/a.png is no image that can be read: cannot identify image file"),
-        ("up/a.png", b"", "up/a.png is no image that can be read: cannot identify image file"),
-        ("up/a.png", png(8, 8), "up/a.png is no image that can be read:"),
-        ("up/a.png", png(8, 8, bytes(72))[:-30], "up/a.png is no image that can be read:"),
+        ("up/a.png", b"GIF89a", "up/a.png is not an image that can be read: cannot identify image file"),
+        ("up/a.png", b"", "up/a.png is not an image that can be read: cannot identify image file"),
+        ("up/a.png", png(8, 8), "up/a.png is not an image that can be read:"),
+        ("up/a.png", png(8, 8, bytes(72))[:-30], "up/a.png is not an image that can be read:"),
         ("up/a.png", png(9000, 9000), "up/a.png has more than 67108864 pixels: scale it"),
-        ("up/a.png", png(1 << 30, 1 << 30), "up/a.png is no image that can be read: Image size"),
+        ("up/a.png", png(1 << 30, 1 << 30), "up/a.png is not an image that can be read: Image size"),
         ("up/a.png", png(8, 8, bytes(136), depth=16), "up/a.png has pixels of kind I;16: save it with 8 bits"),
         ("up/a.png", png(4, 8, bytes(40)), "up/a.png has 4×8 pixels, and the terms say 8×8: scale it, or agree on"),
         ("down/a.png", png(8, 8), "down is none of the classes that the terms list (across, up)"),
@@ -124,14 +124,14 @@ def test_text_in_an_image_that_unpacks_to_gigabytes_is_refused(tmp_path):
     whole = png(8, 8, bytes(72))
     (tmp_path / "up").mkdir()
     (tmp_path / "up" / "a.png").write_bytes(whole[:33] + bomb + whole[33:])
-    with pytest.raises(DatasetError, match=r"up/a\.png is no image that can be read: Decompressed data too large"):
+    with pytest.raises(DatasetError, match=r"up/a\.png is not an image that can be read: Decompressed data too large"):
         read_images(tmp_path, settings())
 
 
 def test_a_pipe_in_place_of_an_image_is_not_waited_for(tmp_path):
     (tmp_path / "up").mkdir()
     os.mkfifo(tmp_path / "up" / "a.png")
-    with pytest.raises(DatasetError, match=r"up/a\.png is no plain file"):
+    with pytest.raises(DatasetError, match=r"up/a\.png is not a plain file"):
         read_images(tmp_path, settings())
 
 
