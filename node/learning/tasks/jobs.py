@@ -87,10 +87,13 @@ def look(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | 
     strategy = _strategy(header)
     extras = {name: list(value.shape) for name, value in strategy.initial_extras(weights_of(models[0])).items()}
     layout = kept_layout(models[0], strategy)
-    kept = {name: list(shape) for name, shape in without_prefix(HOME, layout).items()}
-    state = {name: list(shape) for name, shape in without_prefix(STRATEGY, layout).items()}
+    kept, state = _named(HOME, layout), _named(STRATEGY, layout)
     answer = {"class": type(task).__name__, "model": shapes[0], "again": shapes[1]}
     return answer | {"kept": kept, "extras": extras, "state": state}, {}
+
+
+def _named(prefix: str, layout: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    return {name.removeprefix(prefix): list(shape) for name, shape in layout.items() if name.startswith(prefix)}
 
 
 def example(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
