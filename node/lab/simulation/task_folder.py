@@ -136,8 +136,10 @@ def _described(place: TaskPlace, terms: TaskTerms, inside: str = "") -> OwnSourc
 
 
 def _part(whole: OwnSource, index: int, clients: int) -> OwnSource:
-    samples = len(range(index, whole.description.samples, clients))
-    return OwnSource(replace(whole.description, samples=samples), (index, clients))
+    samples, held_out = (
+        len(range(index, count, clients)) for count in (whole.description.samples, whole.description.held_out)
+    )
+    return OwnSource(replace(whole.description, samples=samples, held_out=held_out), (index, clients))
 
 
 def _digest(bundle: str, source: Path) -> str:

@@ -14,7 +14,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig, Option
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.settings import RIGHT, TrainingSettings
-from fedgrove.node.methods.training.hold_out import HoldOut
+from fedgrove.node.methods.training.hold_out import HoldsOut
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
@@ -146,7 +146,7 @@ class TaskData:
     ) -> None:
         terms = config if isinstance(config, TaskTerms) else TaskTerms.of(config)
         self._settled = terms
-        self._hold_out: HoldOut | None = None
+        self._hold_out: HoldsOut | None = None
         self._process, self._settings, self._seed, self._shared = process, terms.training, terms.seed, terms.shared
         self._terms: dict[str, Any] = {
             "name": terms.name,
@@ -209,12 +209,13 @@ class TaskData:
         answer = self._run("evaluate", {"which": "train"}, model).header
         return _sums(answer.get("totals")).get("loss", math.nan) / max(1, _count(answer.get("samples")))
 
-    def evaluating(self, hold_out: HoldOut) -> "TaskData":
+    def evaluating(self, hold_out: HoldsOut, description: Description | None = None) -> "TaskData":
         """The same data, of a member that evaluates each round's model before it trains.
 
-        It evaluates on the samples that its own rule holds out; where that is none, on those that the task does.
+        It evaluates on the samples that its own rule holds out; where that is none, on those that the task does. The
+        task is asked for the ``description``, with what is held out then, where none is given.
         """
-        found = TaskData(self._settled, self._process)
+        found = TaskData(self._settled, self._process, description=description)
         found._terms, found._threads, found._hold_out = self._terms, self._threads, hold_out
         return found
 
