@@ -101,7 +101,7 @@ def _page(report: dict, seconds: float, options: argparse.Namespace) -> str:
     command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return PAGE.format(
-        parameters=f"{upload // 4000},000",
+        parameters=f"{round(upload / 4000)},000",
         classes=", ".join(CLASSES),
         clients=options.clients,
         images=options.images,

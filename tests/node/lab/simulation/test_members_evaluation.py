@@ -19,7 +19,7 @@ from fedgrove.node.lab.simulation.task_folder import opened_task
 from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.training.suggestion import suggested_by
-from fedgrove.node.sandbox.modes import choose
+from fedgrove.node.tasks.sandbox.modes import choose
 
 import fedgrove as fg
 from tests.node.lab.simulation.own_task import TERMS, table, write_task
