@@ -12,6 +12,7 @@ from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import PLACES, Plan
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
+from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
 from fedgrove.node.learning.strategies import STRATEGIES
 from fedgrove.node.learning.tables.settings import Column, TableSettings
@@ -82,6 +83,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "plan": ("simulate.md", plan),
     "task": ("simulate.md", lambda: _fields(SimulatedTask)),
     "tabular": ("tables.md", lambda: _fields(TableSettings)),
+    "images": ("images.md", lambda: _fields(ImageSettings)),
     "column": ("tables.md", lambda: _fields(Column)),
     "partition": ("simulate.md", lambda: _fields(PartitionSettings)),
     "attack": ("clustering.md", lambda: _fields(AttackSettings)),

@@ -119,6 +119,7 @@ PAGE = (
 as processes, masks, a ledger (anvil) and a store in a folder, then `fedgrove audit`. Each client trains one epoch on a
 few images without a GPU, on one thread: **what was affordable are a few steps, and the accuracies are those of chance
 (0.1)**. The rows show what a round of this model costs and that it closes and is verified, not what it learns.
+[A smaller one](learning.md) learns in minutes.
 
 Peaks are in MiB, of one process each: training is that of the task's process in the sandbox, torch included (230).
 Batch normalisation stays at home (`keep = ["*norm*"]`), so the coordinator evaluates with norms that saw no data.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from fedgrove.api.history import History
 from fedgrove.api.rounds import Round
 from fedgrove.api.running import Run, RunRound
-from fedgrove.api.tasks import task_path
+from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.demo_request import DemoRequest
@@ -31,6 +31,7 @@ def demo(
     clients: int = 8,
     rounds: int = 3,
     strategy: str | None = None,
+    bases: Mapping[str, str | PathLike[str]] | None = None,
     settings: Mapping[str, object] | None = None,
     alpha: float = 0.3,
     masking: Literal["bbtsa", "pairwise"] = "bbtsa",
@@ -62,6 +63,8 @@ def demo(
         At least 3 clients.
     strategy : str, optional
         Local training. By default fedaom; for a task without a shared set fedavg.
+    bases : mapping, optional
+        Paths of the task's frozen bases by name, as ``{"minilm": "models/minilm"}``.
     settings : mapping, optional
         Terms of a task, in place of what its ``terms.toml`` suggests: keys of ``training`` and ``task``, and
         ``masking.bound``, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
@@ -70,7 +73,7 @@ def demo(
     masking : str
         bbtsa or pairwise.
     drop : float
-        Fraction of clients that drop out of each round.
+        Fraction of clients that drop out of each round; refused where no round could close.
     epsilon : float
         Budget of client-level differential privacy, at δ = 0.001; 0: masks only.
     method : str
@@ -130,6 +133,7 @@ def demo(
             chain=chain,
             store=store,
             explorer=explorer,
+            bases=paths_by_name(bases),
         )
         return _kept(request, None if out is None else Path(out), _Words(progress))
 

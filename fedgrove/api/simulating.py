@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedgrove.api.running import Run, RunRound
-from fedgrove.api.tasks import task_path
+from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.lab.simulation.figures import FiguresUnavailable
@@ -27,6 +27,7 @@ def simulate(
     clients: int | None = None,
     rounds: int | None = None,
     strategy: str | None = None,
+    bases: Mapping[str, str | PathLike[str]] | None = None,
     settings: Mapping[str, object] | None = None,
     alpha: float | None = None,
     method: str | None = None,
@@ -58,6 +59,8 @@ def simulate(
         (``federation.sampling_rate``).
     strategy : str, optional
         Local training (fedavg).
+    bases : mapping, optional
+        Paths of the task's frozen bases by name, as ``{"minilm": "models/minilm"}``.
     settings : mapping, optional
         Other values for keys of the plan, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
     alpha : float, optional
@@ -129,7 +132,8 @@ def simulate(
         table: Tables | None = None if method is None else method_table(method)
         given = read_plan(None if plan is None else Path(plan), [*changes, from_dotted(settings or {})], table)
         place = None if data_dir is None else Path(data_dir)
-        request = SimulationRequest(given, [given.plan], place, sandbox, executor, workers, kept, resume)
+        shown = paths_by_name(bases)
+        request = SimulationRequest(given, [given.plan], place, sandbox, executor, workers, kept, resume, shown)
         return _run(request, keep_models, _Words(progress))
 
 

@@ -1,7 +1,7 @@
 """What a run learns, as it is given in Python: a task's class, folder or file, or the name of a data set."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -42,6 +42,11 @@ def task_path(given: "str | PathLike[str] | type[Task] | None", keep: Path | Non
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ENTRY).write_text(written_out(given))
         yield folder
+
+
+def paths_by_name(given: Mapping[str, str | PathLike[str]] | None) -> dict[str, Path]:
+    """The paths of frozen bases."""
+    return {name: Path(path) for name, path in (given or {}).items()}
 
 
 def _is_task(given: str | PathLike[str]) -> bool:

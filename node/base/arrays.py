@@ -14,15 +14,16 @@ class InvalidArrays(ValueError):
     """The file cannot be used; the message says why, and what to write instead, after the file's name."""
 
 
-def read_npz(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """The arrays of these names that are in the file.
+def read_npz(path: Path, names: Iterable[str], most: int | None = None) -> dict[str, np.ndarray]:
+    """The arrays of these names that are in the file; with ``most``, of so many values each at most.
 
     Raises
     ------
     OSError
         It cannot be read.
     InvalidArrays
-        It is no such file, or an array in it is damaged, holds objects or claims more bytes than there are.
+        It is no such file, or an array in it is damaged, holds objects, claims more bytes than there are, or is too
+        large.
     """
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
@@ -30,14 +31,14 @@ def read_npz(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(path) as archive:
             held = {name.removesuffix(".npy"): name for name in archive.namelist()}
-            return {name: _array(archive, held[name], name) for name in names if name in held}
+            return {name: _array(archive, held[name], name, most) for name in names if name in held}
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, MemoryError) as fault:
         if isinstance(fault, InvalidArrays):
             raise
         raise InvalidArrays(f"is a damaged .npz archive ({fault}): write it again") from None
 
 
-def _array(archive: zipfile.ZipFile, member: str, name: str) -> np.ndarray:
+def _array(archive: zipfile.ZipFile, member: str, name: str, most: int | None) -> np.ndarray:
     with archive.open(member) as file:
         version = npy.read_magic(file)
         header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -47,5 +48,7 @@ def _array(archive: zipfile.ZipFile, member: str, name: str) -> np.ndarray:
         raise InvalidArrays(f"has Python objects in {name}, which are never unpickled: save an array of numbers")
     if claimed != there:
         raise InvalidArrays(f"claims {claimed} bytes for {name}, but has {there}: write it again")
+    if most is not None and max(math.prod(shape), claimed // 8) > most:
+        raise InvalidArrays(f"has more than {most} values in {name}: give fewer")
     with archive.open(member) as file:
         return npy.read_array(file, allow_pickle=False)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 from fedgrove.chain.errors import ChainError
+from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.extras import missing
 from fedgrove.node.cli.network_options import check_method, check_plan, check_same, check_task, given, sentences
@@ -59,6 +60,7 @@ def up(
     data: Annotated[
         Path | None, typer.Option(help="What the task's data() reads; a folder with one for each client.")
     ] = None,
+    base: BaseOptions = None,
     sandbox: Sandbox = AUTO,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
     strategy: Annotated[
@@ -122,6 +124,7 @@ def up(
         str(task.absolute()) if task else "",
         str(data.absolute()) if data else "",
         cast(Literal["auto", "strict", "contained", "off"], sandbox),
+        {name: str(path.absolute()) for name, path in given_bases(base).items()},
     )
     check_plan(context, plan)
     layout = _layout(directory)

@@ -34,6 +34,8 @@ def check_plan(context: typer.Context, plan: TestnetPlan) -> None:
         raise CommandError(f"--standby must be at most the number of clients, {plan.clients}, not {plan.standby}")
     if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
         raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
+    if plan.bases and not plan.task:
+        raise CommandError("--base is for a task's frozen bases: leave it out without --task")
     check_groups(plan.method, plan.clients)
     if plan.method != TRAINING and given(context, "alpha"):
         raise CommandError("--alpha splits labels at random: leave it out if --method groups similar clients")

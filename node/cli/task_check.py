@@ -3,14 +3,17 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.bases import BaseOptions, given_bases
+from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json
+from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.base_content import InvalidBase
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import has_lock
@@ -35,6 +38,12 @@ def check(
     data: Annotated[
         Path | None, typer.Option("--data", help="What the task's data() reads; by default the folder's example data.")
     ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help=f"Local training to check with: {', '.join(STRATEGIES)}. Default: fedavg.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A federation's TOML file: check under its terms.")
+    ] = None,
     base: BaseOptions = None,
     sandbox: Sandbox = AUTO,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a check of the task is stopped.")] = 600.0,
@@ -44,15 +53,21 @@ def check(
 
     Prints a line for each check. Exit code: 0 all is fine, 1 a check failed, 2 bad usage.
 
-    Example: fedgrove task check readmission --data train.csv
+    Example: fedgrove task check readmission --data train.csv --strategy moon
     """
+    require("learning", "`fedgrove task check`, which trains a step,")
+    if strategy is not None and config is not None:
+        raise CommandError("--config states the strategy: leave --strategy out")
+    if strategy is not None and strategy not in STRATEGIES:
+        raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
     if not (source.is_dir() or (source.is_file() and source.suffix == ".py")):
         raise CommandError(f"{source} is neither a folder nor a Python file: give the folder of your task")
     if data is not None and not data.exists():
         raise CommandError(f"there is no {data}: give --data what the task's data() reads")
     mode, done = choose(sandbox), []
     with ExitStack() as stack:
-        for each in _Checks(source, data, given_bases(base), mode, timeout, stack).run():
+        terms = _Terms(strategy or "fedavg", config)
+        for each in _Checks(source, data, terms, given_bases(base), mode, timeout, stack).run():
             done.append(each)
             if not as_json:
                 print(f"{each.result:<13}{each.name:<13}{each.sentence}", flush=True)
@@ -66,13 +81,33 @@ def _table(each: "TaskCheck") -> dict[str, Any]:
     return {"check": each.name, "result": each.result, "sentence": each.sentence, "values": dict(each.values)}
 
 
+@dataclass(frozen=True)
+class _Terms:
+    """Under which terms to check: a strategy with the author's suggestion, or those of a federation's file."""
+
+    strategy: str
+    config: Path | None
+
+    def of(self, code: "TaskCode") -> "FederationConfig":
+        """Terms with the task; InvalidConfig if they cannot be, or name another task."""
+        return _suggested(code, self.strategy) if self.config is None else _agreed(code, self.config)
+
+
 class _Checks:
     """All checks of one folder; the task's processes end with ``stack``."""
 
     def __init__(
-        self, source: Path, data: Path | None, bases: dict[str, Path], mode: Mode, timeout: float, stack: ExitStack
+        self,
+        source: Path,
+        data: Path | None,
+        terms: _Terms,
+        bases: dict[str, Path],
+        mode: Mode,
+        timeout: float,
+        stack: ExitStack,
     ) -> None:
-        self._source, self._data, self._given, self._mode, self._stack = source, data, bases, mode, stack
+        self._source, self._data, self._terms, self._given = source, data, terms, bases
+        self._mode, self._stack = mode, stack
         self._limits = JobLimits(seconds=timeout, header=_EXAMPLE_BYTES)
 
     def run(self) -> Iterator["TaskCheck"]:
@@ -88,7 +123,7 @@ class _Checks:
 
         try:
             code = draft_code(self._source)
-            config = _terms(code)
+            config = self._terms.of(code)
         except (BundleError, InvalidConfig) as fault:
             yield TaskCheck("bundle", CheckResult.FAILED, str(fault))
             return
@@ -135,7 +170,20 @@ class _Checks:
         return probe
 
 
-def _terms(code: "TaskCode") -> "FederationConfig":
+def _agreed(code: "TaskCode", path: Path) -> "FederationConfig":
+    """The terms of a federation's file, which name this task."""
+    from fedgrove.node.methods.terms import load_config
+
+    config, _ = load_config(path)
+    named = config.task and (config.task.bundle or config.task.name)
+    if named != code.name:
+        raise InvalidConfig(
+            f"{path} names the task {named or '(none)'}, and this folder is {code.name}: give its folder"
+        )
+    return config
+
+
+def _suggested(code: "TaskCode", strategy: str) -> "FederationConfig":
     """Terms with the task, as its author suggests them; InvalidConfig if they cannot be."""
     from fedgrove.node.methods.training.terms import TrainingTerms
     from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
@@ -144,7 +192,7 @@ def _terms(code: "TaskCode") -> "FederationConfig":
         method=TrainingTerms(),
         task=code.settings,
         training=code.suggestion.training,
-        strategy=StrategySettings("fedavg"),
+        strategy=StrategySettings(strategy),
         masking=MaskingSettings(bound=code.suggestion.bound),
         evaluation=code.suggestion.evaluation,
     )

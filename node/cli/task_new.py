@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.learning.image_drafting import draft_image_terms
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.drafting import draft_terms
 from fedgrove.node.learning.tables.files import InvalidTable
 from fedgrove.node.methods.training.suggestion import TERMS
@@ -19,17 +21,26 @@ def new(
     ] = None,
     target: Annotated[str, typer.Option(help="With --table, the column that is to be learned.")] = "",
     separator: Annotated[str, typer.Option(help="With --table, the character between the cells of a CSV file.")] = ",",
+    images: Annotated[
+        Path | None,
+        typer.Option(help="A folder with a folder of images for each class, or an npz: write terms, and no code."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")] = False,
 ) -> int:
     """Write a folder that runs: a task with model and data, a test, example data, a README.
 
-    With --table and --target the folder holds only terms.toml: the shipped task learns tables without code.
+    With --table and --target, or --images, the folder holds only terms.toml: shipped tasks need no code.
 
     Example: fedgrove task new readmission --kind tabular
     Example: fedgrove task new readmission --table train.csv --target readmitted
+    Example: fedgrove task new moles --images pictures/train
     """
+    if table is not None and images is not None:
+        raise CommandError("--table and --images are for two kinds of data: give one of them")
     if table is not None:
-        return _draft(folder, table, target, separator, as_json)
+        return _draft_table(folder, table, target, separator, as_json)
+    if images is not None:
+        return _draft_images(folder, images, as_json)
     if kind not in KINDS:
         raise CommandError(f"--kind must be one of {', '.join(KINDS)}, not {kind!r}")
     names = begin(folder, kind)
@@ -40,7 +51,7 @@ def new(
     return 0
 
 
-def _draft(folder: Path, table: Path, target: str, separator: str, as_json: bool) -> int:
+def _draft_table(folder: Path, table: Path, target: str, separator: str, as_json: bool) -> int:
     if not target:
         raise CommandError("--table needs --target: name the column that is to be learned")
     if len(separator) != 1:
@@ -49,14 +60,26 @@ def _draft(folder: Path, table: Path, target: str, separator: str, as_json: bool
         text = draft_terms(table, target, separator)
     except InvalidTable as fault:
         raise CommandError(str(fault)) from None
+    advice = "make its ranges and categories hold for every member's table, and read it before others do"
+    return _write(folder, text, "table", f"drafted from {table.name}: {advice}", as_json)
+
+
+def _draft_images(folder: Path, images: Path, as_json: bool) -> int:
+    try:
+        text = draft_image_terms(images)
+    except DatasetError as fault:
+        raise CommandError(str(fault)) from None
+    advice = "make its classes and shape hold for every member's images"
+    return _write(folder, text, "images", f"drafted from {images.name}: {advice}", as_json)
+
+
+def _write(folder: Path, text: str, kind: str, how: str, as_json: bool) -> int:
+    """Make a folder of terms only."""
     names = write_new(folder, {TERMS: text.encode()})
     if as_json:
-        print_json({"folder": str(folder), "kind": "table", "files": names})
+        print_json({"folder": str(folder), "kind": kind, "files": names})
     else:
-        _say(
-            f"wrote {TERMS} to {folder}, drafted from {table.name}: make its ranges and categories hold for every "
-            "member's table, and read it before others do"
-        )
+        _say(f"wrote {TERMS} to {folder}, {how}")
     return 0
 
 

@@ -326,7 +326,7 @@ class Demo:
     # --- running ----------------------------------------------------------------------------------------------------
 
     def _loop(self, coordinator: Coordinator, clients: list[Client], state: RunState) -> None:
-        silence = Silence(self._plan.drop, self._plan.clients, self._plan.seed)
+        silence = Silence(self._plan.clients, self._plan.drop, self._plan.seed)
         silence.recall(coordinator.view.refresh(), self._store)
         round_number = coordinator.round
         if round_number:

@@ -8,6 +8,7 @@ from typing import Any
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.demo_figures import WriteFigures
 from fedgrove.node.devnet.method_option import TRAINING, check_method
+from fedgrove.node.devnet.silence import check_drop
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
@@ -78,6 +79,9 @@ def check_request(request: DemoRequest) -> None:
         raise InvalidOption("held-out", f"must be from 0 to 0.9, not {plan.held_out}")
     if not 0 <= plan.drop < 1:
         raise InvalidOption("drop", f"must be at least 0 and below 1, not {plan.drop}")
+    hopeless = "" if plan.method != TRAINING else check_drop(plan.clients, plan.drop)
+    if hopeless:
+        raise InvalidOption("drop", hopeless)
     if not 0.001 <= plan.alpha <= 1e6:
         raise InvalidOption("alpha", f"must be from 0.001 to 1000000, not {plan.alpha}")
     if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:

@@ -1,27 +1,29 @@
-"""Which clients of a demonstration drop out of each round, and from which step on."""
+"""Clients of a demonstration that drop out of each round, and whether rounds can close without them."""
 
 import random
 
 from fedgrove.ipfs.store import ContentStore
-from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.rounds import RoundRecords, shares_of_round
 from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.terms import MaskingSettings
 
 _AFTER = ("drew", "shared", "published its masked update")
+_LOOKED_AT = 32  # clients, up to which what a round needs is quickly known
 
 
 class Silence:
-    """The clients that drop out; a function of the seed.
+    """The clients that drop out of each round, and from which step on; a function of the seed.
 
     Parameters
     ----------
+    clients : int
     drop : float
-        Fraction of the clients that fall silent in each round.
-    clients, seed : int
-        Of the demonstration.
+        Fraction of the clients that fall silent in each round, rounded down.
+    seed : int
     """
 
-    def __init__(self, drop: float, clients: int, seed: int) -> None:
-        self._drop, self._clients, self._seed = drop, clients, seed
+    def __init__(self, clients: int, drop: float, seed: int) -> None:
+        self._clients, self._drop, self._seed = clients, drop, seed
         self._last: dict[tuple[int, int], set[str]] = {}
 
     def of(self, number: int, client: int) -> bool:
@@ -48,6 +50,37 @@ class Silence:
 
     def _schedule(self, number: int) -> dict[int, str]:
         chooser = random.Random(f"{self._seed}/{number}")
-        count = int(self._drop * self._clients)
-        chosen = chooser.sample(range(1, self._clients + 1), count)
+        chosen = chooser.sample(range(1, self._clients + 1), silent_of(self._clients, self._drop))
         return {client: chooser.choice(_AFTER) for client in chosen}
+
+
+def silent_of(clients: int, drop: float) -> int:
+    """How many clients fall silent in a round."""
+    return int(drop * clients)
+
+
+def check_drop(clients: int, drop: float) -> str:
+    """Why no round can close if so many drop out, and what would do, in a sentence; empty where rounds can close.
+
+    The mask of a client comes off the sum if enough of the others are left that hold shares of its secret.
+    """
+    silent = silent_of(clients, drop)
+    if _closes(clients, silent):
+        return ""
+    shares = shares_of_round(clients, MaskingSettings())
+    most = max((count for count in range(silent) if _closes(clients, count)), default=0)
+    more = range(clients + 1, _LOOKED_AT + 1)
+    enough = next((count for count in more if _closes(count, silent_of(count, drop))), 0)
+    advice = f"give {enough} clients, or let" if enough else "let"
+    needed = f"{shares.threshold} of the {shares.holders} clients that hold shares of another's secret"
+    return (
+        f"{drop:g} leaves {clients - silent} of {clients} clients, and no round can close: the sum of a round needs "
+        f"shares from {needed}; {advice} at most {most} drop out"
+    )
+
+
+def _closes(clients: int, silent: int) -> bool:
+    """Whether enough holders of a client's shares are left, on average, when others have fallen silent."""
+    shares = shares_of_round(clients, MaskingSettings())
+    others = clients - 1
+    return shares.holders * (others - silent) >= shares.threshold * others

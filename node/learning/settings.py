@@ -1,20 +1,14 @@
 """Learning terms of a federation, as plain checked values (no torch here)."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
-
-from fedgrove.node.base.frozen_base import FrozenBase, check_bases
-from fedgrove.node.base.strict_tables import Option, build, check_value
-from fedgrove.node.learning.tables.settings import TableSettings
 
 MODELS = ("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp")
 STRATEGIES = ("fedaom", "fedavg", "fedcurv", "fedprox", "moon", "share")
 SHARING = ("fedaom", "share")  # strategies that need a shared set
-SHIPPED = ("tabular",)  # tasks whose code is fedgrove's own
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 MAX_CLASSES = 10_000
-MAX_PATTERNS = 100
 MAX_SIDE = 1024
 
 
@@ -93,67 +87,12 @@ class TrainingSettings:
         return self.learning_rate * self.learning_rate_decay ** (number - 1)
 
 
-_CID = re.compile("b[a-z2-7]{50,100}")
-_FILE = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _METRIC = re.compile("[A-Za-z_][A-Za-z0-9_]{0,39}")
 RIGHT = "right"
 """The metric that counts right answers."""
 LOSSES = ("loss", "squared_loss")
 """Sums that are always there: of the samples' losses, and of their squares."""
 MAX_METRICS = 20
-
-
-@dataclass(frozen=True)
-class TaskSettings:
-    """The task that is learned, in place of a shipped model (see ``node.learning.tasks``).
-
-    Attributes
-    ----------
-    bundle : str
-        CID of the folder with the task's code; empty where ``name`` names a shipped task.
-    name : str
-        A task that ships with fedgrove, whose code nobody has to approve: ``tabular``.
-    keep : tuple of str
-        Patterns of names of tensors that stay at home, as ``head.*``: personal layers.
-    options : dict
-        Keyword arguments of the task's class.
-    shared : str
-        Name of the file in the bundle that holds the shared set, read by the task's ``data``; empty: there is none.
-    bases : tuple of FrozenBase
-        Pretrained models that are not federated, by content: each member has its own copy.
-    """
-
-    bundle: str = ""
-    keep: tuple[str, ...] = ()
-    options: dict[str, Option] = field(default_factory=dict)
-    shared: str = ""
-    bases: tuple[FrozenBase, ...] = ()
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        check_value(bool(self.bundle) != bool(self.name), "task", "given a bundle, or the name of a shipped task")
-        fine = self.shared == "" or bool(_FILE.fullmatch(self.shared))
-        _check(fine, "shared", "the name of a file in the bundle's folder", self.shared)
-        fine = bool(self.name) or bool(_CID.fullmatch(self.bundle))
-        _check(fine, "bundle", "the CID that fedgrove task pack prints", self.bundle)
-        _check(len(self.keep) <= MAX_PATTERNS, "keep", f"at most {MAX_PATTERNS} patterns", len(self.keep))
-        fine = all(0 < len(each) <= 200 and each.isprintable() for each in self.keep)
-        _check(fine, "keep", "patterns of 1 to 200 printable characters", self.keep)
-        _check(all(name.isidentifier() for name in self.options), "options", "names of arguments", self.options)
-        check_bases(self.bases)
-        if self.name:
-            self._check_shipped()
-
-    @property
-    def table(self) -> TableSettings | None:
-        """What the terms say of the members' tables; None where another task is learned."""
-        return build(TableSettings, self.options, "task.options") if self.name == "tabular" else None
-
-    def _check_shipped(self) -> None:
-        check_value(self.name in SHIPPED, "task.name", f"one of {', '.join(SHIPPED)}")
-        check_value(not self.shared, "task.shared", "left out where task.name is given: there is no bundle with a file")
-        check_value(not self.bases, "task.bases", "left out where task.name is given: a shipped task has none")
-        assert self.table is not None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+Part = Literal["train", "test"]
+PARTS: tuple[Part, Part] = ("train", "test")
 
 
 def from_attribute(reference: str) -> Loaded:
@@ -64,10 +66,23 @@ def from_file(path: Path) -> Loaded:
     return _joined(path.stem, train, _samples((arrays["x_test"], arrays["y_test"]), f"{path} (x_test, y_test)"))
 
 
-def part_from_file(path: Path, part: Literal["train", "test"], spec: ModelSpec) -> Samples:
+def part_from_file(path: Path, part: Part, spec: ModelSpec) -> Samples:
     """Load one part of such a file (x_train and y_train, or x_test and y_test), fit for a federation's model."""
-    names = (f"x_{part}", f"y_{part}")
-    arrays = _arrays(path, names)
+    return _part(path, _arrays(path, _names(part)), part, spec)
+
+
+def parts_from_file(path: Path, spec: ModelSpec, most: int) -> dict[Part, Samples]:
+    """Load the parts that such a file has, with ``most`` values in an array at most."""
+    arrays = arrays_in(path, ARRAYS, most)
+    return {part: _part(path, arrays, part, spec) for part in PARTS if arrays.keys() >= set(_names(part))}
+
+
+def _names(part: Part) -> tuple[str, str]:
+    return f"x_{part}", f"y_{part}"
+
+
+def _part(path: Path, arrays: dict[str, np.ndarray], part: Part, spec: ModelSpec) -> Samples:
+    names = _names(part)
     samples = _samples((arrays[names[0]], arrays[names[1]]), f"{path} ({', '.join(names)})")
     if samples.x.shape[1:] != tuple(spec.input_shape):
         shape = "x".join(map(str, samples.x.shape[1:]))
@@ -80,18 +95,28 @@ def part_from_file(path: Path, part: Literal["train", "test"], spec: ModelSpec) 
 
 
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The named arrays of a file."""
+    """The named arrays of a file, all of them."""
+    arrays = arrays_in(path, names)
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise DatasetError(f"{path} lacks {', '.join(missing)}: it must hold {', '.join(names)}")
+    return arrays
+
+
+def arrays_in(path: Path, names: tuple[str, ...], most: int | None = None) -> dict[str, np.ndarray]:
+    """Those of the named arrays that a file holds; DatasetError where it cannot be read or has larger ones."""
     try:
-        arrays = read_npz(path, names) if path.suffix == ".npz" else load_file(path)
+        if path.suffix == ".npz":
+            return read_npz(path, names, most)
+        arrays = {name: value for name, value in load_file(path).items() if name in names}
     except OSError as fault:
         raise DatasetError(f"cannot read {path}: {fault.strerror or fault}") from None
     except InvalidArrays as fault:
         raise DatasetError(f"{path} {fault}") from None
     except (ValueError, SafetensorError, TypeError, KeyError, EOFError, MemoryError) as fault:
         raise DatasetError(f"{path} is not a file of arrays: {fault}") from None
-    missing = [name for name in names if name not in arrays]
-    if missing:
-        raise DatasetError(f"{path} lacks {', '.join(missing)}: it must hold {', '.join(names)}")
+    if most is not None and any(value.size > most for value in arrays.values()):
+        raise DatasetError(f"{path} has an array of more than {most} values: give fewer")
     return arrays
 
 

@@ -37,7 +37,7 @@ from fedgrove.chain.records import (
 )
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph, build_graph
-from fedgrove.node.masking.parameters import Assumed, Sharing, partners_of_all, sharing
+from fedgrove.node.masking.parameters import Sharing, partners_of_all, sharing
 from fedgrove.node.protocol.terms import MaskingSettings
 
 SPOILT = frozenset({FailureReason.INVALID_UPDATE, FailureReason.TOO_FEW_SHARES, FailureReason.UPDATE_UNAVAILABLE})
@@ -167,14 +167,14 @@ class RoundRecords:
             for position, client in enumerate(self.order)
             for draw in (self.draws[client],)
         )
-        n, assumed = len(participants), masking.assumed
+        n = len(participants)
         return build_graph(
             RoundContext(chain_id, ledger, self.number),
             participants,
             _partners(n, groups or (tuple(range(n)),)),
             mode=masking.mode,
-            degree=partners_of_all(n, assumed),
-            shares=_sharing(n, assumed, masking.threshold),
+            degree=partners_of_all(n, masking.assumed),
+            shares=shares_of_round(n, masking),
             seed=self.sealing.order_seed,
             groups=groups,
             least=least,
@@ -338,7 +338,7 @@ def _partners(n: int, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, .
     return tuple(found)
 
 
-def _sharing(n: int, assumed: Assumed, fraction: float) -> Sharing:
-    """Holders and threshold in a round of ``n`` clients; a ``fraction`` of the holders other than 0 sets the latter."""
-    needed = sharing(n, assumed)
+def shares_of_round(n: int, masking: MaskingSettings) -> Sharing:
+    """Holders and threshold in a round of ``n`` clients; a fraction in the terms sets the latter."""
+    needed, fraction = sharing(n, masking.assumed), masking.threshold
     return replace(needed, threshold=int(fraction * needed.holders) + 1) if fraction else needed

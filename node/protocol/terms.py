@@ -19,9 +19,9 @@ from fedgrove.node.learning.settings import (
     STRATEGIES,
     EvaluationSettings,
     ModelSpec,
-    TaskSettings,
     TrainingSettings,
 )
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.privacy.settings import ClientLevelSettings, PrivacySettings, SignDsSettings
 from fedgrove.node.protocol.metric_words import MOST_CLIENTS

@@ -1,6 +1,8 @@
 """The example of images, narrow: group and batch normalisation, with the strategies that look into models."""
 
+import importlib.util
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from fedgrove.node.lab.simulation.executors import InlineExecutor
 from fedgrove.node.lab.simulation.plan_file import plan_of
 from fedgrove.node.lab.simulation.task_folder import opened_task
 from fedgrove.node.lab.simulation.task_run import TaskRun
+from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.tasks.sandbox.modes import choose
 
@@ -86,3 +89,22 @@ def test_its_default_is_a_resnet_18_and_batch_norm_has_the_same_parameters(monke
     monkeypatch.setattr(sys, "path", [*sys.path])  # loading a task adds its folder
     models = [load_task(EXAMPLES / "vision", options).model() for options in ({}, BATCH)]
     assert {sum(each.numel() for each in model.parameters()) for model in models} == {11_173_962}
+
+
+def test_the_small_run_deals_four_classes_with_labels_from_zero(tmp_path):
+    specification = importlib.util.spec_from_file_location("learn", EXAMPLES / "vision" / "learn.py")
+    learn = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(learn)
+    labels = np.arange(200) % 10
+    images = np.broadcast_to((labels / 255).astype(np.float32)[:, None, None, None], (200, 3, 32, 32))
+    samples = Samples(np.ascontiguousarray(images), labels.astype(np.int64))
+    options = SimpleNamespace(clients=3, images=10, test=12)
+    task, sources = learn._prepared(tmp_path, samples, samples, options)
+    assert sorted(path.name for path in sources.iterdir()) == ["0.npz", "1.npz", "2.npz", "test.npz"]
+    for number in range(3):
+        with np.load(sources / f"{number}.npz") as file:
+            assert [[0, 1, 6, 7][label] for label in file["y"]] == file["x"][:, 0, 0, 0].tolist() and len(
+                file["y"]
+            ) == 10
+    held_out = load_task(task, {"width": 4, "classes": 4}).data(sources / "test.npz").held_out
+    assert len(held_out[1]) == 12

@@ -30,7 +30,7 @@ class TestnetPlan:
 
     With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``method`` they find out
     who is like whom in rounds before the ``rounds``, and train in clusters. With ``task``, a folder, they train that
-    on ``data``, contained as ``sandbox`` says.
+    on ``data``, contained as ``sandbox`` says; ``bases`` are paths of its frozen bases by name.
     """
 
     __test__ = False
@@ -52,6 +52,7 @@ class TestnetPlan:
     task: str = ""
     data: str = ""
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
+    bases: dict[str, str] = field(default_factory=dict)
 
     @property
     def ledger_rounds(self) -> int:

@@ -23,12 +23,13 @@ from fedgrove.node.tasks.sandbox.worker import refuse_private
 
 @dataclass(frozen=True)
 class TaskBeginning:
-    """The terms, the packed task, the clients' data, and the coordinator's if there are any."""
+    """The terms, the packed task, the clients' data, the coordinator's if there are any, and the bases by name."""
 
     config: FederationConfig
     bundle: Bundle | None
     parts: list[TaskPart]
     test: Path | None
+    bases: Mapping[str, Path]
 
 
 def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, keys: Keys) -> TaskBeginning:
@@ -44,10 +45,11 @@ def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, key
     InvalidConfig, BundleError, TaskFailed, DivergedTraining, SandboxUnavailable
         The task, its terms or its data are not right, nothing contains its code here, or it would see the testnet.
     """
-    refuse_private(Visible(Path(plan.task), Path(plan.data)), [layout.root])
+    bases = {name: Path(path) for name, path in plan.bases.items()}
+    refuse_private(Visible(Path(plan.task), Path(plan.data), bases), [layout.root])
     demo = DemoPlan(plan.clients, plan.rounds, strategy=plan.strategy, seed=plan.seed, epsilon=plan.epsilon)
     with ExitStack() as stack:
-        subject = TaskSubject(Path(plan.task), Path(plan.data), choose(plan.sandbox), stack)
+        subject = TaskSubject(Path(plan.task), Path(plan.data), choose(plan.sandbox), stack, bases=bases)
         config, first = subject.found(demo, store, keys)
         seconds = task_seconds(config, subject.parts(config), load(first))
         parts, test = subject.places(), subject.test_place(config)
@@ -57,7 +59,7 @@ def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, key
         federation=replace(config.federation, name=name),
         ledger=windows(plan.clients, plan.block_seconds, seconds),
     )
-    return TaskBeginning(config, subject.bundle, parts, test)
+    return TaskBeginning(config, subject.bundle, parts, test, bases)
 
 
 def approve_for_all(layout: TestnetPaths, everyone: Mapping[str, Keys], bundle: Bundle | None) -> None:
@@ -74,8 +76,11 @@ def approve_for_all(layout: TestnetPaths, everyone: Mapping[str, Keys], bundle: 
 def place_sources(layout: TestnetPaths, begun: TaskBeginning) -> dict[str, list[str]]:
     """The options of each participant's service that say what its data are."""
     named = {client_name(number): each for number, each in enumerate(begun.parts, 1)}
-    sources = {name: _options(layout, name, each) for name, each in named.items()}
-    return sources | {COORDINATOR: [] if begun.test is None else _options(layout, COORDINATOR, TaskPart(begun.test))}
+    if begun.test is not None:
+        named[COORDINATOR] = TaskPart(begun.test)
+    bases = [part for name, path in begun.bases.items() for part in ("--base", f"{name}={path}")]
+    sources = {name: [*_options(layout, name, each), *bases] for name, each in named.items()}
+    return {COORDINATOR: []} | sources
 
 
 def _options(layout: TestnetPaths, name: str, each: TaskPart) -> list[str]:

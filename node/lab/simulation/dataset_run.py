@@ -43,7 +43,8 @@ class DatasetRun(SimulationRun):
         for seed in self._model_seeds():
             weights = initial_tensors(spec.name, spec.input_shape, spec.classes, seed)
             self._models.append({**weights, **strategy.initial_extras(weights)})
-        self._terms = RunTerms(digest, spec, strategy, plan.training, plan.rounds, plan.seed, plan.device)
+        learned = (digest, spec, strategy, plan.training, plan.rounds, plan.seed, plan.device, plan.evaluation)
+        self._terms = RunTerms(*learned)
         return digest
 
     def _model_seeds(self) -> list[int]:

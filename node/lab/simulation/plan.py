@@ -14,14 +14,22 @@ from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import METHODS, ClusteringSettings
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
-from fedgrove.node.learning.settings import MODELS, SHARING, STRATEGIES, PartitionSettings, TrainingSettings
+from fedgrove.node.learning.settings import (
+    MODELS,
+    RIGHT,
+    SHARING,
+    STRATEGIES,
+    EvaluationSettings,
+    PartitionSettings,
+    TrainingSettings,
+)
 from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
 
 MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
 _LATER = {
     **{"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None, "device": "cpu"},
-    **{"task": None, "source": "", "bases": ()},
+    **{"task": None, "source": "", "bases": (), "evaluation": None},
 }
 # Settings of several kinds: the types, the key that tells them apart, and the kinds by its value.
 _TAGGED: dict[str, tuple[Any, str, Mapping[str, type]]] = {
@@ -108,6 +116,8 @@ class Plan:
     source : str
         What the task's ``data`` reads: a folder with one source for each client, in the order of their names, and
         perhaps one whose name starts with ``test``; any other is shared out, each client taking every n-th sample.
+    evaluation : EvaluationSettings or None
+        How the clients evaluate each round's model before they train it; None: they do not.
     device : str
         cpu or cuda; a plan's file may say auto, for cuda if there is any. A GPU adds in another order than the
         processor, so results differ in their last bits.
@@ -135,6 +145,7 @@ class Plan:
     device: str = "cpu"
     task: SimulatedTask | None = None
     source: str = ""
+    evaluation: EvaluationSettings | None = None
 
     def __post_init__(self) -> None:
         _check(1 <= self.clients <= MAX_CLIENTS, "clients", f"a whole number from 1 to {MAX_CLIENTS}", self.clients)
@@ -155,6 +166,7 @@ class Plan:
         _check(fine, "options", "finite numbers by name", self.options)
         _check_task(self)
         _check_clustering(self)
+        _check_evaluation(self)
 
     @property
     def subject(self) -> str:
@@ -267,6 +279,16 @@ def _check_clustering(plan: Plan) -> None:
         raise InvalidPlan(
             "partition.copies must be 1 with an attack: samples of several owners cannot be poisoned for one"
         )
+
+
+def _check_evaluation(plan: Plan) -> None:
+    if plan.evaluation is None:
+        return
+    other = plan.privacy.mechanism if plan.privacy else plan.clustering.method if plan.clustering else ""
+    if other:
+        raise InvalidPlan(f"evaluation must be left out with {other}: members do not evaluate together there")
+    if plan.task is None and (plan.evaluation.held_out == 0 or set(plan.evaluation.metrics) - {RIGHT}):
+        raise InvalidPlan(f"evaluation must have a held_out above 0, and metrics {RIGHT} only, without a task")
 
 
 def _check(fine: bool, name: str, allowed: str, value: object) -> None:

@@ -22,7 +22,13 @@ from fedgrove.node.lab.simulation.clustered.settings import METHODS
 from fedgrove.node.lab.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
+from fedgrove.node.learning.settings import (
+    EvaluationSettings,
+    ModelSpec,
+    PartitionSettings,
+    TrainingSettings,
+    default_settings,
+)
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
@@ -50,7 +56,7 @@ def _plain_tables() -> dict[str, type]:
 
 
 _PLAIN = _plain_tables()
-_TABLES = (*_PLAIN, "training", "partition", "privacy", "attack", "task", *METHODS)
+_TABLES = (*_PLAIN, "training", "partition", "privacy", "attack", "task", "evaluation", *METHODS)
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,7 @@ def plan_of(tables: Tables) -> Plan:
         clustering=_method_of({name: tables[name] for name in METHODS if name in tables}),
         attack=build(AttackSettings, tables["attack"], "attack") if "attack" in tables else None,
         task=build(SimulatedTask, tables["task"], "task") if "task" in tables else None,
+        evaluation=build(EvaluationSettings, tables["evaluation"], "evaluation") if "evaluation" in tables else None,
     )
 
 
@@ -147,7 +154,7 @@ def plan_bytes(plan: Plan) -> bytes:
     for name, table, key in _places():
         if name not in without:
             tables.setdefault(table, {})[key] = getattr(plan, name)
-    for name in ("training", "partition", "attack", "task"):
+    for name in ("training", "partition", "attack", "task", "evaluation"):
         if getattr(plan, name) is not None and name not in without:
             tables[name] = dataclasses.asdict(getattr(plan, name))
     if plan.privacy is not None:
@@ -165,7 +172,22 @@ def _with_suggestions(tables: Tables) -> Tables:
         return tables
     suggested = suggested_by(Path(folder)).to_tables()
     given = {name: tables.get(name, {}) for name in suggested}
+    if "evaluation" not in tables and _one_open_model(tables):
+        evaluation = suggested_by(Path(folder)).evaluation
+        tables = tables | ({} if evaluation is None else {"evaluation": _listed(dataclasses.asdict(evaluation))})
     return tables | {name: suggested[name] | given[name] for name in given if isinstance(given[name], dict)}
+
+
+def _one_open_model(tables: Tables) -> bool:
+    """Whether members can evaluate together: there is one model, and no privacy mechanism."""
+    privacy = tables.get("privacy", {})
+    hidden = isinstance(privacy, dict) and privacy.get("mechanism", "none") != "none"
+    return not hidden and METHODS.keys().isdisjoint(tables)
+
+
+def _listed(table: Tables) -> Tables:
+    """The table as TOML gives it."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
 
 
 def _method_of(given: Tables) -> Any:

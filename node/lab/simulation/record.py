@@ -110,6 +110,9 @@ class RoundResult:
         Mean over the drawn clients of their local models' accuracy out of distribution; None where not probed.
     privacy : mapping of str to number or None
         What the plan's privacy mechanism did, and what ε has been spent at which δ; None where there is none.
+    members : mapping of str to number or None
+        What the drawn clients' own evaluation of the model came to with which the round began, by name; None where the
+        plan asks for none.
     clustering : ClusterResult or None
         Of a clustered training; ``accuracy`` and ``loss`` are then means over the honest clients, of what their models
         achieve on all test samples.
@@ -124,6 +127,7 @@ class RoundResult:
     ood_accuracy: float | None = None
     privacy: Released | None = None
     clustering: ClusterResult | None = None
+    members: Released | None = None
 
     @property
     def clusters(self) -> ClusterResult:
@@ -140,9 +144,9 @@ class RoundResult:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; ``privacy``, ``clustering`` and its ``backdoor`` are left out where there is none."""
+        """Plain values; what a plan does not ask for is left out, but for accuracies and losses."""
         value = {**asdict(self), "clients": list(self.clients)}
-        for name in ("privacy", "clustering"):
+        for name in ("privacy", "clustering", "members"):
             if value[name] is None:
                 del value[name]
         if self.clustering is not None and self.clustering.backdoor is None:
@@ -196,21 +200,21 @@ def _result(entry: dict[str, Any]) -> RoundResult:
         result = replace(result, clustering=ClusterResult.from_json(result.clustering))
     for name, value in vars(result).items():
         allowed = _TYPES.get(name, (float, int, NoneType))
-        if name == "privacy":
-            _check_released(value)
+        if name in ("privacy", "members"):
+            _check_released(name, value)
         elif name not in ("clients", "clustering") and type(value) not in allowed:
             raise TypeError(f"{name} cannot be {value!r}")
     return result
 
 
-def _check_released(value: Any) -> None:
+def _check_released(name: str, value: Any) -> None:
     if value is None:
         return
     fine = isinstance(value, dict) and all(
         entry is None or (type(entry) in (int, float) and math.isfinite(entry)) for entry in value.values()
     )
     if not fine:
-        raise TypeError(f"privacy cannot be {value!r}")
+        raise TypeError(f"{name} cannot be {value!r}")
 
 
 def _clients(value: Any) -> Clients:

@@ -11,12 +11,13 @@ from fedgrove.node.base.tensors import Tensors, flatten, unflatten
 from fedgrove.node.lab.simulation.dataset_run import DatasetRun
 from fedgrove.node.lab.simulation.loop import SimulationRun
 from fedgrove.node.lab.simulation.mechanisms import Uploads, mechanism_of
-from fedgrove.node.lab.simulation.plan import InvalidPlan
-from fedgrove.node.lab.simulation.record import RoundResult
+from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.lab.simulation.record import Released, RoundResult
 from fedgrove.node.lab.simulation.tasks import ClientsTasks, TaskMaker
 from fedgrove.node.lab.simulation.uploads import Encoder, Measured
 from fedgrove.node.lab.simulation.work import ClientResult, SliceScore
 from fedgrove.node.lab.simulation.workers import PendingTest
+from fedgrove.node.methods.training.metric_sums import figures_of
 
 
 class OneModelRun(SimulationRun):
@@ -49,7 +50,8 @@ class OneModelRun(SimulationRun):
         uploads = self._uploads(number, drawn, encoder)
         vector, released = self._mechanism.close(uploads)
         self._models = [unflatten(vector, self._layout)]
-        return replace(round_result(number, uploads.clients), privacy=released)
+        members = _members(self._plan, uploads.clients)
+        return replace(round_result(number, uploads.clients), privacy=released, members=members)
 
     def _uploads(self, number: int, drawn: tuple[int, ...], encoder: Encoder) -> Uploads:
         (model,) = self._maker.publish(self._models)
@@ -72,6 +74,13 @@ class Simulation(OneModelRun, DatasetRun):
 
     def _make_tasks(self, scratch: Path) -> ClientsTasks:
         return TaskMaker(self._plan, self._terms, self._data, self._workforce.reach, scratch)
+
+
+def _members(plan: Plan, results: Sequence[ClientResult]) -> Released | None:
+    """What the clients' own evaluation came to; None where the plan asks for none."""
+    if plan.evaluation is None:
+        return None
+    return figures_of((each.measured for each in results if each.measured is not None), plan.evaluation)
 
 
 def _scored(result: RoundResult, slices: Sequence[SliceScore]) -> RoundResult:

@@ -12,7 +12,7 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_process, process_of
-from fedgrove.node.learning.settings import TaskSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
@@ -110,7 +110,7 @@ def _packed(task: SimulatedTask) -> Bundle | None:
     try:
         TaskSettings(name, task.keep, dict(task.options), task.shared, task.bases, task.name)
     except ValueError as fault:
-        raise InvalidPlan(f"task: {fault}") from None
+        raise InvalidPlan(str(fault)) from None
     return bundle
 
 
@@ -136,8 +136,10 @@ def _described(place: TaskPlace, terms: TaskTerms, inside: str = "") -> OwnSourc
 
 
 def _part(whole: OwnSource, index: int, clients: int) -> OwnSource:
-    samples = len(range(index, whole.description.samples, clients))
-    return OwnSource(replace(whole.description, samples=samples), (index, clients))
+    samples, held_out = (
+        len(range(index, count, clients)) for count in (whole.description.samples, whole.description.held_out)
+    )
+    return OwnSource(replace(whole.description, samples=samples, held_out=held_out), (index, clients))
 
 
 def _digest(bundle: str, source: Path) -> str:

@@ -75,4 +75,4 @@ class TaskRounds(ClientsTasks):
             yield TaskEvaluation(common, number, data)
 
     def _common(self, number: int, model: ModelReference) -> TaskRound:
-        return TaskRound(self._task.place, self._terms, self._plan.rounds, number, model)
+        return TaskRound(self._task.place, self._terms, self._plan.rounds, number, model, self._plan.evaluation)

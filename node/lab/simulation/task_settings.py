@@ -18,7 +18,7 @@ class SimulatedTask:
     bundle : str
         CID that the folder must pack to, as a federation's terms state it; empty: whatever it packs to.
     name : str
-        A shipped task, as ``tabular``, in place of a folder with code.
+        A shipped task, ``tabular`` or ``images``, in place of a folder with code.
     keep : tuple of str
         Patterns of names of tensors that stay at home, as ``head.*``: personal layers.
     options : mapping

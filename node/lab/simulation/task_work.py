@@ -6,15 +6,17 @@ the worker itself.
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors, flatten
+from fedgrove.node.lab.simulation.held_out import held_out_by
 from fedgrove.node.lab.simulation.uploads import Encoder, Measured
 from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, PartialSum, SliceScore, train_clients
 from fedgrove.node.learning.local_update import DivergedTraining
+from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training.task_data import Description, TaskData, TaskFailed, TaskProcess, TaskTerms
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.privacy.clipping import l2_norm
@@ -33,13 +35,14 @@ class TaskPlace:
 
 @dataclass(frozen=True)
 class TaskRound:
-    """What is the same for all clients of a round; ``rounds`` are those of the plan."""
+    """What is the same for all clients of a round; ``rounds`` and ``evaluation`` are those of the plan."""
 
     place: TaskPlace
     terms: TaskTerms
     rounds: int
     round: int
     model: ModelReference
+    evaluation: EvaluationSettings | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,14 @@ class OwnSource:
     def open(self, place: TaskPlace, terms: TaskTerms) -> TaskData:
         """The task on these data, in this process's sandbox."""
         return TaskData(terms, process_of(place), self.part, self.inside, self.description)
+
+    def open_evaluating(
+        self, place: TaskPlace, terms: TaskTerms, settings: EvaluationSettings, client: int
+    ) -> TaskData:
+        """The same, of a client that evaluates each round's model before it trains."""
+        count = settings.samples_of(self.description.samples)
+        described = self.description if count is None else replace(self.description, held_out=count)
+        return self.open(place, terms).evaluating(held_out_by(settings, terms.seed, client), described)
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,7 @@ class TaskTraining:
             yield self._train(work, dict(tensors), start)
 
     def _train(self, work: TaskClient, tensors: Tensors, start: np.ndarray) -> tuple[np.ndarray, ClientResult]:
-        common, data = self.common, work.data.open(self.common.place, self.common.terms)
+        common, data = self.common, self._open(work)
         try:
             update = data.train(
                 tensors, {"number": self.round, "rounds": common.rounds, "seed": self.seed}, work.client, work.state
@@ -112,7 +123,13 @@ class TaskTraining:
         trained = flatten(update.tensors)
         norm = l2_norm(trained - start) if self.encoder.private else 0.0
         state = {} if isinstance(self.encoder, Measured) else update.state  # the client will train again in this round
-        return trained, ClientResult(work.client, update.samples, update.loss, norm, None, state)
+        return trained, ClientResult(work.client, update.samples, update.loss, norm, None, state, update.measured)
+
+    def _open(self, work: TaskClient) -> TaskData:
+        place, terms, settings = self.common.place, self.common.terms, self.common.evaluation
+        if settings is None:
+            return work.data.open(place, terms)
+        return work.data.open_evaluating(place, terms, settings, work.client)
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,21 @@ data, the global model, the strategy's preparation of a round) is read or comput
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
 from fedgrove.node.lab.simulation.data import OnDisk, opened
+from fedgrove.node.lab.simulation.held_out import held_out_by
 from fedgrove.node.lab.simulation.uploads import ClientPart, Encoder, Measured
+from fedgrove.node.learning.held_out import marks_of, split
+from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import Strategy
-from fedgrove.node.learning.training import DivergedTraining, evaluate, prepare, train
+from fedgrove.node.learning.training import DivergedTraining, evaluate, measured, prepare, train
 from fedgrove.node.masking.ring import WORD, InvalidVector
 from fedgrove.node.privacy.clipping import l2_norm
 
@@ -33,6 +36,7 @@ class RunTerms:
     rounds: int
     seed: int
     device: str = "cpu"
+    evaluation: EvaluationSettings | None = None
 
 
 class WorkUnit(Protocol):
@@ -136,7 +140,8 @@ class ClientResult:
     """What is kept of a client's round beside its share of the sum.
 
     ``loss`` is that of its last local epoch, ``norm`` the length of its update; the loss is None, and the update zero,
-    where a mechanism passes over a training that diverged.
+    where a mechanism passes over a training that diverged. ``measured`` is what its evaluation came to before the
+    training, where the plan asks for one.
     """
 
     client: int
@@ -145,6 +150,7 @@ class ClientResult:
     norm: float
     ood_accuracy: float | None
     state: Tensors = field(repr=False)
+    measured: HeldOutSums | None = None
 
 
 @dataclass(frozen=True)
@@ -244,22 +250,25 @@ def train_client(
     """One client's trained parameters as a vector, and what else is kept."""
     terms = task.terms
     samples = work.samples if isinstance(work.samples, Samples) else opened(task.training).take(work.samples)
+    own, held_out = _split(terms, work.client, samples)
+    training = partial(
+        train,
+        terms.spec,
+        tensors,
+        own,
+        _shared(task.shared),
+        terms.strategy,
+        terms.training,
+        number=task.round,
+        rounds=terms.rounds,
+        client=work.client,
+        seed=terms.seed,
+        state=work.state,
+        prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
+        device=terms.device,
+    )
     try:
-        update = train(
-            terms.spec,
-            tensors,
-            samples,
-            _shared(task.shared),
-            terms.strategy,
-            terms.training,
-            number=task.round,
-            rounds=terms.rounds,
-            client=work.client,
-            seed=terms.seed,
-            state=work.state,
-            prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
-            device=terms.device,
-        )
+        update = training() if held_out is None else measured(terms.spec, tensors, held_out, training, terms.device)
     except DivergedTraining:
         if not task.encoder.private:
             raise
@@ -269,7 +278,16 @@ def train_client(
     trained = flatten(update.tensors)
     norm = l2_norm(trained - start) if task.encoder.private else 0.0
     state = {} if isinstance(task.encoder, Measured) else update.state  # the client will train again in this round
-    return trained, ClientResult(work.client, update.samples, update.loss, norm, probed, state)
+    return trained, ClientResult(work.client, len(samples), update.loss, norm, probed, state, update.measured)
+
+
+def _split(terms: RunTerms, client: int, samples: Samples) -> tuple[Samples, Samples | None]:
+    """The samples to train on, and those to evaluate on; all, and None, where the plan asks for no evaluation."""
+    if terms.evaluation is None:
+        return samples, None
+    rule = held_out_by(terms.evaluation, terms.seed, client).rule
+    found = split(marks_of(samples, rule), rule)
+    return samples.take(found.train), samples.take(found.held_out)
 
 
 def _probe(terms: RunTerms, tensors: Tensors, samples: Samples, test: Samples) -> float:

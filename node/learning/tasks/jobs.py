@@ -24,6 +24,7 @@ from fedgrove.node.learning.tasks.shipped import shipped_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
 from fedgrove.node.learning.tasks.training import (
     HOME,
+    STRATEGY,
     Sums,
     build,
     evaluate_task,
@@ -73,15 +74,26 @@ def step(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | 
 
 
 def look(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
-    """What the task is, without data: its class, and the shapes of two models that it makes one after the other."""
+    """What the task is, without data: its class, and the shapes of two models that it makes one after the other.
+
+    Also those of what the strategy sends with a model, and of what it keeps of a client.
+    """
     task = _task(header, folder)
     models = [build(task, header["keep"], header["buffers"]) for _ in range(2)]
     for name, value in models[0].module.state_dict().items():
         if not is_finite(value):
             raise InvalidTask(f"{name} of a fresh model is not finite{place_of(task, 'model', folder)}")
     shapes = [{name: list(value.shape) for name, value in model.tensors().items()} for model in models]
-    kept = {name: list(value.shape) for name, value in models[0].federated.at_home().items()}
-    return {"class": type(task).__name__, "model": shapes[0], "again": shapes[1], "kept": kept}, {}
+    strategy = _strategy(header)
+    extras = {name: list(value.shape) for name, value in strategy.initial_extras(weights_of(models[0])).items()}
+    layout = kept_layout(models[0], strategy)
+    kept, state = _named(HOME, layout), _named(STRATEGY, layout)
+    answer = {"class": type(task).__name__, "model": shapes[0], "again": shapes[1]}
+    return answer | {"kept": kept, "extras": extras, "state": state}, {}
+
+
+def _named(prefix: str, layout: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    return {name.removeprefix(prefix): list(shape) for name, shape in layout.items() if name.startswith(prefix)}
 
 
 def example(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
+from fedgrove.node.learning.tasks.images import Images
 from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
 
-_TASKS: dict[str, type[Task]] = {"tabular": Tabular}
+_TASKS: dict[str, type[Task]] = {"images": Images, "tabular": Tabular}
 
 
 def shipped_task(name: str, options: Mapping[str, object]) -> Task:

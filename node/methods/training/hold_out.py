@@ -1,5 +1,7 @@
 """The samples that a member holds out, remembered in its journal."""
 
+from typing import Protocol
+
 from fedgrove.chain.keys import Keys
 from fedgrove.node.learning.held_out import MARK_BYTES, HoldOutRule
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
@@ -8,6 +10,16 @@ KEPT = "held_out"
 """Name of what the journal keeps: the secret, and the boundary of what was ever held out."""
 
 _PURPOSE = b"fedgrove held-out samples 1"
+
+
+class HoldsOut(Protocol):
+    """Which samples are held out, by a rule that lasts."""
+
+    rule: HoldOutRule
+
+    def remember(self, boundary: bytes) -> None:
+        """Take note of the boundary before a model is trained, or evaluated, by it."""
+        ...
 
 
 class HoldOut:

@@ -12,7 +12,7 @@ from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate, RoundPosition
 from fedgrove.node.learning.shared import InvalidSharedSet
-from fedgrove.node.methods.training.metric_sums import metric_names
+from fedgrove.node.methods.training.metric_sums import sums_of
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
@@ -127,11 +127,7 @@ class LocalTraining:
         """What was measured, of the metrics in the terms; CannotTakePart where the task has none of a name."""
         if self._config.evaluation is None or update.measured is None:
             return None
-        names, totals = metric_names(self._config), update.measured.totals
-        lacking = [name for name in names if name not in totals]
-        if lacking and update.measured.samples:
-            raise CannotTakePart(f"the task has no metric {', '.join(lacking)}, which evaluation.metrics asks for")
-        return MetricSums.measured(update.measured.samples, {name: totals.get(name, 0.0) for name in names})
+        return sums_of(update.measured, self._config.evaluation)
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         """Start of a round's training: the model, the round's number, the number of rounds, and the seed."""

@@ -41,6 +41,11 @@ _MECHANISMS: dict[str, tuple[type[ModelCodec], type[Accounting]]] = {
 }
 
 
+def codec_of(config: FederationConfig) -> ModelCodec:
+    """How uploads are made under these terms."""
+    return _MECHANISMS[config.mechanism][0](config)
+
+
 class Training(Method[Tensors, ModelUpdate, Samples | TaskData]):
     """Members train the global model on their data; their updates are summed as the terms' mechanism says."""
 
@@ -48,8 +53,7 @@ class Training(Method[Tensors, ModelUpdate, Samples | TaskData]):
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
         super().__init__(config, read_terms)
-        codec, accounting = _MECHANISMS[config.mechanism]
-        self.codec, self.accounting = codec(config), accounting(config)
+        self.codec, self.accounting = codec_of(config), _MECHANISMS[config.mechanism][1](config)
         self.schedule = Schedule[Tensors](config)
         self._layouts: dict[bytes, Layout] = {}
 

@@ -1,19 +1,43 @@
 """The members' metrics in a round's uploads: words behind those of the model (spec 07)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import numpy as np
-from fedgrove.node.learning.settings import LOSSES
+from fedgrove.node.learning.local_update import HeldOutSums
+from fedgrove.node.learning.settings import LOSSES, EvaluationSettings
 from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import MembersMetrics, of_sums, with_course
-from fedgrove.node.protocol.metric_words import ImplausibleMetrics, from_words, to_words, words_for
+from fedgrove.node.protocol.metric_words import ImplausibleMetrics, MetricSums, from_words, to_words, words_for
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
 
 def metric_names(config: FederationConfig) -> tuple[str, ...]:
     """Names of the sums, in the order of their words; none where the terms ask for no evaluation."""
-    return (*config.evaluation.metrics, *LOSSES) if config.evaluation is not None else ()
+    return names_of(config.evaluation) if config.evaluation is not None else ()
+
+
+def names_of(settings: EvaluationSettings) -> tuple[str, ...]:
+    """Names of the sums that these terms ask for."""
+    return (*settings.metrics, *LOSSES)
+
+
+def sums_of(found: HeldOutSums, settings: EvaluationSettings) -> MetricSums:
+    """What a member measured, of the metrics in the terms; CannotTakePart where the task has none of a name."""
+    names = names_of(settings)
+    lacking = [name for name in names if name not in found.totals]
+    if lacking and found.samples:
+        raise CannotTakePart(f"the task has no metric {', '.join(lacking)}, which evaluation.metrics asks for")
+    return MetricSums.measured(found.samples, {name: found.totals.get(name, 0.0) for name in names})
+
+
+def figures_of(members: Iterable[HeldOutSums], settings: EvaluationSettings) -> dict[str, Any]:
+    """What a closed round states of these members' evaluations, as figures; CannotTakePart as ``sums_of``."""
+    every = [sums_of(found, settings) for found in members]
+    totals = {name: sum(each.sums[name] for each in every) for name in names_of(settings)}
+    return of_sums(MetricSums(sum(each.samples for each in every), totals), None).to_figures()
 
 
 def words_behind(config: FederationConfig) -> int:

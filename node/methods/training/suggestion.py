@@ -9,7 +9,8 @@ from fedgrove.node.base.frozen_base import FrozenBase, check_bases
 from fedgrove.node.base.nested_tables import merged
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, build
 from fedgrove.node.base.strict_toml import parse_toml
-from fedgrove.node.learning.settings import EvaluationSettings, TaskSettings, TrainingSettings
+from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.tasks.folder import read_file
 
 TERMS = "terms.toml"

@@ -10,13 +10,14 @@ import numpy as np
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
-from fedgrove.node.methods.training.masked import MaskedUploads
+from fedgrove.node.methods.training.method import codec_of
 from fedgrove.node.methods.training.task_code import TaskCode
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.sandbox.frames import printable
 
+_VALUE_BYTES = 4
 _NAMED = 4  # tensors that a sentence names
 _LONGEST = 500  # characters of a sentence: names of tensors are the task's own
 
@@ -139,18 +140,21 @@ class TaskTrial:
     def _tensors(self) -> tuple[str, dict[str, Any]]:
         layout = self._loaded.model
         _compare(layout, self._loaded.again)
-        self._first = self._probe.fresh(layout)
-        sent = MaskedUploads(self._config).upload_bytes(layout)
-        values = {"tensors": _shapes(layout), "parameters": layout.length, "upload_bytes": sent}
+        self._first = self._probe.fresh(self._loaded.sent)
+        sent, extras = _upload_bytes(self._config, self._loaded.sent), self._loaded.extras.length
+        values = {"tensors": _shapes(layout), "parameters": layout.length, "upload_bytes": sent, "extras": extras}
         named = ", ".join(f"{name} {shape}" for name, shape in list(_words(layout).items())[:_NAMED])
         more = ", …" if len(layout.names) > _NAMED else ""
-        counts = f"{len(layout.names)} federated tensors, {layout.length} parameters, {sent} bytes an upload"
+        beside = f" and {extras} values of {self._config.strategy.name}" if extras else ""
+        counts = f"{len(layout.names)} federated tensors, {layout.length} parameters{beside}, {sent} bytes an upload"
         return f"{counts}: {named}{more}", values
 
     def _kept(self) -> tuple[str, dict[str, Any]]:
-        kept = _shapes(self._loaded.kept)
+        kept, state = _shapes(self._loaded.kept), _VALUE_BYTES * self._loaded.state.length
         sentence = f"at home stay {', '.join(kept)}" if kept else "no trained tensor stays at home"
-        return sentence, {"kept": kept}
+        if state:
+            sentence += f"; {self._config.strategy.name} keeps {state} bytes of a client from round to round"
+        return sentence, {"kept": kept, "state_bytes": state}
 
     def _data(self) -> tuple[str, dict[str, Any]]:
         found = self._probe.description
@@ -230,6 +234,13 @@ def _done(step: _Step, reason: str) -> TaskCheck:
 
 def _blocked(step: _Step, check: TaskCheck) -> str:
     return f"the check of {step.name} failed" if step.needed and check.result is CheckResult.FAILED else ""
+
+
+def _upload_bytes(config: FederationConfig, sent: Layout) -> int:
+    try:
+        return codec_of(config).upload_bytes(sent)
+    except ValueError as fault:
+        raise CheckFailed(f"privacy: {fault}") from None
 
 
 def _compare(one: Layout, other: Layout) -> None:

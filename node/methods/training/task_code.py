@@ -7,7 +7,7 @@ from typing import Any
 
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.learning.settings import TaskSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.training.suggestion import TERMS, SuggestedTerms, suggested_by
 from fedgrove.node.tasks.bundle import Bundle, draft, pack, publish
 from fedgrove.node.tasks.folder import write_folder

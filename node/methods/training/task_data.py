@@ -14,7 +14,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig, Option
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.settings import RIGHT, TrainingSettings
-from fedgrove.node.methods.training.hold_out import HoldOut
+from fedgrove.node.methods.training.hold_out import HoldsOut
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
@@ -146,7 +146,7 @@ class TaskData:
     ) -> None:
         terms = config if isinstance(config, TaskTerms) else TaskTerms.of(config)
         self._settled = terms
-        self._hold_out: HoldOut | None = None
+        self._hold_out: HoldsOut | None = None
         self._process, self._settings, self._seed, self._shared = process, terms.training, terms.seed, terms.shared
         self._terms: dict[str, Any] = {
             "name": terms.name,
@@ -209,12 +209,13 @@ class TaskData:
         answer = self._run("evaluate", {"which": "train"}, model).header
         return _sums(answer.get("totals")).get("loss", math.nan) / max(1, _count(answer.get("samples")))
 
-    def evaluating(self, hold_out: HoldOut) -> "TaskData":
+    def evaluating(self, hold_out: HoldsOut, description: Description | None = None) -> "TaskData":
         """The same data, of a member that evaluates each round's model before it trains.
 
-        It evaluates on the samples that its own rule holds out; where that is none, on those that the task does.
+        It evaluates on the samples that its own rule holds out; where that is none, on those that the task does. The
+        task is asked for the ``description``, with what is held out then, where none is given.
         """
-        found = TaskData(self._settled, self._process)
+        found = TaskData(self._settled, self._process, description=description)
         found._terms, found._threads, found._hold_out = self._terms, self._threads, hold_out
         return found
 
@@ -292,12 +293,17 @@ class TaskData:
             told = str(fault).partition(f"{DivergedTraining.__name__}: ")[2]
             if told:
                 raise DivergedTraining(told) from None
-            # A sentence about a table, which a person wrote who knows of no code: it needs no word about who says it.
-            raise TaskFailed(str(fault).partition("InvalidTable: ")[2] or str(fault)) from None
+            raise TaskFailed(_of_data(str(fault))) from None
         except (JobFailed, SandboxUnavailable, InvalidModel) as fault:
             raise TaskFailed(str(fault)) from None
         except OSError as fault:  # closed by another thread, in the middle of a job
             raise TaskFailed(f"the task's process has been ended: {fault.strerror}") from None
+
+
+def _of_data(fault: str) -> str:
+    """A sentence about a table or images alone: whoever gave them knows of no code, and not who says it."""
+    told = (fault.partition(f"{kind}: ")[2] for kind in ("InvalidTable", "DatasetError"))
+    return next(filter(None, told), fault)
 
 
 def _count(value: Any) -> int:

@@ -17,12 +17,25 @@ _SHOWN = 200  # characters of what a task says of itself
 
 @dataclass(frozen=True)
 class LoadedTask:
-    """A task's class, layouts of two models that it made one after the other, and of what stays at home of one."""
+    """A task's class, layouts of two models that it made one after the other, and of what stays at home of one.
+
+    ``extras`` is what the strategy sends with a model, ``state`` what it keeps of a client from round to round.
+    """
 
     name: str
     model: Layout
     again: Layout
     kept: Layout
+    extras: Layout
+    state: Layout
+
+    @property
+    def sent(self) -> Layout:
+        """What an upload holds."""
+        shapes = dict(zip(self.model.names, self.model.shapes, strict=True))
+        shapes |= dict(zip(self.extras.names, self.extras.shapes, strict=True))
+        names = tuple(sorted(shapes))
+        return Layout(names, tuple(shapes[name] for name in names))
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class TaskProbe(TaskData):
     def look(self) -> LoadedTask:
         """Load it; TaskFailed if that fails."""
         answer = self._run("look").header
-        layouts = (layout_said(answer.get(name)) for name in ("model", "again", "kept"))
+        layouts = (layout_said(answer.get(name)) for name in ("model", "again", "kept", "extras", "state"))
         return LoadedTask(_shown(answer.get("class")), *layouts)
 
     def fresh(self, expected: Layout) -> Tensors:

@@ -11,6 +11,7 @@ demo --alpha nan
 demo --drop 1
 demo --drop -0.1
 demo --drop nan
+demo --clients 4 --drop 0.25
 demo --seed -1
 demo --strategy best
 demo --masking none

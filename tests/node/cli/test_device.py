@@ -5,7 +5,8 @@ import torch
 from fedgrove.node.cli.device import check_device
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.task_data import MODELS_OF_A_JOB, job_limits
-from fedgrove.node.learning.settings import ModelSpec, TaskSettings
+from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 from fedgrove.node.methods.training.terms import TrainingTerms

@@ -5,8 +5,14 @@ import os
 
 import numpy as np
 import pytest
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.lock import claim
+from fedgrove.node.devnet.testnet.processes import COORDINATOR
+from fedgrove.node.devnet.testnet.setup import make
+from fedgrove.node.methods.terms import load_config
 from safetensors.numpy import save_file
 
+import fedgrove as fg
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.lab.simulation.own_task import table
 
@@ -92,6 +98,40 @@ def test_a_base_that_is_missing_or_differs_is_one_sentence(place):
     result = fedgrove(*SIMULATE, *BASE, cwd=place)
     assert result.returncode == 2 and result.stderr.count("\n") == 1
     assert "tiny is not the base tiny of the terms: its content has the CID" in result.stderr
+
+
+def test_python_takes_bases_by_name(place, monkeypatch):
+    monkeypatch.chdir(place)
+    common = {"clients": 3, "rounds": 1, "bases": {"tiny": "tiny"}}
+    assert fg.demo("probed", "points.csv", **common).verdict.verdict == "verified"
+    every = {"federation.sampling_rate": 1.0}
+    assert fg.simulate("probed", "points.csv", settings=every, **common).rounds[0].clients == (1, 2, 3)
+    with pytest.raises(ValueError, match="base is for a task's frozen bases: leave it out with a data set"):
+        fg.demo("digits", **common)
+
+
+def test_a_testnet_is_made_with_the_base_and_passes_it_on_to_every_process(place):
+    layout = TestnetPaths(place / "testnet")
+    lock = claim(layout)
+    try:
+        bases = {"tiny": str(place / "tiny")}
+        plan = {"clients": 3, "rounds": 1, "store": "disk", "strategy": "fedavg", "block_seconds": 0.5}
+        task = {"task": str(place / "probed"), "data": str(place / "points.csv")}
+        testnet = make(layout, TestnetPlan(**plan, **task, bases=bases), None)
+    finally:
+        os.close(lock)
+    terms, _ = load_config(layout.participant("client-02").config)
+    assert [base.name for base in terms.task.bases] == ["tiny"]
+    for name in ("client-01", "client-03", COORDINATOR):
+        assert testnet.sources[name][-2:] == ["--base", f"tiny={place / 'tiny'}"]
+    assert read_record(layout) == testnet
+
+
+def test_a_testnet_without_a_task_refuses_a_base(place):
+    result = fedgrove("network", "up", "--store", "disk", *BASE, cwd=place)
+    assert (
+        result.returncode == 2 and "--base is for a task's frozen bases: leave it out without --task" in result.stderr
+    )
 
 
 @pytest.mark.parametrize("option", ["tiny", "=x", "tiny="])

@@ -3,6 +3,9 @@
 import json
 
 import pytest
+from fedgrove.node.cli import extras
+from fedgrove.node.cli.output import CommandError
+from fedgrove.node.cli.task_check import check
 from fedgrove.node.tasks.beginning import begin
 from fedgrove.node.tasks.lock import LOCK_NAME
 
@@ -69,7 +72,7 @@ def test_a_sound_task_passes_every_check_and_nothing_is_written(place):
     assert {each["result"] for each in found.values()} == {"ok"}
     shapes = {"0.bias": [4], "0.weight": [4, 3], "1.bias": [4], "1.weight": [4], "1.running_mean": [4]}
     shapes |= {"1.running_second_moment": [4], "2.bias": [2], "2.weight": [2, 4]}
-    assert found["tensors"]["values"] == {"tensors": shapes, "parameters": 42, "upload_bytes": 168}
+    assert found["tensors"]["values"] == {"tensors": shapes, "parameters": 42, "upload_bytes": 168, "extras": 0}
     assert found["data"]["values"] == {"samples": 60, "held_out": 20}
     assert found["step"]["values"]["inputs"] == "float32 50×3" and found["step"]["values"]["output"] == "float32 50×2"
     assert found["evaluation"]["values"]["samples"] == 20
@@ -158,3 +161,48 @@ def test_terms_that_cannot_be_are_named(place):
 def test_bad_usage_is_one_sentence(place, arguments):
     result = fedgrove("task", "check", *arguments.split(), cwd=place)
     assert result.returncode == 2 and result.stderr.count("\n") == 1 and not result.stdout, result.stderr
+
+
+def test_what_a_strategy_sends_and_keeps_is_counted(place):
+    moon = checked(place, "--data", "data", "--strategy", "moon")
+    assert moon["tensors"]["values"]["upload_bytes"] == 168
+    assert moon["kept"]["sentence"].endswith("moon keeps 136 bytes of a client from round to round")
+    weights = 4 * 3 + 4 + 4 + 4 + 2 * 4 + 2
+    assert moon["kept"]["values"]["state_bytes"] == 4 * weights
+    fedcurv = checked(place, "--data", "data", "--strategy", "fedcurv")
+    assert fedcurv["tensors"]["values"]["extras"] == 2 * weights
+    assert fedcurv["tensors"]["values"]["upload_bytes"] == 168 + 4 * 2 * weights
+    assert " and 68 values of fedcurv, 440 bytes an upload" in fedcurv["tensors"]["sentence"]
+    assert {each["result"] for name, each in fedcurv.items() if name != "members"} == {"ok"}
+
+
+def test_the_terms_of_a_file_say_how_to_check(place):
+    name = fedgrove("task", "pack", "mine", cwd=place).stdout.strip()
+    terms = '[federation]\nrounds = 5\n[strategy]\nname = "moon"\n[task]\nbundle = "{}"\nkeep = ["2.*"]\n'
+    (place / "federation.toml").write_text(terms.format(name))
+    found = checked(place, "--data", "data", "--config", "federation.toml")
+    assert found["kept"]["values"]["kept"] == {"2.bias": [2], "2.weight": [2, 4]}
+    assert found["kept"]["values"]["state_bytes"] == 4 * (4 * 3 + 4 + 4 + 4)
+    (place / "federation.toml").write_text(terms.format("b" + 58 * "a"))
+    found = checked(place, "--data", "data", "--config", "federation.toml", code=1)
+    assert "federation.toml names the task baaa" in found["bundle"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--strategy", "best"), "--strategy must be one of fedaom"),
+        (("--strategy", "moon", "--config", "x.toml"), "--config states the strategy: leave --strategy out"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(place, options, sentence):
+    result = fedgrove("task", "check", "mine", *options, cwd=place)
+    assert result.returncode == 2 and sentence in result.stderr
+
+
+def test_without_torch_one_sentence_says_what_to_install(place, monkeypatch):
+    monkeypatch.setitem(extras.EXTRAS, "learning", ("torch_of_nobody",))
+    with pytest.raises(CommandError) as fault:
+        check(place / "mine")
+    expected = '`fedgrove task check`, which trains a step, needs torch_of_nobody: pip install "fedgrove[learning]"'
+    assert str(fault.value) == expected

@@ -2,7 +2,7 @@
 
 import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.learning.settings import TaskSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import config_of, parse_config
 
 from tests.node.learning.tables.tables import options
@@ -41,7 +41,7 @@ def test_options_that_nest_too_deep_are_refused():
     [
         ({}, {}, "task must be given a bundle, or the name of a shipped task"),
         (TABULAR | {"bundle": BUNDLE}, {}, "task must be given a bundle, or the name of a shipped task"),
-        (TABULAR | {"name": "forest"}, {}, r"task\.name must be one of tabular"),
+        (TABULAR | {"name": "forest"}, {}, r"task\.name must be one of images, tabular"),
         (TABULAR | {"shared": "x.csv"}, {}, r"task\.shared must be left out where task\.name is given"),
         (TABULAR | {"options": options(target=1)}, {}, r"task\.options\.target must be of type str"),
         (

@@ -6,7 +6,7 @@ import re
 import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning import settings, strategies
-from fedgrove.node.learning.settings import TaskSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.kmeans.exchange import exchange
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms

@@ -138,7 +138,7 @@ def test_data_of_another_shape_than_the_federations_model_are_refused(digits, tm
     [
         ("a = ", "is not valid TOML"),
         ("clients = 3", "unknown table clients"),
-        ("[trainig]\nepochs = 3", "unknown table trainig; known in a plan: attack, data, federation"),
+        ("[trainig]\nepochs = 3", "unknown table trainig; known in a plan: attack, data, evaluation, federation"),
         (
             "[federation]\nrepeats = 3",
             "unknown key federation.repeats; known in federation: rounds, sampling_rate, seed",

@@ -185,7 +185,7 @@ def test_a_task_that_diverges_ends_the_run_and_under_privacy_counts_as_no_update
         ({"task": {"folder": ""}}, InvalidPlan, "task.folder is missing: give --task"),
         ({"task": {"bundle": "bafy"}}, InvalidPlan, "task.bundle is bafy, and .* packs to bafy"),
         ({"task": {"options": {"depth": 3}}}, TaskFailed, "task.options do not fit Points"),
-        ({"task": {"keep": [""]}}, InvalidPlan, "task: keep must be"),
+        ({"task": {"keep": [""]}}, InvalidPlan, "task.keep must be"),
         ({"strategy": {"name": "moon", "options": {"power": 3}}}, TaskFailed, "unknown option 'power'"),
     ],
 )

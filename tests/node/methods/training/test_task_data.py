@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from fedgrove.node.learning.held_out import HoldOutRule, mark_of, split
 from fedgrove.node.learning.local_update import DivergedTraining
-from fedgrove.node.learning.settings import EvaluationSettings, TaskSettings, TrainingSettings
+from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.learning.tasks.task import dataset_of
 from fedgrove.node.learning.tasks.training import build, evaluate_task, first_tensors, train_task

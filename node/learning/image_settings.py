@@ -1,0 +1,54 @@
+"""What terms say of images and of the network that learns them: ``[task.options]`` of the task ``images``."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from fedgrove.node.base.strict_tables import check_value
+from fedgrove.node.learning.settings import MAX_SIDE, MODELS, ModelSpec
+
+PARTS_OF_FOLDER = ("train", "test")
+"""Names of the two folders, or files, of one source; no class may have them."""
+_LONGEST = 100  # characters of a class's name
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """The options of the task ``images``.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Names of the folders, one for each class. In arrays their places, from 0, are the labels.
+    shape : tuple of int
+        Channels, height and width of every image: 1 channel for grey, 3 for colours.
+    model : str
+        ``small-cnn``, ``paper-cnn``, ``paper-cnn-same``, or ``geyer-mlp``; with ``-centred`` behind the first two,
+        for photographs.
+    size : str
+        An image file of another height or width: ``refuse`` stops with its name, ``scale`` stretches it.
+    """
+
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]
+    model: str = "small-cnn"
+    size: Literal["refuse", "scale"] = "refuse"
+
+    def __post_init__(self) -> None:
+        fine = len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes)
+        check_value(fine, "task.options.classes", "a list of at least two different names")
+        fine = all(map(_is_folder, self.classes))
+        check_value(fine, "task.options.classes", "names of folders, without / and no dot first; not train or test")
+        check_value(self.model in MODELS, "task.options.model", f"one of {', '.join(MODELS)}")
+        fine = len(self.shape) == 3 and all(1 <= side <= MAX_SIDE for side in self.shape)
+        check_value(fine, "task.options.shape", f"[channels, height, width], each from 1 to {MAX_SIDE}")
+        assert self.spec  # which refuses too many classes
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The network."""
+        return ModelSpec(self.model, self.shape, len(self.classes))
+
+
+def _is_folder(name: str) -> bool:
+    sound = 0 < len(name) <= _LONGEST and name.isprintable() and name == name.strip()
+    return sound and "/" not in name and not name.startswith(".") and name not in PARTS_OF_FOLDER

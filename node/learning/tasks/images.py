@@ -1,0 +1,33 @@
+"""The shipped task ``images``: members' images by class, and one of the shipped networks."""
+
+from pathlib import Path
+
+import torch
+from fedgrove.node.base.strict_tables import build
+from fedgrove.node.learning.image_files import read_images
+from fedgrove.node.learning.image_settings import ImageSettings
+from fedgrove.node.learning.models import build_model
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.tasks.task import Data, Task
+from torch import nn
+
+
+class Images(Task):
+    """Images without code: their classes, shape and network are what ``[task.options]`` says (``ImageSettings``)."""
+
+    def __init__(self, **options: object) -> None:
+        self.settings: ImageSettings = build(ImageSettings, options, "task.options")
+
+    def model(self) -> nn.Module:
+        """The network, its weights drawn from torch's generator."""
+        spec, seed = self.settings.spec, int(torch.randint(1 << 62, ()).item())
+        return build_model(spec.name, spec.input_shape, spec.classes, seed)
+
+    def data(self, source: Path) -> Data:
+        """A folder of classes or a file of arrays; of images to evaluate on only, the same to train on."""
+        parts = {part: _pair(samples) for part, samples in read_images(source, self.settings).items()}
+        return Data(parts.get("train", parts.get("test")), parts.get("test"))
+
+
+def _pair(samples: Samples) -> tuple[object, object]:
+    return samples.x, samples.y
