@@ -54,7 +54,7 @@ ELSEWHERE = {"node/protocol/ledger_rules.py": ("tests/node/audit", "tests/node/p
 _MEMORY = 6 << 30  # a loop that never ends must not take the machine's
 _SPARE_SECONDS = 20
 _SLOWER = 4  # a mutant may take this many times as long as the unchanged code
-_ENDINGS = {0: "survived", 1: "killed"}
+_NO_TESTS = (4, 5)  # pytest's exit codes where it found none
 
 
 @dataclass
@@ -115,7 +115,10 @@ class Copy:
             preexec_fn=_limit_memory,
         )
         try:
-            outcome = _ENDINGS.get(process.wait(limit), "killed")
+            code = process.wait(limit)
+            if code in _NO_TESTS:
+                raise FileNotFoundError(f"{' '.join(command)} runs no test: commit new tests first")
+            outcome = "killed" if code else "survived"
         except subprocess.TimeoutExpired:
             outcome = "timed out"
         finally:
