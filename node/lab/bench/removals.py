@@ -208,7 +208,8 @@ def _rivals(rival: DCKMeans, client: int, places: np.ndarray) -> float:
 def _retraining(left: list[np.ndarray], counts: BinCounts, points: Points) -> tuple[float, float, float]:
     """Seconds of training anew: algorithm 1 with scikit-learn, the same as the paper counts, and this program's own.
 
-    Masks and decoding are in the first and the last. The plain one clusters as many points at the server as there are at the clients, as the paper's does.
+    Masks and decoding are in the first and the last. The plain one clusters as many points at the server as there are
+    at the clients, as the paper's does.
     """
     trained = Federation(left, settings(points), np.random.default_rng(0), time.process_time).train().seconds
     slowest = max(
