@@ -38,11 +38,14 @@ class Findings:
     plans : mapping of str to Plan
         The chosen arms as they are asked for now, with the first seed.
     laboratory : Laboratory
+    reported : mapping of str to value, optional
+        Results of the last report, where a new one may take them but train nothing; None where it may train.
     """
 
     records: Mapping[str, Sequence[RunRecord]]
     plans: Mapping[str, Plan]
     laboratory: Laboratory
+    reported: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
