@@ -35,9 +35,8 @@ A *removal* sums differences, as in the paper; *on a ledger*, where that was mea
 Seconds are of processor time on one core: the slowest client's, then the server's. *As the paper counts* leaves out
 masks and decoding, in the removal and in the retraining that it is compared with, and of the removal the server where
 no centroid was hit. Speed-ups are means divided by means over the same requests. DC-K-means knows no masks. The plain
-retraining runs
-scikit-learn's K-means on as many points at the server as there are at the clients, as the paper's does; the
-well-written one is this program's, on weighted bins.
+retraining runs scikit-learn's K-means on as many points at the server as there are at the clients, as the paper's does;
+the well-written one is this program's, on weighted bins.
 """
 
 

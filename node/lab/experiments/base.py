@@ -88,6 +88,8 @@ class Experiment:
         Whether the plans are run; the partition's picture only deals data.
     keeps_models : bool
         Whether the report needs the models too.
+    unequal : str
+        In which ways the methods that it compares were not treated alike: Markdown for the page; empty if in none.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Experiment:
     seeds: tuple[int, ...] = (0, 1, 2)
     simulates: bool = True
     keeps_models: bool = False
+    unequal: str = ""
 
 
 @dataclass(frozen=True)

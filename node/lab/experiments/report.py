@@ -72,6 +72,7 @@ def _page(
         "## Measured\n",
         report.text,
         figures,
+        f"## What was unequal\n\n{experiment.unequal}\n" if experiment.unequal else "",
         "## Settings\n",
         settings_text(plans, seeds),
     ]
