@@ -25,27 +25,16 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
 
+from mutants_page import PACKAGES, page
 from mutations import Mutation, mutations_of
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "results" / "mutants"
-PACKAGES = (
-    "contracts",
-    "chain",
-    "ipfs",
-    "node/masking",
-    "node/privacy",
-    "node/protocol",
-    "node/methods",
-    "node/audit",
-    "node/roles",
-)
 COPIED = ("chain", "contracts", "fedgrove", "ipfs", "node", "scripts", "tests")
 FORGE = "node_modules/@foundry-rs/forge-linux-amd64/bin/forge"
 ELSEWHERE = {"node/protocol/ledger_rules.py": ("tests/node/audit", "tests/node/protocol/test_lawful_histories.py")}
@@ -155,9 +144,9 @@ def sources(package: str) -> list[str]:
     return [path for path in found if not path.endswith("__init__.py") and "/interfaces/" not in path]
 
 
-def chosen(paths: Iterable[str], seed: int, most: int) -> list[Mutation]:
+def chosen(root: Path, paths: Iterable[str], seed: int, most: int) -> list[Mutation]:
     """The first ``most`` mutations of these files in the order of a seed."""
-    found = [each for path in paths for each in mutations_of(ROOT, path)]
+    found = [each for path in paths for each in mutations_of(root, path)]
     random.Random(seed).shuffle(found)
     return found[:most]
 
@@ -211,13 +200,13 @@ def attempt(copy: Copy, mutation: Mutation) -> dict | None:
     if seconds is None:
         print(f"skipped: {' '.join(tests)} fail on unchanged code", file=sys.stderr)
         return None
-    source = (ROOT / mutation.path).read_bytes()
+    source = (copy.folder / mutation.path).read_bytes()
     copy.write(mutation.path, mutation.applied(source))
     try:
         outcome, took = copy.run(tests, _SPARE_SECONDS + _SLOWER * seconds)
     finally:
         copy.write(mutation.path, source)
-    return {**asdict(mutation), "outcome": outcome, "seconds": round(took, 1), "tests": list(tests), "commit": commit()}
+    return {**asdict(mutation), "outcome": outcome, "seconds": round(took, 1), "tests": list(tests)}
 
 
 def commit() -> str:
@@ -226,12 +215,12 @@ def commit() -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def try_all(mutations: Sequence[Mutation], minutes: float) -> None:
+def try_all(paths: Sequence[str], seed: int, most: int, minutes: float) -> None:
     """Try what was not tried before, and note each as soon as it is known."""
-    known, until = {key(row) for row in tried()}, time.monotonic() + 60 * minutes
-    left = [each for each in mutations if key(asdict(each)) not in known]
+    known, until, of = {key(row) for row in tried()}, time.monotonic() + 60 * minutes, commit()
     with tempfile.TemporaryDirectory(prefix="fedgrove-mutants-") as name:
         copy = Copy.below(Path(name).resolve())
+        left = [each for each in chosen(copy.folder, paths, seed, most) if key(asdict(each)) not in known]
         for number, mutation in enumerate(left, 1):
             if time.monotonic() > until:
                 print(f"time is up: {len(left) - number + 1} are left", file=sys.stderr)
@@ -239,52 +228,11 @@ def try_all(mutations: Sequence[Mutation], minutes: float) -> None:
             row = attempt(copy, mutation)
             if row is not None:
                 with (OUT / "tried.jsonl").open("a") as file:
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    file.write(json.dumps({**row, "commit": of}, ensure_ascii=False) + "\n")
                 print(f"{number}/{len(left)} {row['outcome']}: {mutation.name}", flush=True)
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
-
-
-def page(rows: Sequence[dict], reasons: dict[str, str]) -> str:
-    """A line a package, and a line a survivor with its reason."""
-    lines = [_HEAD, "| package | mutants | killed | timed out | survived |", "| --- | --: | --: | --: | --: |"]
-    lines += [_counted(f"`{package}`", [row for row in rows if _below(row, package)]) for package in PACKAGES]
-    lines += [_counted("all", rows), "", f"Commits: {', '.join(sorted({row['commit'] for row in rows}))}.", ""]
-    lines += ["## Survivors", "", "| where | before | after | why it lives |", "| --- | --- | --- | --- |"]
-    living = [row for row in rows if row["outcome"] == "survived"]
-    lines += [_survivor(row, reasons) for row in sorted(living, key=lambda row: (row["path"], row["start"]))]
-    return "\n".join(lines) + "\n"
-
-
-def _counted(name: str, rows: Sequence[dict]) -> str:
-    counts = Counter(row["outcome"] for row in rows)
-    return f"| {name} | {len(rows)} | {' | '.join(str(counts[outcome]) for outcome in _OUTCOMES)} |"
-
-
-def _below(row: dict, package: str) -> bool:
-    return row["path"].startswith(f"{package}/")
-
-
-def _survivor(row: dict, reasons: dict[str, str]) -> str:
-    name = f"{row['path']}:{row['line']}"
-    why = reasons.get(f"{name} {row['after']}", "not looked at yet")
-    return f"| {name} | {_code(row['before'])} | {_code(row['after'])} | {why} |"
-
-
-_OUTCOMES = ("killed", "timed out", "survived")
-_HEAD = """\
-# Mutants
-
-Written by `python scripts/mutants.py`, which changes one thing in a copy of the product and runs the tests that mirror
-the changed file. A mutant that no test noticed *survived*; one that the tests did not finish with counts as noticed.
-`tried.jsonl` has every mutant with its tests, its seconds and the commit.
-"""
-
-
-def _code(text: str) -> str:
-    short = " ".join(text.split()).replace("|", "\\|")
-    return f"`{short if len(short) <= 70 else short[:69] + '…'}`"
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def write_page() -> None:
@@ -298,13 +246,13 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=5, help="mutants of each package")
     parser.add_argument("--only", nargs="*", default=PACKAGES, help="packages, or files")
     parser.add_argument("--seed", type=int, default=0, help="gives the order of the mutants")
-    parser.add_argument("--minutes", type=float, default=600, help="no mutant is begun after so long")
+    parser.add_argument("--minutes", type=float, default=600, help="no mutant of a package is begun after this many")
     parser.add_argument("--report", action="store_true", help="try nothing, write the page")
     options = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     for only in [] if options.report else options.only:
         paths = [only] if (ROOT / only).is_file() else sources(only)
-        try_all(chosen(paths, options.seed, options.each), options.minutes)
+        try_all(paths, options.seed, options.each, options.minutes)
     write_page()
     return 0
 
