@@ -249,6 +249,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=600, help="no mutant of a package is begun after this many")
     parser.add_argument("--report", action="store_true", help="try nothing, write the page")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a test run ends with this
     OUT.mkdir(parents=True, exist_ok=True)
     for only in [] if options.report else options.only:
         paths = [only] if (ROOT / only).is_file() else sources(only)
