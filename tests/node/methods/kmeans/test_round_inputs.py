@@ -1,5 +1,6 @@
 """Who is summed with whom in a round, whatever the ledger let draw."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -26,3 +27,11 @@ def test_who_has_left_is_in_no_group_though_it_draws_and_uploads(points, block, 
     rounds = SimpleNamespace(rounds={}, withdrawals=[withdrawal])
     current = SimpleNamespace(number=2, order=(3, 4, 1, 2), opened=SimpleNamespace(opened_at=OPENED))
     assert groups_of(rounds, current, KMeansState.empty(2), TERMS) == groups
+
+
+def test_groups_are_of_nearly_equal_size_and_have_everybody_once():
+    rounds = SimpleNamespace(rounds={}, withdrawals=[])
+    current = SimpleNamespace(number=2, order=tuple(range(1, 9)), opened=SimpleNamespace(opened_at=OPENED))
+    before, terms = replace(KMeansState.empty(2), groups=3), replace(TERMS, smallest_group=3)
+    assert groups_of(rounds, current, before, terms) == ((0, 1, 2, 3), (4, 5, 6, 7))
+    assert groups_of(rounds, current, before, replace(TERMS, smallest_group=5)) == ()
