@@ -1,5 +1,6 @@
 """``fedgrove attack``: what an attacker gets out of a client's upload, bare, masked and with differential privacy."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,7 @@ def attack(
     from fedgrove.node.lab.attacks.report import TRIALS, InvalidReport, read_documents, write_report
     from fedgrove.node.lab.attacks.scene import make_scene
     from fedgrove.node.lab.attacks.uploads import Noise
+    from fedgrove.node.lab.made import add_made, made_now
     from fedgrove.node.learning.datasets import load_dataset
     from fedgrove.node.learning.training import reproducible
 
@@ -46,6 +48,7 @@ def attack(
             with reproducible():
                 finding = trial.run(scene)
             results[chosen] = finding.results
+            add_made(out, made_now(sys.argv[1:]))
             write_report(out, scene, {chosen: finding})
             console.print(trial.text(finding.results), soft_wrap=True, markup=False)
     except (ValueError, InvalidReport) as fault:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -148,6 +149,7 @@ def unlearn(
     from fedgrove.node.lab.bench.removals import ORDERS
     from fedgrove.node.lab.bench.unlearn import load, run
     from fedgrove.node.lab.bench.unlearn_report import write_report
+    from fedgrove.node.lab.made import made_now
     from fedgrove.node.methods.kmeans.datasets import PointsError
 
     if order not in (*ORDERS, "all"):
@@ -162,7 +164,7 @@ def unlearn(
     def measure() -> BenchResult:
         result, courses = run(points, orders, removals, repeats, decoding)
         if out is not None:
-            write_report(out, result, courses)
+            write_report(out, result, courses, made_now(sys.argv[1:]))
         return result
 
     return _show("Unlearning", measure, as_json)

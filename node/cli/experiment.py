@@ -1,6 +1,7 @@
 """``fedgrove experiment``: the paper's experiments, each one command that writes tables, figures and JSON."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,12 +99,15 @@ def _perform(request: "ExperimentRequest", work: Path, data_dir: Path | None, op
     from fedgrove.node.lab.experiments.laboratory import Workshop, conduct
     from fedgrove.node.lab.experiments.report import write_report
     from fedgrove.node.lab.experiments.store import RunStore
+    from fedgrove.node.lab.made import add_made, made_now
 
     request.out.mkdir(parents=True, exist_ok=True)  # rather now than after hours of work
     store = RunStore(request.out)
     todo = request.pending(store)
     if request.experiment.simulates and not request.report_only:
         console.print(f"{len(todo)} runs left, {sum(plan.rounds for _, plan in todo)} rounds in all")
+    if todo or not (request.experiment.simulates or request.report_only):
+        add_made(request.out, made_now(sys.argv[1:]))
     with RoundsDisplay(sum(plan.rounds for _, plan in todo)) as display:
         watcher = _Watcher(display)
         with Workshop(work, data_dir, open_executor, watcher) as workshop:

@@ -76,6 +76,7 @@ def test_a_ticket_is_the_head_of_beta_and_the_client():
     ticket = tree.ticket(beta, 7)
     assert ticket.to_bytes(16, "big") == beta[:12] + b"\0\0\0\7"
     assert tree.client_of(ticket) == 7
+    assert tree.client_of(tree.ticket(beta, tree.MAX_CLIENT)) == tree.MAX_CLIENT == 2**32 - 1
 
 
 @pytest.mark.parametrize(("beta", "client"), [(bytes(31), 1), (bytes(32), 0), (bytes(32), 1 << 32)])

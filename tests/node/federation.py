@@ -102,10 +102,13 @@ class Federation:
         }
         return kind(**{**parts, **changes})
 
-    def coordinator(self, kind: type[Coordinator] = Coordinator, store: ContentStore | None = None) -> Coordinator:
+    def coordinator(
+        self, kind: type[Coordinator] = Coordinator, store: ContentStore | None = None, members: int = 0
+    ) -> Coordinator:
         """A fresh coordinator object, as after a restart."""
         method, ledger = method_of(self.config), self.ledger(self.coordinator_keys)
-        return kind(ledger, store or self.store, self.config, method.first_model(), method.aides(None, self.test))
+        where = (ledger, store or self.store, self.config, method.first_model(), method.aides(None, self.test))
+        return kind(*where, members=members)
 
     def register(self) -> None:
         for number in range(1, len(self.keys) + 1):

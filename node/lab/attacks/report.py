@@ -1,7 +1,7 @@
 """What trials leave in a folder: one JSON and the pictures each, and one page for all; equal findings, equal bytes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,6 +10,7 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.lab.attacks.pictures import picture
 from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
 from fedgrove.node.lab.attacks.trials import gan, gradient, model, protocol
+from fedgrove.node.lab.made import Made, read_made
 
 TRIALS: dict[str, ModuleType] = {trial.NAME: trial for trial in (gradient, model, gan, protocol)}
 README = "README.md"
@@ -35,7 +36,7 @@ def write_report(out: Path, scene: Scene, findings: Mapping[str, TrialFinding]) 
             picture(rows, out / file)
         document["pictures"] = sorted(finding.pictures)
         write_atomically(out / f"{name}.json", (json.dumps(document, indent=1) + "\n").encode())
-    write_atomically(out / README, page(read_documents(out)).encode())
+    write_atomically(out / README, page(read_documents(out), read_made(out)).encode())
 
 
 def read_documents(out: Path) -> dict[str, dict[str, Any] | None]:
@@ -49,13 +50,14 @@ def read_documents(out: Path) -> dict[str, dict[str, Any] | None]:
     return {name: _read(out / f"{name}.json") for name in TRIALS}
 
 
-def page(documents: Mapping[str, dict[str, Any] | None]) -> str:
-    """The page of all findings; those that are missing are left out."""
+def page(documents: Mapping[str, dict[str, Any] | None], made: Sequence[Made] = ()) -> str:
+    """The page of all findings, and the commands behind them; findings that are missing are left out."""
     parts = [
         "# Attacks on uploads\n",
         "Written by `fedgrove attack`; docs/attacks.md says what each attack does.\n",
+        "".join(f"{each.text}\n" for each in made),
+        KINDS,
     ]
-    parts.append(KINDS)
     for name, document in documents.items():
         if document is None:
             continue
@@ -63,7 +65,7 @@ def page(documents: Mapping[str, dict[str, Any] | None]) -> str:
         parts += [f"## {trial.TITLE}\n", f"{trial.SOURCE}. {_sentence(document['settings'])}\n"]
         parts.append(trial.text(document["results"]))
         parts += [f"![{file.removesuffix('.png')}]({file})\n" for file in document["pictures"]]
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
 
 
 def _settings(scene: Scene) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +12,20 @@ from fedgrove.node.lab.bench.removals import (
     METHODS,
     ON_LEDGER,
     PLAIN,
+    PLAIN_BY_THE_PAPER,
     REMOVAL,
     RIVAL,
     WELL_WRITTEN,
     RemovalRun,
 )
 from fedgrove.node.lab.bench.rows import BenchResult
+from fedgrove.node.lab.made import Made
 from fedgrove.node.lab.simulation.figures import SERIES, drawing
 
 README = "README.md"
-_COLOURS = dict(zip((PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, BY_THE_PAPER, ON_LEDGER), SERIES, strict=False))
+_COLOURS = dict(
+    zip((PLAIN, REMOVAL, RIVAL, WELL_WRITTEN, BY_THE_PAPER, ON_LEDGER, PLAIN_BY_THE_PAPER), SERIES, strict=True)
+)
 _HEAD = """\
 # Clustering that forgets
 
@@ -28,14 +33,15 @@ Written by `fedgrove bench unlearn --out`; docs/unlearning.md says what is clust
 
 A *removal* sums differences, as in the paper; *on a ledger*, where that was measured, everybody is summed anew.
 Seconds are of processor time on one core: the slowest client's, then the server's. *As the paper counts* leaves out
-masks and decoding, and the server where no centroid was hit; DC-K-means knows no masks. The plain retraining runs
-scikit-learn's K-means on as many points at the server as there are at the clients, as the paper's does; the
-well-written one is this program's, on weighted bins.
+masks and decoding, in the removal and in the retraining that it is compared with, and of the removal the server where
+no centroid was hit. Speed-ups are means divided by means over the same requests. DC-K-means knows no masks. The plain
+retraining runs scikit-learn's K-means on as many points at the server as there are at the clients, as the paper's does;
+the well-written one is this program's, on weighted bins.
 """
 
 
-def write_report(out: Path, result: BenchResult, runs: Sequence[RemovalRun]) -> None:
-    """Write one dataset's figures, and the page of all that lie in the folder.
+def write_report(out: Path, result: BenchResult, runs: Sequence[RemovalRun], made: Made) -> None:
+    """Write one dataset's figures and how they were made, and the page of all that lie in the folder.
 
     Raises
     ------
@@ -45,7 +51,8 @@ def write_report(out: Path, result: BenchResult, runs: Sequence[RemovalRun]) -> 
     out.mkdir(parents=True, exist_ok=True)
     dataset = result.setting["dataset"]
     removal_figure(runs, out / f"{dataset}.png")
-    write_atomically(out / f"{dataset}.json", (json.dumps(result.to_json(), indent=1) + "\n").encode())
+    document = {**result.to_json(), "made": asdict(made)}
+    write_atomically(out / f"{dataset}.json", (json.dumps(document, indent=1) + "\n").encode())
     documents = [json.loads(path.read_text()) for path in sorted(out.glob("*.json"))]
     write_atomically(out / README, page(documents).encode())
 
@@ -59,7 +66,7 @@ def page(documents: Sequence[Mapping]) -> str:
         others = [[name, _value(row), row["beside"]] for name, row in rows.items() if split[name][0] not in kinds]
         beside = {words[-1]: rows[name]["beside"] for name, words in split.items() if words[0] in kinds}
         compared = [[name, *(_value(rows.get(f"{kind}: {name}")) for kind in kinds), beside[name]] for name in beside]
-        parts += [f"## {each['dataset']}\n", f"{each['split']}.\n"]
+        parts += [f"## {each['dataset']}\n", f"{each['split']}. Made by:\n", Made(**each["made"]).text + "\n"]
         parts += [_table(["", "", "beside"], others), _table(["removals", *kinds, "beside"], compared)]
         parts.append(f"![accumulated removal time]({each['dataset']}.png)\n")
     return "\n".join(parts)
@@ -75,6 +82,8 @@ def _value(row: Mapping | None) -> str:
     if row is None:
         return "–"
     value = row["value"]
+    if isinstance(value, str):
+        return value
     shown = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if value >= 1000 else f"{value:.4g}"
     return f"{shown} {row['unit']}".strip()
 
@@ -83,7 +92,7 @@ def removal_figure(runs: Sequence[RemovalRun], path: Path) -> None:
     """Write accumulated removal time, a panel for each kind of requests, as the paper's figures 3 to 5."""
     across = min(2, len(runs))
     down = -(-len(runs) // across)
-    with drawing(path, (4.2 * across, 0.7 + 2.7 * down)) as figure:
+    with drawing(path, (4.2 * across, 0.9 + 2.7 * down)) as figure:
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
         for panel, run in zip(panels, runs, strict=False):
             requests = np.arange(1, len(run.hits) + 1)

@@ -16,6 +16,7 @@ base        what an experiment is
 regimes     settings that several share
 measures    what is read off a curve
 laboratory  runs the plans, each once
+paired      methods compared seed by seed, from stored runs
 store       finished runs on disk
 tables      Markdown tables
 report      summary.json, README.md and figures

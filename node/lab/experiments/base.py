@@ -38,11 +38,14 @@ class Findings:
     plans : mapping of str to Plan
         The chosen arms as they are asked for now, with the first seed.
     laboratory : Laboratory
+    reported : mapping of str to value, optional
+        Results of the last report, where a new one may take them but train nothing; None where it may train.
     """
 
     records: Mapping[str, Sequence[RunRecord]]
     plans: Mapping[str, Plan]
     laboratory: Laboratory
+    reported: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class Experiment:
         Whether the plans are run; the partition's picture only deals data.
     keeps_models : bool
         Whether the report needs the models too.
+    unequal : str
+        In which ways the methods that it compares were not treated alike: Markdown for the page; empty if in none.
     """
 
     name: str
@@ -96,6 +101,7 @@ class Experiment:
     seeds: tuple[int, ...] = (0, 1, 2)
     simulates: bool = True
     keeps_models: bool = False
+    unequal: str = ""
 
 
 @dataclass(frozen=True)

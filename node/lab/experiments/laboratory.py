@@ -12,6 +12,7 @@ from typing import Protocol
 
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Laboratory, Overrides, choose
+from fedgrove.node.lab.experiments.report import reported_results
 from fedgrove.node.lab.experiments.store import RunStore
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
 from fedgrove.node.lab.simulation.executors import NoExecutor
@@ -170,7 +171,7 @@ class ExperimentRequest:
         As ``choose`` takes them.
     overrides : Overrides
     report_only : bool
-        Run nothing.
+        Run nothing, and train nothing for the report.
     """
 
     experiment: Experiment
@@ -202,7 +203,8 @@ class ExperimentRequest:
     def findings(self, store: RunStore, laboratory: Laboratory) -> Findings:
         """All that the store holds for the experiment's arms, whenever it was run."""
         records = store.gathered(self.arms) if self.experiment.simulates else {}
-        return Findings(records, self.plans, laboratory)
+        reported = reported_results(self.out) if self.report_only else None
+        return Findings(records, self.plans, laboratory, reported)
 
 
 def settle(plan: Plan, overrides: Overrides) -> Plan:

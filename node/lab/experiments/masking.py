@@ -27,6 +27,7 @@ from fedgrove.node.masking.ring import InvalidVector, decode
 
 CLIENTS = 8
 OURS = "fedgrove's masks"
+BEFORE = "before masking"
 PAPERS = "the paper's noise, κ = 1/2"
 
 
@@ -40,11 +41,12 @@ def report(findings: Findings) -> Report:
     by_seed = {}
     for record in findings.records.get("fedavg", ()):
         try:
-            by_seed[record.plan.seed] = masked_accuracies(record.plan, findings)
+            measured = masked_accuracies if findings.reported is None else reported_accuracies
+            by_seed[record.plan.seed] = measured(record.plan, findings)
         except (DivergedTraining, InvalidVector) as fault:
             raise InvalidExperiment(f"seed {record.plan.seed} leaves no models that can be masked: {fault}") from None
     rows, results = [], {}
-    bars = {"before masking": lambda model: model.before}
+    bars = {BEFORE: lambda model: model.before}
     bars |= {f"after, {kind}": lambda model, kind=kind: model.after[kind] for kind in (OURS, PAPERS)}
     for name, of in bars.items():
         means = [fmean(of(model) for model in models) for models in by_seed.values()]
@@ -60,6 +62,29 @@ def report(findings: Findings) -> Report:
     )
     figures = {"masked.png": partial(masked_figure, next(iter(by_seed.values())))} if by_seed else {}
     return Report(results, markdown(head, rows) + "\n" + legend, figures)
+
+
+def reported_accuracies(plan: Plan, findings: Findings) -> list[Masked]:
+    """The accuracies of the last report: measuring them anew would train the models.
+
+    Raises
+    ------
+    InvalidExperiment
+        The last report has none for this seed.
+    """
+    try:
+        before, *after = (
+            (findings.reported or {})[name]["by_client"][str(plan.seed)]
+            for name in (BEFORE, *(f"after, {kind}" for kind in (OURS, PAPERS)))
+        )
+    except KeyError:
+        reason = f"the last report has nothing on seed {plan.seed}, and measuring it trains models"
+        raise InvalidExperiment(f"{reason}: run it without --report-only") from None
+    drawn = plan.draw(plan.rounds + 1)[:CLIENTS]
+    return [
+        Masked(client, bare, {OURS: ours, PAPERS: papers})
+        for client, bare, ours, papers in zip(drawn, before, *after, strict=True)
+    ]
 
 
 def masked_accuracies(plan: Plan, findings: Findings) -> list[Masked]:

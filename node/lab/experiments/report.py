@@ -1,4 +1,7 @@
-"""What an experiment leaves in its folder: summary.json, README.md and figures; equal records give equal bytes."""
+"""What an experiment leaves in its folder: summary.json, README.md and figures.
+
+Equal records, made by the same commands, give equal bytes.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,6 +12,7 @@ from typing import Any
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
 from fedgrove.node.lab.experiments.tables import markdown
+from fedgrove.node.lab.made import Made, read_made
 from fedgrove.node.lab.simulation.plan import Plan
 
 SUMMARY = "summary.json"
@@ -35,21 +39,40 @@ def write_report(out: Path, experiment: Experiment, report: Report, findings: Fi
     for name, draw in report.figures.items():
         draw(out / name)
     write_atomically(out / SUMMARY, (json.dumps(summary, indent=1, sort_keys=True) + "\n").encode())
-    write_atomically(out / README, _page(experiment, report, plans, seeds).encode())
+    write_atomically(out / README, _page(experiment, report, plans, seeds, read_made(out)).encode())
     return summary
 
 
-def _page(experiment: Experiment, report: Report, plans: Mapping[str, Any], seeds: Mapping[str, Sequence[int]]) -> str:
+def reported_results(out: Path) -> dict[str, Any]:
+    """The results of the last report in a folder; empty if there is none."""
+    path = out / SUMMARY
+    return json.loads(path.read_bytes())["results"] if path.is_file() else {}
+
+
+def _made_text(experiment: Experiment, made: Sequence[Made]) -> str:
+    """The commands behind the results, and where the runs stand."""
+    runs = "Each run's plan and rounds stand in `runs/`.\n" if experiment.simulates else ""
+    if not made:
+        return f"Written by `fedgrove experiment {experiment.name}`. {runs}".strip() + "\n"
+    return "\n".join(["Made by:\n", *(each.text for each in made), f"\n{runs}"])
+
+
+def _page(
+    experiment: Experiment,
+    report: Report,
+    plans: Mapping[str, Any],
+    seeds: Mapping[str, Sequence[int]],
+    made: Sequence[Made],
+) -> str:
     figures = "".join(f"![{name.removesuffix('.png')}]({name})\n" for name in report.figures)
     parts = [
         f"# {experiment.title}\n",
         f"The paper: {experiment.paper}\n",
-        f"Written by `fedgrove experiment {experiment.name}`. Each run's plan and rounds stand in `runs/`.\n"
-        if experiment.simulates
-        else f"Written by `fedgrove experiment {experiment.name}`.\n",
+        _made_text(experiment, made),
         "## Measured\n",
         report.text,
         figures,
+        f"## What was unequal\n\n{experiment.unequal}\n" if experiment.unequal else "",
         "## Settings\n",
         settings_text(plans, seeds),
     ]

@@ -209,6 +209,8 @@ class Federation:
         code = self._code(settings.k * len(self.clients), self._points, signed=False)
         done = self._run(code, self.clients, vector, BinCounts.empty(settings.grid.dimensions), {})
         for index, centroids in chosen.items():  # for losses: all points follow the centroids that were drawn
+            if not len(centroids):
+                continue  # it drew none of its few points, which stay where they were
             points, rng = self.clients[index].points, self._client_rngs[index]
             self.clients[index] = KMeansClient(
                 points, settings.k, settings.grid, rng, iterations=settings.iterations, centroids=centroids

@@ -27,6 +27,7 @@ from fedgrove.chain.records import (
     SeedFixed,
     Shared,
     ShareEnded,
+    Withdrawn,
 )
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.auditor import Auditor
@@ -113,6 +114,24 @@ def draw_twice(scene):
     place = scene.find(Drawn, 1)
     scene.records.insert(place + 1, scene.records[place])
     return 1, scene.records[place].client, "draw"
+
+
+def draw_by_a_member_that_was_not_active_yet(scene):
+    """It registers in the block in which the round is opened: it is active from the next round on."""
+    opened, draw = scene.record(RoundOpened, 1), scene.record(Drawn, 1)
+    place = scene.find(Registered, index=draw.client - 1)
+    at = scene.records[place].at._replace(block=opened.at.block)
+    delay = scene.facts.deployment.activation_delay
+    scene.records[place] = replace(scene.records[place], at=at, active_from=opened.at.block + delay)
+    return 1, draw.client, "draw.client"
+
+
+def draw_by_a_member_that_has_left(scene):
+    draw = scene.record(Drawn, 1)
+    place = scene.find(Registered, index=draw.client - 1)
+    joined = scene.records[place]
+    scene.records.insert(place + 1, Withdrawn(joined.at, joined.account, joined.client, 0, bytes(32)))
+    return 1, draw.client, "draw.client"
 
 
 def false_sample_count(scene):
@@ -266,6 +285,18 @@ def a_foreign_model_to_train_from(scene):
     return 2, None, "opened.model"
 
 
+def another_opening_block(scene):
+    """Windows would be a block longer; the seed block moves along."""
+    opened = scene.record(RoundOpened, 1)
+    scene.change(RoundOpened, 1, opened_at=opened.opened_at + 1, seed_block=opened.seed_block + 1)
+    return 1, None, "opened.block"
+
+
+def another_seed_block(scene):
+    scene.change(RoundOpened, 1, seed_block=scene.record(RoundOpened, 1).seed_block + 1)
+    return 1, None, "opened.seed block"
+
+
 def another_sampling_rate(scene):
     scene.change(RoundOpened, 1, sampling_rate=999_999)
     return 1, None, "opened.sampling rate"
@@ -346,6 +377,8 @@ VILLAINS = [
     draw_by_a_stranger,
     draw_under_another_clients_name,
     draw_twice,
+    draw_by_a_member_that_was_not_active_yet,
+    draw_by_a_member_that_has_left,
     false_sample_count,
     absurd_sample_count,
     late_draw,
@@ -372,6 +405,8 @@ VILLAINS = [
     a_replayed_round,
     a_skipped_round_number,
     a_foreign_model_to_train_from,
+    another_opening_block,
+    another_seed_block,
     another_sampling_rate,
     a_failure_without_a_passed_deadline,
     swapped_update,

@@ -5,6 +5,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 from fedgrove.node.lab.experiments.registry import EXPERIMENTS
+from fedgrove.node.lab.made import read_made
 from fedgrove.node.lab.simulation import workers as workforce
 
 from tests.node.cli.test_bad_input import fedgrove
@@ -25,6 +26,20 @@ def test_an_experiment_writes_its_files_and_is_not_run_twice(tmp_path):
     assert again.returncode == 0 and "0 runs left" in again.stderr
     assert json.loads(again.stdout)["seeds"] == {"fedavg": [0, 1], "fedaom": [0, 1], "share": [0, 1]}
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == files
+
+
+def test_a_page_says_by_which_commands_it_was_made(tmp_path):
+    """Those that ran something, without what changes no result; the same command is noted once."""
+    line = ["experiment", "rounds_to_90", *SMALL, "--out", "results", "--work=work", "--arms", "fedavg"]
+    for options in (["--seeds", "0"], ["--seeds", "1"], ["--seeds", "1"], ["--report-only"]):
+        assert fedgrove(*line, *options, cwd=tmp_path).returncode == 0
+    small = "--dataset digits --rounds 2 --clients 4 --sampled 0.5"
+    commands = [f"fedgrove experiment rounds_to_90 {small} --arms fedavg --seeds {seed}" for seed in (0, 1)]
+    made = read_made(tmp_path / "results")
+    assert [each.command for each in made] == commands
+    assert all("torch" in each.versions and each.commit for each in made)
+    page = (tmp_path / "results" / "README.md").read_text()
+    assert all(each.text in page for each in made)
 
 
 def test_cells_of_the_table_are_run_one_by_one(tmp_path):

@@ -1,6 +1,9 @@
 """Founding and joining a federation by the command, on a chain of its own process."""
 
 import json
+import os
+import subprocess
+import sys
 from errno import ENOSPC
 from unittest import mock
 
@@ -8,6 +11,8 @@ import pytest
 from fedgrove.chain.networks import anvil, connect
 
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
+
+COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +107,26 @@ def test_one_account_gets_both_powers_only_when_told_so(chain, place):
     assert refused.returncode == 2 and "--one-account" in refused.stderr
     assert (place / "federation.toml").read_text() == text
     assert on_ledger(*line, "--one-account", place=place, keystore="founder.json").returncode == 0
+
+
+@pytest.mark.parametrize(("option", "needed"), [((), 3), (("--members", "5"), 5)])
+def test_a_coordinator_waits_for_as_many_members_as_it_was_told(chain, place, option, needed):
+    deploy(chain, place)
+    terms = place / "federation.toml"
+    terms.write_text(terms.read_text().replace("[network]", '[network]\nstore = "disk:store"'))
+    command = ["coordinator", "--config", "federation.toml", "--keystore", "coordinator.json", *option]
+    with subprocess.Popen(
+        [*COMMAND, *command],
+        cwd=place,
+        env={**os.environ, "FEDGROVE_PASSWORD": "secret password"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            waiting = next(line for line in process.stderr if "members to register" in line)
+        finally:
+            process.kill()
+    assert f"0 of the {needed} needed are active" in waiting
 
 
 def test_a_second_deployment_into_the_same_file_is_refused(chain, place):

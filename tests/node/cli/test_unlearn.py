@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,6 +79,15 @@ def test_a_killed_request_is_made_once_and_honoured(trained):
 def test_what_cannot_be_forgotten_is_said_and_nothing_is_lost(trained, options, sentence):
     result = fedgrove("unlearn", "--dir", "clusters", *options, cwd=trained)
     assert result.returncode == 2 and sentence in result.stderr
+
+
+def test_members_may_leave_as_long_as_those_that_a_sum_needs_stay(trained, tmp_path):
+    """Three of four are enough; two would not be."""
+    shutil.copytree(trained / "clusters", tmp_path / "clusters")
+    left = fedgrove("unlearn", "--dir", "clusters", "--client", "4", "--all", cwd=tmp_path)
+    assert left.returncode == 0, left.stderr
+    refused = fedgrove("unlearn", "--dir", "clusters", "--client", "3", "--all", cwd=tmp_path)
+    assert refused.returncode == 2 and "2 clients would remain, but a sum needs 3" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.limits import check_sum
+from fedgrove.node.privacy import client_level
 from fedgrove.node.privacy.accountant import GaussianRelease
 from fedgrove.node.privacy.client_level import (
     ClientLevelRound,
@@ -91,6 +92,15 @@ def test_the_reserve_for_rounding_is_enough_and_costs_little(parameters, shape):
     assert l2_norm(mean) <= own.reach
 
 
+@pytest.mark.parametrize("terms", [FIXED, QUANTILE])
+def test_an_update_that_rounding_makes_too_long_is_shrunk_until_it_is_not(monkeypatch, terms):
+    """Every parameter rounded away from zero: the reserve is for rounding at random, and is too small for that."""
+    monkeypatch.setattr(client_level, "_dither", lambda: np.full(1 << 17, 0.999, np.float32))
+    own = grid(400_000, terms)
+    units = signed(quantise(own, np.ones(400_000, np.float32), Random(0).randbytes))[:400_000]
+    assert 0.5 * own.max_squares < (units**2).sum() <= own.max_squares
+
+
 @pytest.mark.parametrize("value", EXTREMES[:3])
 def test_an_update_that_is_not_finite_counts_as_zero_and_as_above_s(value):
     update = np.full(500, 0.01, np.float32)
@@ -159,6 +169,7 @@ def test_full_shares_count_as_sigma_exactly_and_lost_ones_are_counted():
     assert own.multiplier_of(18) == 0.983 and own.multiplier_of(20) > 0.983 > own.multiplier_of(17) > 0.9
     assert own.multiplier_of(0) == 0
     assert own.release(18, 0.2) == GaussianRelease(0.983, 0.2)
+    assert own.release(17, 0.2) == GaussianRelease(own.multiplier_of(17), 0.2) != own.release(18, 0.2)
 
 
 @pytest.mark.parametrize("dropouts", [0.1, 0.25, 0.5])
@@ -229,6 +240,20 @@ def test_a_ring_that_is_too_small_is_refused():
     own = grid(1_600_000, sharers=200_000, clients=200_000)
     assert own.wrap_probability(200_000) < 1e-9
     assert own.wrap_probability(2**31 // own.sensitivity) == 1.0
+
+
+@pytest.mark.parametrize(("most", "fits"), [(1e-10, True), (1e-6, False), (0.1, False)])
+def test_a_ring_in_which_one_round_in_a_million_wraps_is_refused(most, fits):
+    terms = ClientLevelSettings(noise_multipliers=(1000.0,))
+    own = grid(1000, terms, sharers=10**6, clients=10**6)
+    chances = ((n, replace(own, sharers=n).wrap_probability(n)) for n in range(1_048_000, 10**6, -1))
+    sharers, chance = next((n, chance) for n, chance in chances if chance < most)
+    assert chance > most / 10
+    if fits:
+        assert grid(1000, terms, sharers=sharers, clients=10**6).wrap_probability(sharers) == chance
+    else:
+        with pytest.raises(RingTooSmall):
+            grid(1000, terms, sharers=sharers, clients=10**6)
 
 
 def test_the_chance_to_wrap_bounds_what_is_seen():

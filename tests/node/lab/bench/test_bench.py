@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fedgrove.node.lab.bench import chain, engine, explorer, masking, privacy, similarity, unlearn, unlearn_report, vrf
+from fedgrove.node.lab.bench import removals as forgetting
 from fedgrove.node.lab.bench.removals import REMOVAL, Removals
+from fedgrove.node.lab.made import Made
 from fedgrove.node.learning.models import ARCHITECTURES
 from fedgrove.node.learning.samples import Loaded, Samples
 from fedgrove.node.methods.kmeans.datasets import Points, split_by_cluster
@@ -126,12 +128,32 @@ def test_unlearning_is_measured_beside_retraining(tmp_path):
     assert rows["upload of a client: removal"].value < rows["upload of a client: training"].value
     assert "decoding, 50 occupied bins" in rows
 
+    made = Made("fedgrove bench unlearn --order all", "0123456789ab", "Python 3.11, torch 2, numpy 2")
     for name in ("tiny", "also"):
-        unlearn_report.write_report(tmp_path, replace(result, setting={**result.setting, "dataset": name}), courses)
+        named = replace(result, setting={**result.setting, "dataset": name})
+        unlearn_report.write_report(tmp_path, named, courses, made)
     page = (tmp_path / "README.md").read_text()
     assert page.index("## also") < page.index("## tiny") and "six clients." in page and "(tiny.png)" in page
+    assert page.count("- `fedgrove bench unlearn --order all` at commit 0123456789ab, Python 3.11") == 2
     assert json.loads((tmp_path / "tiny.json").read_text())["rows"] == result.to_json()["rows"]
     assert (tmp_path / "tiny.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_speed_up_counts_the_same_parts_on_both_sides_and_divides_means():
+    """Masks and decoding take 10 s of the retraining: the speed-up as the paper counts is without them."""
+    taken = {method: [0.0] * 4 for method in forgetting.METHODS}
+    taken |= {forgetting.REMOVAL: [1.0] * 4, forgetting.ON_LEDGER: [1.0] * 4}
+    taken |= {forgetting.BY_THE_PAPER: [0.001, 0.003, 0.002, 0.1]}
+    taken |= {forgetting.PLAIN: [14.0] * 4, forgetting.WELL_WRITTEN: [12.0] * 4}
+    taken |= {forgetting.PLAIN_BY_THE_PAPER: [3.0, 3.0, 6.0, 8.0]}
+    course = forgetting.RemovalRun(Removals("random"), taken, [False, False, False, True], 1.0, 1.0)
+    rows = {row.name.split(": ")[1]: row for row in forgetting.rows_of("celltype", course)}
+    calm, average = rows[forgetting.WITHOUT_RESEEDING], rows[forgetting.ON_AVERAGE]
+    assert calm.value == 2000 and calm.beside.endswith("paper 1535: met")  # (3 + 3 + 6) / (0.001 + 0.003 + 0.002)
+    assert average.value == 188.7 and average.beside.endswith("paper 84: met")  # 20 / 0.106
+    slower = replace(course, seconds={**taken, forgetting.PLAIN_BY_THE_PAPER: [1.0] * 4})
+    (row,) = (row for row in forgetting.rows_of("celltype", slower) if forgetting.WITHOUT_RESEEDING in row.name)
+    assert row.value == 500 and row.beside.endswith("paper 1535: missed")
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,16 @@ class Bench:
         return initial_tensors("small-cnn", (1, 8, 8), 10, plan.seed)
 
 
+class Untouched:
+    """A laboratory that nothing may be asked of."""
+
+    def dataset(self, name):
+        pytest.fail("it reads the data")
+
+    def model(self, plan):
+        pytest.fail("it trains the global model")
+
+
 def rising(reach: int, rounds: int = 30) -> list[float]:
     """0.5 until the mean of five rounds reaches 0.9 in round ``reach``, 1.0 from then on."""
     # Of five rounds four must be at 1.0: (0.5 + 4) / 5 = 0.9.
@@ -172,6 +182,20 @@ def test_masked_models_are_tested_on_their_own_clients_data():
         masking.report(Findings({"fedavg": [record_of([0.1], wild)]}, {}, Bench()))
     with pytest.raises(InvalidExperiment, match="needs 8 clients"):
         masking.masked_accuracies(replace(plan, sampled=0.5), findings)
+
+
+def test_a_report_of_what_was_measured_before_trains_nothing(monkeypatch):
+    plan = settle(masking.arms(None)["fedavg"], Overrides(rounds=2, dataset="digits", clients=10, sampled=0.9))
+    records = {"fedavg": [record_of([0.1, 0.2], plan)]}
+    first = masking.report(Findings(records, {}, Bench()))
+    reported = json.loads(json.dumps(first.results))
+    monkeypatch.setattr(masking, "train", lambda *_, **__: pytest.fail("it trains"))
+    again = masking.report(Findings(records, {}, Untouched(), reported))
+    assert again.text == first.text and json.loads(json.dumps(again.results)) == reported
+    (drawn,) = again.figures["masked.png"].args
+    assert drawn == first.figures["masked.png"].args[0]
+    with pytest.raises(InvalidExperiment, match="nothing on seed 0, and measuring it trains models: run it without"):
+        masking.report(Findings(records, {}, Untouched(), {}))
 
 
 def test_the_partition_is_described_in_figures():

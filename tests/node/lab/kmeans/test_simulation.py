@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from fedgrove.node.lab.kmeans import simulation
 from fedgrove.node.lab.kmeans.simulation import Federation, SimulationSettings
+from fedgrove.node.methods.kmeans import vector
 from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import reference_loss, split_by_cluster
@@ -105,6 +106,15 @@ def test_on_a_ledger_a_random_part_of_the_points_is_counted():
     assert sum(map(len, running.clients.values())) == 300
     points = np.concatenate(parts_of(8))
     assert reference_loss(points, 3) <= running.nearest_loss() * (1 + 1e-9) <= running.induced_loss() * (1 + 1e-9)
+
+
+def test_a_client_that_draws_none_of_its_points_counts_nothing_and_keeps_them(monkeypatch):
+    monkeypatch.setattr(vector, "thinned", lambda count, *_: np.arange(count if count > 1 else 0))
+    parts = [*parts_of(4), np.array([CENTRES[0]])]
+    running = Federation(parts, SimulationSettings(3, BinGrid.covering(3, 1 / np.sqrt(300))), np.random.default_rng(1))
+    running.train()
+    assert running.renew({}).counts.total == 300
+    assert len(running.clients[4]) == 1 and running.induced_loss() > 0
 
 
 def test_nothing_is_drawn_where_nothing_changed():

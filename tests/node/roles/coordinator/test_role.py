@@ -63,3 +63,11 @@ def test_it_has_finished_when_no_round_follows_and_nothing_is_left_to_report(coo
     assert coordinator.finished
     coordinator._report.absent = lambda current: [1]
     assert not coordinator.finished
+
+
+@pytest.mark.parametrize(("members", "needed"), [(0, 3), (2, 3), (5, 5)])
+def test_the_first_round_waits_for_as_many_members_as_it_was_told_and_for_the_quorum(tmp_path, members, needed):
+    with embedded() as network:
+        made = Federation.found(network, tmp_path, training=QUICK)
+        step = made.coordinator(members=members).step()
+        assert step.waiting == f"members to register: 0 of the {needed} needed are active"

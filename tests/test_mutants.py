@@ -1,0 +1,99 @@
+"""Mutations are what they say, each survives the parser, and tests are found for every file."""
+
+import ast
+import importlib.util
+import sys
+
+import pytest
+
+from tests.test_docs import ROOT
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """The modules in scripts/ as they find each other."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        yield {name: importlib.import_module(name) for name in ("mutations", "mutants_page", "mutants")}
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
+
+
+PYTHON = '''"""Not 1 < 2."""
+
+
+@decorated(frozen=True)
+def f(a: int = 3) -> Fixed[4]:
+    check(a)
+    if not (a < 1 <= 2) and a:
+        raise ValueError(f"{a + 5}")
+    return a + 1
+'''
+SOLIDITY = """// if (a < b) revert No();
+contract C {
+    function f(uint a) external {
+        if (a < 1 && !b) revert No(a);
+        c = a + 1; /* a - 1 */
+    }
+}
+"""
+
+
+def changed(scripts, tmp_path, name: str, text: str) -> list[str]:
+    """Operator and the changed line, for each mutation."""
+    (tmp_path / name).write_text(text)
+    found = scripts["mutations"].mutations_of(tmp_path, name)
+    lines = ((each, each.applied(text.encode()).decode().splitlines()) for each in found)
+    return sorted(f"{each.operator}: {after[each.line - 1].strip()}" for each, after in lines)
+
+
+def test_python_is_changed_one_thing_at_a_time_and_not_its_words_and_types(scripts, tmp_path):
+    assert changed(scripts, tmp_path, "m.py", PYTHON) == [
+        "arithmetic: return (a - 1)",
+        "boolean: if (not a < 1 <= 2 or a):",
+        "call: pass",
+        "comparison: if not ((a < 1 < 2)) and a:",
+        "comparison: if not ((a <= 1 <= 2)) and a:",
+        "constant: def f(a: int = (4)) -> Fixed[4]:",
+        "constant: if not (a < (2) <= 2) and a:",
+        "constant: if not (a < 1 <= (3)) and a:",
+        "constant: return a + (2)",
+        "not: if (a < 1 <= 2) and a:",
+        "raise: pass",
+        "return: return None",
+    ]
+
+
+def test_solidity_is_changed_outside_comments_and_strings(scripts, tmp_path):
+    assert changed(scripts, tmp_path, "C.sol", SOLIDITY) == [
+        "arithmetic: c = a - 1; /* a - 1 */",
+        "boolean: if (a < 1 || !b) revert No(a);",
+        "comparison: if (a <= 1 && !b) revert No(a);",
+        "raise: if (a < 1 && !b) {}",
+    ]
+
+
+@pytest.mark.parametrize("package", ["ipfs", "node/masking", "node/privacy"])
+def test_every_mutant_is_a_program_and_has_tests(scripts, package):
+    mutants = scripts["mutants"]
+    for path in mutants.sources(package):
+        source, tests = (ROOT / path).read_bytes(), mutants.tests_of(path)
+        assert tests and all((ROOT / test).exists() for test in tests)
+        for each in scripts["mutations"].mutations_of(ROOT, path):
+            ast.parse(each.applied(source))
+
+
+def test_the_tests_of_a_module_are_those_of_its_name_or_those_that_import_it(scripts):
+    tests_of = scripts["mutants"].tests_of
+    assert tests_of("chain/vrf.py") == ("tests/chain/test_vrf.py",)
+    assert "tests/node/privacy/test_client_level.py" in tests_of("node/privacy/grid.py")
+    assert tests_of("contracts/ClientRegistry.sol")[0].startswith("--match-path")
+
+
+def test_the_page_counts_and_gives_reasons(scripts):
+    row = {"path": "ipfs/cid.py", "line": 3, "start": 9, "before": "a | b", "after": "(a)", "commit": "c0ffee"}
+    rows = [{**row, "outcome": outcome} for outcome in ("killed", "killed", "timed out", "survived")]
+    page = scripts["mutants_page"].page(rows, {"ipfs/cid.py:3 (a)": "the same value"})
+    assert "| `ipfs` | 4 | 2 | 1 | 1 |" in page and "| `chain` | 0 | 0 | 0 | 0 |" in page
+    assert "| all | 4 | 2 | 1 | 1 |" in page and "Commits: c0ffee." in page
+    assert "| ipfs/cid.py:3 | `a \\| b` | `(a)` | the same value |" in page
