@@ -1,21 +1,28 @@
-"""The embedded chain: py-evm in this process, in memory, one transaction a block, gone when the process ends.
+"""The embedded chain: py-evm in this process, in memory, one transaction a block.
 
+It is gone when the process ends, unless it keeps a journal, of which a later process makes the same blocks again.
 Everything but ``web3`` goes to py-evm directly: eth-tester searches for a transaction block by block, and loses the
 data of a revert.
 """
 
+import os
 import threading
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from eth.abc import BlockAPI, ReceiptAPI
+from eth.abc import BlockAPI, ComputationAPI, ReceiptAPI, SignedTransactionAPI
 from eth.chains.base import Chain
+from eth.constants import ZERO_ADDRESS
 from eth.exceptions import HeaderNotFound
+from eth.vm.forks.cancun.state import get_total_blob_gas
 from eth.vm.message import Message
 from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
 from eth_typing import Address, BlockNumber, Hash32
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
 from fedgrove.chain.access import Mined, Network
+from fedgrove.chain.block_journal import BlockJournal, BlockRecipe
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
 from fedgrove.chain.records import Log, Position
@@ -27,19 +34,30 @@ CALL_GAS = 16_000_000
 
 
 class EmbeddedNetwork(Network):
-    """A chain of our own under Prague rules; safe to share among threads."""
+    """A chain of our own under Prague rules; safe to share among threads.
+
+    Parameters
+    ----------
+    journal : Path, optional
+        File that keeps the blocks; those that are in it are made again first.
+    """
 
     can_mine = True
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Path | None = None) -> None:
         super().__init__()
-        self._backend = PyEVMBackend()
+        now = int(time.time())
+        self._journal = BlockJournal(journal, now) if journal is not None else None
+        genesis = {"timestamp": self._journal.genesis if self._journal else now}
+        self._backend = PyEVMBackend(PyEVMBackend.generate_genesis_params(genesis))
         self.web3 = Web3(EthereumTesterProvider(EthereumTester(self._backend)))
         self.chain_id = self._chain.chain_id
         # The library sets the keys after its constructor's None, untyped.
         first = self._backend.account_keys[0]  # pyright: ignore[reportOptionalSubscript]
         self._funder = Account.from_key(first.to_bytes())  # pyright: ignore[reportAttributeAccessIssue]
         self._lock = threading.RLock()
+        for recipe in self._journal.recipes() if self._journal else ():
+            self._repeat(recipe)
 
     def block_number(self) -> int:
         with self._lock:
@@ -48,25 +66,29 @@ class EmbeddedNetwork(Network):
 
     def block_hash(self, number: int) -> bytes:
         with self._lock:
-            return self._block(number).hash
+            return self.block(number).hash
 
     def block_time(self, number: int) -> int:
         with self._lock:
-            return self._block(number).header.timestamp
+            return self.block(number).header.timestamp
 
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
+        computation = self.computation(to, data, sender, block)
+        if computation.is_error:
+            raise decode_revert(computation.output)
+        return computation.output
+
+    def computation(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> ComputationAPI:
+        """A call as the machine has computed it, with the data of a revert where it is an error."""
         with self._lock:
-            header = self._block(self.block_number() if block is None else block).header
+            header = self.block(self.block_number() if block is None else block).header
             state = self._chain.get_vm(at_header=header).state
             origin = to_canonical_address(sender) if sender else Address(bytes(20))
             target = to_canonical_address(to)
             message = Message(CALL_GAS, target, origin, 0, data, state.get_code(target))
             context = state.get_transaction_context_class()(gas_price=0, origin=origin)
             # The state is this call's own and is never persisted.
-            computation = state.computation_class.apply_message(state, message, context)
-        if computation.is_error:
-            raise decode_revert(computation.output)
-        return computation.output
+            return state.computation_class.apply_message(state, message, context)
 
     def code(self, address: str) -> bytes:
         with self._lock:
@@ -90,20 +112,20 @@ class EmbeddedNetwork(Network):
     def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
         wanted = {to_canonical_address(address) for address in addresses}
         with self._lock:
-            blocks = [self._block(number) for number in range(first, last + 1)]
+            blocks = [self.block(number) for number in range(first, last + 1)]
             return [log for block in blocks if block.header.bloom for log in self._logs_of(block, wanted)]
 
     def headers(self, first: int, last: int) -> list[bytes]:
         with self._lock:
-            return [rlp_bytes(self._block(number).header) for number in range(first, last + 1)]
+            return [rlp_bytes(self.block(number).header) for number in range(first, last + 1)]
 
     def bodies(self, numbers: Sequence[int]) -> list[Body]:
         with self._lock:
-            blocks = [self._block(number) for number in numbers]
+            blocks = [self.block(number) for number in numbers]
             return [
                 Body(
                     tuple(transaction.encode() for transaction in block.transactions),
-                    tuple(receipt.encode() for receipt in self._receipts(block)),
+                    tuple(receipt.encode() for receipt in self.receipts(block)),
                 )
                 for block in blocks
             ]
@@ -111,7 +133,7 @@ class EmbeddedNetwork(Network):
     def signed_transaction(self, transaction: bytes) -> bytes:
         with self._lock:
             number, index = self._chain.get_canonical_transaction_index(Hash32(transaction))
-            return self._block(number).transactions[index].encode()
+            return self.block(number).transactions[index].encode()
 
     def send(self, raw: bytes) -> bytes:
         with self._lock:
@@ -119,14 +141,14 @@ class EmbeddedNetwork(Network):
                 sent = self._backend.send_raw_transaction(raw)
             except ValidationError as fault:
                 raise _refusal(str(fault)) from None
-            self._backend.mine_blocks(1)
+            self._make_block()
             return sent
 
     def mined(self, transaction: bytes) -> Mined | None:
         with self._lock:
             number, index = self._chain.get_canonical_transaction_index(Hash32(transaction))
-            block = self._block(number)
-            receipts, fields = self._receipts(block), block.transactions[index]
+            block = self.block(number)
+            receipts, fields = self.receipts(block), block.transactions[index]
         before = receipts[index - 1].gas_used if index else 0
         receipt = receipts[index]
         contract = None
@@ -144,10 +166,13 @@ class EmbeddedNetwork(Network):
 
     def mine(self, blocks: int = 1) -> None:
         with self._lock:
-            self._backend.mine_blocks(blocks)
+            for _ in range(blocks):
+                self._make_block()
 
     def close(self) -> None:
-        """Nothing to end: the chain is freed with the object."""
+        """Free the journal; the chain is freed with the object."""
+        if self._journal is not None:
+            self._journal.close()
 
     @property
     def _chain(self) -> Chain:
@@ -156,7 +181,31 @@ class EmbeddedNetwork(Network):
             raise ChainError("The embedded chain does not exist yet.")
         return chain
 
-    def _block(self, number: int) -> BlockAPI:
+    def _make_block(self) -> None:
+        """Put what was applied since the latest block into a block."""
+        mix = os.urandom(32)
+        self._seal(mix)
+        if self._journal is not None:
+            made = self.block(self.block_number())
+            transactions = tuple(each.encode() for each in made.transactions)
+            self._journal.append(BlockRecipe(made.header.timestamp, mix, transactions))
+
+    def _repeat(self, recipe: BlockRecipe) -> None:
+        self._chain.set_header_timestamp(recipe.time)
+        for raw in recipe.transactions:
+            self._chain.apply_transaction(self.decoded(raw))
+        self._seal(recipe.mix)
+
+    def _seal(self, mix: bytes) -> None:
+        blob_gas = sum(map(get_total_blob_gas, self._chain.get_block().transactions))
+        self._chain.mine_block(coinbase=ZERO_ADDRESS, mix_hash=mix, blob_gas_used=blob_gas)
+
+    def decoded(self, raw: bytes) -> SignedTransactionAPI:
+        """A signed transaction, read from its EIP-2718 encoding."""
+        return self._chain.get_vm().get_transaction_builder().decode(raw)
+
+    def block(self, number: int) -> BlockAPI:
+        """A block. Raises ChainError where the chain has none of this number."""
         try:
             if number > self.block_number():
                 raise HeaderNotFound
@@ -164,12 +213,13 @@ class EmbeddedNetwork(Network):
         except HeaderNotFound:
             raise ChainError(f"The embedded chain has no block {number}; it is at {self.block_number()}.") from None
 
-    def _receipts(self, block: BlockAPI) -> tuple[ReceiptAPI, ...]:
+    def receipts(self, block: BlockAPI) -> tuple[ReceiptAPI, ...]:
+        """The receipts of a block's transactions."""
         return block.get_receipts(self._chain.chaindb)
 
     def _logs_of(self, block: BlockAPI, wanted: set[Address]) -> list[Log]:
         found, index = [], 0
-        for transaction, receipt in zip(block.transactions, self._receipts(block), strict=True):
+        for transaction, receipt in zip(block.transactions, self.receipts(block), strict=True):
             for log in receipt.logs:
                 if log.address in wanted:
                     topics = tuple(topic.to_bytes(32, "big") for topic in log.topics)

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -21,6 +22,7 @@ from fedgrove.chain.rpc import RpcNetwork
 __all__ = ["AnvilNetwork", "Network", "anvil", "connect", "embedded"]
 
 ANVIL_VARIABLE = "FEDGROVE_ANVIL"
+INSTALL_ANVIL = "npm install --no-save @foundry-rs/anvil-linux-amd64@1.7.1"
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
 INTERVAL_POLL_SECONDS = 0.05
@@ -38,16 +40,24 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-def embedded() -> Network:
-    """A chain in this process, in memory; ready at once, under Prague rules."""
-    # py-evm takes a second to import. It also raises the limit of recursion (see chain/__init__.py), for calls 1,024
-    # levels deep; our contracts never go deeper than two.
+def embedded(journal: Path | None = None) -> Network:
+    """A chain in this process, in memory, under Prague rules; ready at once, or with the blocks of a journal."""
+    with recursion_limit_kept():  # py-evm takes a second to import
+        from fedgrove.chain.embedded import EmbeddedNetwork
+    return EmbeddedNetwork(journal)
+
+
+@contextmanager
+def recursion_limit_kept() -> Iterator[None]:
+    """For an import of py-evm, which raises the limit of recursion (see chain/__init__.py) for calls 1,024 levels deep.
+
+    Our contracts never go deeper than two.
+    """
     limit = sys.getrecursionlimit()
     try:
-        from fedgrove.chain.embedded import EmbeddedNetwork
+        yield
     finally:
         sys.setrecursionlimit(limit)
-    return EmbeddedNetwork()
 
 
 def connect(
@@ -120,6 +130,11 @@ def anvil_command(port: int, state_file: Path | None = None, block_seconds: floa
     return command
 
 
+def embedded_command(port: int, journal: Path, block_seconds: float) -> list[str]:
+    """The command line of an embedded chain behind JSON-RPC on 127.0.0.1; see ``embedded_server``."""
+    return [sys.executable, "-m", "fedgrove.chain.embedded_server", str(port), str(journal), f"{block_seconds:.9g}"]
+
+
 class AnvilNetwork(RpcNetwork):
     """An anvil process and the connection to it; ``url`` is for others on this machine."""
 
@@ -152,7 +167,15 @@ def find_anvil() -> Path:
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
-    raise ConnectionFailed(f"anvil is not installed: run `npm ci` in the project, or set {ANVIL_VARIABLE} to its path.")
+    raise ConnectionFailed(f"anvil is not installed: run `{INSTALL_ANVIL}` here, or set {ANVIL_VARIABLE} to its path.")
+
+
+def has_anvil() -> bool:
+    """Whether ``find_anvil`` finds one."""
+    try:
+        return bool(find_anvil())
+    except ConnectionFailed:
+        return False
 
 
 def dying_with_parent(command: list[str], by: signal.Signals = signal.SIGTERM) -> list[str]:

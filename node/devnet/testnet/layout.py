@@ -26,7 +26,7 @@ class TestnetPlan:
 
     With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``method`` they find out
     who is like whom in rounds before the ``rounds``, and train in clusters. With ``task``, a folder, they train that
-    on ``data``, contained as ``sandbox`` says.
+    on ``data``, contained as ``sandbox`` says. ``chain`` is ``anvil`` or, in py-evm, ``embedded``.
     """
 
     __test__ = False
@@ -48,6 +48,7 @@ class TestnetPlan:
     task: str = ""
     data: str = ""
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
+    chain: str = "anvil"
 
     @property
     def ledger_rounds(self) -> int:
@@ -124,6 +125,11 @@ class TestnetPaths:
     def chain(self) -> Path:
         """The chain's state, as anvil writes it."""
         return self.root / "chain" / "state.json"
+
+    @property
+    def blocks(self) -> Path:
+        """The blocks of an embedded chain."""
+        return self.root / "chain" / "blocks.jsonl"
 
     @property
     def swarm_key(self) -> Path:
