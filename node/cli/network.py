@@ -78,9 +78,7 @@ def up(
     ] = "fedaom",
     store: Annotated[
         str,
-        typer.Option(
-            help="kubo (nodes in a private swarm), disk (a folder), or auto: kubo where it is installed."
-        ),
+        typer.Option(help="kubo (nodes in a private swarm), disk (a folder), or auto: kubo where it is installed."),
     ] = AUTO,
     kubo_nodes: Annotated[
         int, typer.Option(min=1, max=16, help=("Number of Kubo nodes, each shared by a group of clients."))
