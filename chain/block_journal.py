@@ -100,4 +100,4 @@ class BlockJournal:
         self._file.flush()
 
     def _foreign(self) -> ChainError:
-        return ChainError(f"{self._path} is no file of blocks: remove it to begin another chain.")
+        return ChainError(f"{self._path} does not hold an embedded chain's blocks: remove it to begin another chain.")

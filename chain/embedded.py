@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eth.abc import BlockAPI, ComputationAPI, ReceiptAPI, SignedTransactionAPI
-from eth.chains.base import Chain
+from eth.chains.base import MiningChain
 from eth.constants import ZERO_ADDRESS
 from eth.exceptions import HeaderNotFound
 from eth.vm.forks.cancun.state import get_total_blob_gas
@@ -175,9 +175,9 @@ class EmbeddedNetwork(Network):
             self._journal.close()
 
     @property
-    def _chain(self) -> Chain:
+    def _chain(self) -> MiningChain:
         chain = self._backend.chain
-        if not isinstance(chain, Chain):
+        if not isinstance(chain, MiningChain):
             raise ChainError("The embedded chain does not exist yet.")
         return chain
 

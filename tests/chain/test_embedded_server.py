@@ -221,7 +221,7 @@ def test_a_journal_without_the_end_of_its_last_line_goes_on_before_it(tmp_path):
 @pytest.mark.parametrize("content", ["hello\n", '{"a": 1}\n', "5\nhello\n", "5\n[1]\n"])
 def test_a_file_that_is_no_journal(tmp_path, content):
     (tmp_path / "blocks").write_text(content)
-    with pytest.raises(ChainError, match="no file of blocks"):
+    with pytest.raises(ChainError, match="does not hold an embedded chain"):
         embedded(tmp_path / "blocks")
 
 
