@@ -3,12 +3,13 @@
 import json
 import subprocess
 import time
+from dataclasses import replace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 from eth_account import Account
-from federations import found
+from federations import SETTINGS, found
 from fedgrove.chain.block_journal import BlockJournal, BlockRecipe
 from fedgrove.chain.embedded_answers import Answers
 from fedgrove.chain.embedded_pool import PooledNetwork
@@ -28,6 +29,8 @@ from fedgrove.chain.networks import connect, embedded, embedded_command, free_po
 from test_history import run_round
 
 PATIENCE = 60.0
+WINDOWS = ("draw_window", "seal_window", "share_window", "commit_window", "recover_window", "close_window")
+PATIENT_BLOCKS = 240  # blocks come whether or not a busy machine has sent what belongs into them
 
 
 class Served:
@@ -109,7 +112,7 @@ def test_founded_in_one_process_used_in_another_and_the_same_after_a_kill(served
 
 def test_a_round_over_the_wire_as_in_the_process(served):
     network = served.start()
-    federation = found(network)
+    federation = found(network, settings=replace(SETTINGS, **dict.fromkeys(WINDOWS, PATIENT_BLOCKS)))
     receipt = run_round(federation)
     history = capture(network, federation.deployment)
     history.verify()

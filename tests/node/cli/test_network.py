@@ -134,7 +134,7 @@ def test_without_anvil_the_chain_is_a_process_of_our_own_which_outlives_a_kill(p
 def test_what_is_asked_for_and_missing_is_refused_with_its_installation(place, monkeypatch):
     monkeypatch.setenv("FEDGROVE_ANVIL", "/nowhere/anvil")
     wanted = up(*QUIET, "--chain", "anvil", cwd=place)
-    assert wanted.returncode == 1 and "npm install --no-save @foundry-rs/anvil" in wanted.stderr, wanted.stderr
+    assert wanted.returncode == 2 and "npm install --no-save @foundry-rs/anvil" in wanted.stderr, wanted.stderr
     assert up("--chain", "geth", cwd=place).returncode == 2
 
 
