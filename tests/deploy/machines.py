@@ -44,8 +44,10 @@ class Machine:
         """A copy of what the page wants there, and ``ipfs``."""
         self._bin.mkdir(parents=True)
         shutil.copytree(ROOT / "deploy" / "nginx", self.folder / "deploy" / "nginx")
+        # Started by root, nginx reads its files as nobody, to whom this folder is closed.
+        account = "" if self._enter or os.geteuid() else "user root;\n"
         for file in self.folder.rglob("*.conf"):
-            file.write_text(self.translated(file.read_text()))
+            file.write_text((account if file.name == "nginx.conf" else "") + self.translated(file.read_text()))
         (self.folder / "node_modules").symlink_to(ROOT / "node_modules")
         script = self._bin / "ipfs"
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
