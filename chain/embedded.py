@@ -4,15 +4,18 @@ Everything but ``web3`` goes to py-evm directly: eth-tester searches for a trans
 data of a revert.
 """
 
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from eth.abc import BlockAPI, ReceiptAPI, SignedTransactionAPI
-from eth.chains.base import Chain
+from eth.abc import BlockAPI, ComputationAPI, ReceiptAPI, SignedTransactionAPI
+from eth.chains.base import MiningChain
+from eth.constants import ZERO_ADDRESS
 from eth.db.atomic import AtomicDB
 from eth.db.backends.memory import MemoryDB
 from eth.exceptions import HeaderNotFound
+from eth.vm.forks.cancun.state import get_total_blob_gas
 from eth.vm.message import Message
 from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
@@ -59,25 +62,29 @@ class EmbeddedNetwork(Network):
 
     def block_hash(self, number: int) -> bytes:
         with self._lock:
-            return self._block(number).hash
+            return self.block(number).hash
 
     def block_time(self, number: int) -> int:
         with self._lock:
-            return self._block(number).header.timestamp
+            return self.block(number).header.timestamp
 
     def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
+        computation = self.computation(to, data, sender, block)
+        if computation.is_error:
+            raise decode_revert(computation.output)
+        return computation.output
+
+    def computation(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> ComputationAPI:
+        """A call as the machine has computed it, with the data of a revert where it is an error."""
         with self._lock:
-            header = self._block(self.block_number() if block is None else block).header
+            header = self.block(self.block_number() if block is None else block).header
             state = self._chain.get_vm(at_header=header).state
             origin = to_canonical_address(sender) if sender else Address(bytes(20))
             target = to_canonical_address(to)
             message = Message(CALL_GAS, target, origin, 0, data, state.get_code(target))
             context = state.get_transaction_context_class()(gas_price=0, origin=origin)
             # The state is this call's own and is never persisted.
-            computation = state.computation_class.apply_message(state, message, context)
-        if computation.is_error:
-            raise decode_revert(computation.output)
-        return computation.output
+            return state.computation_class.apply_message(state, message, context)
 
     def code(self, address: str) -> bytes:
         with self._lock:
@@ -101,20 +108,20 @@ class EmbeddedNetwork(Network):
     def logs(self, first: int, last: int, addresses: Sequence[str]) -> list[Log]:
         wanted = {to_canonical_address(address) for address in addresses}
         with self._lock:
-            blocks = [self._block(number) for number in range(first, last + 1)]
+            blocks = [self.block(number) for number in range(first, last + 1)]
             return [log for block in blocks if block.header.bloom for log in self._logs_of(block, wanted)]
 
     def headers(self, first: int, last: int) -> list[bytes]:
         with self._lock:
-            return [rlp_bytes(self._block(number).header) for number in range(first, last + 1)]
+            return [rlp_bytes(self.block(number).header) for number in range(first, last + 1)]
 
     def bodies(self, numbers: Sequence[int]) -> list[Body]:
         with self._lock:
-            blocks = [self._block(number) for number in numbers]
+            blocks = [self.block(number) for number in numbers]
             return [
                 Body(
                     tuple(transaction.encode() for transaction in block.transactions),
-                    tuple(receipt.encode() for receipt in self._receipts(block)),
+                    tuple(receipt.encode() for receipt in self.receipts(block)),
                 )
                 for block in blocks
             ]
@@ -122,7 +129,7 @@ class EmbeddedNetwork(Network):
     def signed_transaction(self, transaction: bytes) -> bytes:
         with self._lock:
             number, index = self._chain.get_canonical_transaction_index(Hash32(transaction))
-            return self._block(number).transactions[index].encode()
+            return self.block(number).transactions[index].encode()
 
     def send(self, raw: bytes) -> bytes:
         with self._lock:
@@ -130,7 +137,7 @@ class EmbeddedNetwork(Network):
                 sent = self._backend.send_raw_transaction(raw)
             except ValidationError as fault:
                 raise _refusal(str(fault)) from None
-            self._mine(1)
+            self._make_block()
             return sent
 
     def mined(self, transaction: bytes) -> Mined | None:
@@ -153,8 +160,8 @@ class EmbeddedNetwork(Network):
         """A transaction's block, itself, its receipt, and the gas that it used."""
         with self._lock:
             number, index = self._chain.get_canonical_transaction_index(Hash32(transaction))
-            block = self._block(number)
-            receipts = self._receipts(block)
+            block = self.block(number)
+            receipts = self.receipts(block)
         before = receipts[index - 1].gas_used if index else 0
         return block, block.transactions[index], receipts[index], receipts[index].gas_used - before
 
@@ -167,7 +174,8 @@ class EmbeddedNetwork(Network):
 
     def mine(self, blocks: int = 1) -> None:
         with self._lock:
-            self._mine(blocks)
+            for _ in range(blocks):
+                self._make_block()
 
     def close(self) -> None:
         """Close the file; a chain without one is freed with the object."""
@@ -183,19 +191,26 @@ class EmbeddedNetwork(Network):
         self._backend.chain = type(fresh)(AtomicDB(state))
         return state
 
-    def _mine(self, blocks: int) -> None:
-        self._backend.mine_blocks(blocks)
-        if self._state is not None:
-            self._state.commit()
-
     @property
-    def _chain(self) -> Chain:
+    def _chain(self) -> MiningChain:
         chain = self._backend.chain
-        if not isinstance(chain, Chain):
+        if not isinstance(chain, MiningChain):
             raise ChainError("The embedded chain does not exist yet.")
         return chain
 
-    def _block(self, number: int) -> BlockAPI:
+    def _make_block(self) -> None:
+        """Put what was applied since the latest block into a block."""
+        blob_gas = sum(map(get_total_blob_gas, self._chain.get_block().transactions))
+        self._chain.mine_block(coinbase=ZERO_ADDRESS, mix_hash=os.urandom(32), blob_gas_used=blob_gas)
+        if self._state is not None:
+            self._state.commit()
+
+    def decoded(self, raw: bytes) -> SignedTransactionAPI:
+        """A signed transaction, read from its EIP-2718 encoding."""
+        return self._chain.get_vm().get_transaction_builder().decode(raw)
+
+    def block(self, number: int) -> BlockAPI:
+        """A block. Raises ChainError where the chain has none of this number."""
         try:
             if number > self.block_number():
                 raise HeaderNotFound
@@ -203,12 +218,13 @@ class EmbeddedNetwork(Network):
         except HeaderNotFound:
             raise ChainError(f"The embedded chain has no block {number}; it is at {self.block_number()}.") from None
 
-    def _receipts(self, block: BlockAPI) -> tuple[ReceiptAPI, ...]:
+    def receipts(self, block: BlockAPI) -> tuple[ReceiptAPI, ...]:
+        """The receipts of a block's transactions."""
         return block.get_receipts(self._chain.chaindb)
 
     def _logs_of(self, block: BlockAPI, wanted: set[Address]) -> list[Log]:
         found, index = [], 0
-        for transaction, receipt in zip(block.transactions, self._receipts(block), strict=True):
+        for transaction, receipt in zip(block.transactions, self.receipts(block), strict=True):
             for log in receipt.logs:
                 if log.address in wanted:
                     topics = tuple(topic.to_bytes(32, "big") for topic in log.topics)

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -21,6 +22,7 @@ from fedgrove.chain.rpc import RpcNetwork
 __all__ = ["AnvilNetwork", "Network", "anvil", "connect", "embedded"]
 
 ANVIL_VARIABLE = "FEDGROVE_ANVIL"
+INSTALL_ANVIL = "npm install --no-save @foundry-rs/anvil-linux-amd64@1.7.1"
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
 INTERVAL_POLL_SECONDS = 0.05
@@ -51,14 +53,22 @@ def embedded(state_file: Path | None = None) -> Network:
     ChainError
         The file holds something else.
     """
-    # py-evm takes a second to import. It also raises the limit of recursion (see chain/__init__.py), for calls 1,024
-    # levels deep; our contracts never go deeper than two.
+    with recursion_limit_kept():  # py-evm takes a second to import
+        from fedgrove.chain.embedded import EmbeddedNetwork
+    return EmbeddedNetwork(state_file)
+
+
+@contextmanager
+def recursion_limit_kept() -> Iterator[None]:
+    """For an import of py-evm, which raises the limit of recursion (see chain/__init__.py) for calls 1,024 levels deep.
+
+    Our contracts never go deeper than two.
+    """
     limit = sys.getrecursionlimit()
     try:
-        from fedgrove.chain.embedded import EmbeddedNetwork
+        yield
     finally:
         sys.setrecursionlimit(limit)
-    return EmbeddedNetwork(state_file)
 
 
 def connect(
@@ -131,6 +141,11 @@ def anvil_command(port: int, state_file: Path | None = None, block_seconds: floa
     return command
 
 
+def embedded_command(port: int, state_file: Path, block_seconds: float) -> list[str]:
+    """The command line of an embedded chain behind JSON-RPC on 127.0.0.1; see ``embedded_server``."""
+    return [sys.executable, "-m", "fedgrove.chain.embedded_server", str(port), str(state_file), f"{block_seconds:.9g}"]
+
+
 class AnvilNetwork(RpcNetwork):
     """An anvil process and the connection to it; ``url`` is for others on this machine."""
 
@@ -163,7 +178,15 @@ def find_anvil() -> Path:
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate
-    raise ConnectionFailed(f"anvil is not installed: run `npm ci` in the project, or set {ANVIL_VARIABLE} to its path.")
+    raise ConnectionFailed(f"anvil is not installed: run `{INSTALL_ANVIL}` here, or set {ANVIL_VARIABLE} to its path.")
+
+
+def has_anvil() -> bool:
+    """Whether ``find_anvil`` finds one."""
+    try:
+        return bool(find_anvil())
+    except ConnectionFailed:
+        return False
 
 
 def dying_with_parent(command: list[str], by: signal.Signals = signal.SIGTERM) -> list[str]:

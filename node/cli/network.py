@@ -11,7 +11,17 @@ from fedgrove.chain.errors import ChainError
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.extras import missing
-from fedgrove.node.cli.network_options import check_method, check_plan, check_same, check_task, given, sentences
+from fedgrove.node.cli.network_options import (
+    AUTO,
+    check_method,
+    check_plan,
+    check_same,
+    check_task,
+    choose_chain,
+    choose_store,
+    given,
+    sentences,
+)
 from fedgrove.node.cli.options import Epsilon, JsonFlag, Method, Sandbox
 from fedgrove.node.cli.output import CommandError, console, print_json, report
 from fedgrove.node.cli.points import points_by_name
@@ -25,7 +35,7 @@ from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.status.standing import Standing
-from fedgrove.node.tasks.sandbox.modes import AUTO
+from fedgrove.node.tasks.sandbox.modes import AUTO as ANY_SANDBOX
 from rich.table import Table
 
 app = typer.Typer(
@@ -61,16 +71,23 @@ def up(
         Path | None, typer.Option(help="What the task's data() reads; a folder with one for each client.")
     ] = None,
     base: BaseOptions = None,
-    sandbox: Sandbox = AUTO,
+    sandbox: Sandbox = ANY_SANDBOX,
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
     strategy: Annotated[
         str,
         typer.Option(help=f"Local training: {', '.join(STRATEGIES)}. For a task without a shared set fedavg."),
     ] = "fedaom",
-    store: Annotated[str, typer.Option(help="kubo (real nodes in a private swarm) or disk (a folder).")] = "kubo",
+    store: Annotated[
+        str,
+        typer.Option(help="kubo (nodes in a private swarm), disk (a folder), or auto: kubo where it is installed."),
+    ] = AUTO,
     kubo_nodes: Annotated[
         int, typer.Option(min=1, max=16, help=("Number of Kubo nodes, each shared by a group of clients."))
     ] = 2,
+    chain: Annotated[
+        str,
+        typer.Option(help="anvil, embedded (py-evm in one process), or auto: anvil where it is installed."),
+    ] = AUTO,
     block_seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two blocks.")] = 1.0,
     standby: Annotated[int, typer.Option(min=0, help="Clients that can stand in for the coordinator.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
@@ -106,13 +123,15 @@ def up(
         strategy = check_task(context, task, data, strategy)
     if explorer:
         check_installed()
+    layout = _layout(directory)
+    new = not layout.record.exists()
     plan = TestnetPlan(
         clients,
         rounds,
         dataset,
         alpha,
         strategy,
-        store,
+        choose_store(store, new),
         kubo_nodes,
         block_seconds,
         standby,
@@ -124,10 +143,10 @@ def up(
         str(task.absolute()) if task else "",
         str(data.absolute()) if data else "",
         cast(Literal["auto", "strict", "contained", "off"], sandbox),
+        choose_chain(chain, new),
         {name: str(path.absolute()) for name, path in given_bases(base).items()},
     )
     check_plan(context, plan)
-    layout = _layout(directory)
     check_same(context, layout, plan)
 
     def load() -> Dataset | Points | None:

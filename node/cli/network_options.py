@@ -6,14 +6,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
-from fedgrove.node.cli.output import CommandError
+from fedgrove.chain.networks import INSTALL_ANVIL, has_anvil
+from fedgrove.node.cli.output import CommandError, console
+from fedgrove.node.devnet.kubo.local_node import INSTALL_KUBO, find_kubo
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.method_option import check_method as check_groups
 from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, UnfitDirectory, read_record
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.training.suggestion import suggested_by
 
-STORES = ("kubo", "disk")
+STORES, CHAINS = ("kubo", "disk"), ("anvil", "embedded")
+AUTO = "auto"
 
 
 def given(context: typer.Context, name: str) -> bool:
@@ -22,12 +25,32 @@ def given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
+def choose_chain(chain: str, new: bool) -> str:
+    """The chain that was asked for; else anvil where it is installed. A new testnet's user is told how to get it."""
+    if chain != AUTO or has_anvil():
+        return "anvil" if chain == AUTO else chain
+    if new:
+        console.print(f"chain: py-evm in one process, as anvil is not installed (`{INSTALL_ANVIL}`)", soft_wrap=True)
+    return "embedded"
+
+
+def choose_store(store: str, new: bool) -> str:
+    """The kind of store that was asked for; else Kubo where it is installed, as ``choose_chain`` does."""
+    if store != AUTO or find_kubo() is not None:
+        return "kubo" if store == AUTO else store
+    if new:
+        console.print(f"store: a folder, as Kubo is not installed (`{INSTALL_KUBO}`)", soft_wrap=True)
+    return "disk"
+
+
 def check_plan(context: typer.Context, plan: TestnetPlan) -> None:
     """Refuse values that are not allowed, or not together."""
     if plan.strategy not in STRATEGIES:
         raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {plan.strategy!r}")
     if plan.store not in STORES:
         raise CommandError(f"--store must be one of {', '.join(STORES)}, not {plan.store!r}")
+    if plan.chain not in CHAINS:
+        raise CommandError(f"--chain must be one of {', '.join(CHAINS)}, not {plan.chain!r}")
     if not 0.001 <= plan.alpha <= 1e6:
         raise CommandError(f"--alpha must be from 0.001 to 1000000, not {plan.alpha}")
     if plan.standby > plan.clients:

@@ -137,7 +137,7 @@ def test_a_server_that_is_no_node(answer):
 
 def test_anvil_is_missing(monkeypatch):
     monkeypatch.setenv("FEDGROVE_ANVIL", "/nonexistent/anvil")
-    with pytest.raises(ConnectionFailed, match="npm ci"):
+    with pytest.raises(ConnectionFailed, match="npm install"):
         anvil()
 
 

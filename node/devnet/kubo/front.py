@@ -183,8 +183,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = _MAX_REQUESTS
 
-    def __init__(self, port: int) -> None:
-        super().__init__(("127.0.0.1", port), Handler)
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        super().__init__((host, port), Handler)
         self._free = threading.BoundedSemaphore(_MAX_REQUESTS)
 
     def process_request(self, request: socket | tuple[bytes, socket], client_address: object) -> None:

