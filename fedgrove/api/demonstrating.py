@@ -14,7 +14,7 @@ from fedgrove.api.running import Run, RunRound
 from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.devnet.demo_request import DemoRequest
+from fedgrove.node.devnet.demo_request import DemoRequest, ServePages
 from fedgrove.node.devnet.demonstration import demonstrate
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.protocol.step import Step
@@ -132,10 +132,16 @@ def demo(
             sandbox=sandbox,
             chain=chain,
             store=store,
-            explorer=explorer,
+            pages=_pages() if explorer else None,
             bases=paths_by_name(bases),
         )
         return _kept(request, None if out is None else Path(out), _Words(progress))
+
+
+def _pages() -> ServePages:
+    from fedgrove.node.explorer.live import live_pages  # an extra of its own
+
+    return live_pages
 
 
 def _suggestion(terms: Tables) -> Tables:
@@ -189,4 +195,4 @@ def _kept(request: DemoRequest, out: Path | None, audience: _Words) -> Run:
 
 def _round(found: Round) -> RunRound:
     accuracy, loss = (found.metrics.accuracy, found.metrics.loss) if found.metrics else (None, None)
-    return RunRound(found.number, found.outcome, found.committed, accuracy, loss)
+    return RunRound(found.number, found.outcome, tuple(sorted(found.committed)), accuracy, loss)

@@ -24,7 +24,7 @@ class RunRound:
     outcome : str
         As ``Round.outcome``; a simulated round is always ``closed``.
     clients : tuple of int
-        Clients, from 1, whose updates are in the model.
+        Clients, from 1 and ascending, whose updates are in the model.
     accuracy, loss : float or None
         Of the model after the round on samples that were held out; None where nothing is held out, where the task
         counts no right answers, or where the plan does not evaluate.

@@ -21,7 +21,7 @@ from fedgrove.node.tasks.sandbox.modes import AUTO
 from typer._click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from fedgrove.node.devnet.demo_request import DemoRequest
+    from fedgrove.node.devnet.demo_request import DemoRequest, ServePages
     from fedgrove.node.devnet.demonstration import Demonstration
 
 _OPTIONS = {"source": "data"}
@@ -84,8 +84,7 @@ def demo(
     from fedgrove.node.devnet.demo import DemoPlan  # needs torch, which the other commands do without
     from fedgrove.node.devnet.demo_request import DemoRequest
 
-    if explorer:
-        check_installed()
+    pages = _pages(explorer)
     targets = log_targets(log_to)
     masks = cast(Literal["bbtsa", "pairwise"], masking)
     plan = DemoPlan(clients, rounds, alpha, "", masks, drop, seed, workers, epsilon, method, held_out, patience)
@@ -100,7 +99,7 @@ def demo(
         sandbox=sandbox,
         chain=chain,
         store=store,
-        explorer=explorer,
+        pages=pages,
     )
     with ExitStack() as stack:
         logs = stack.enter_context(opened_logs(targets, complain))
@@ -164,7 +163,7 @@ class _Asked:
         before = asked_for(self.out)
         self._check_same(before)
         display = stack.enter_context(DemoDisplay(before.plan.ledger_rounds))
-        return resume(self.out, display, self._audit, self.request.explorer, self.request.figures)
+        return resume(self.out, display, self._audit, self.request.pages, self.request.figures)
 
     def _check_same(self, before: "DemoRequest") -> None:
         """The run goes on with its own options: those that are named again must be the same."""
@@ -197,6 +196,16 @@ def _given(context: typer.Context) -> frozenset[str]:
     """The parameters that the command line names, but for those that may change when a run goes on."""
     given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     return frozenset(given - {"workers", "explorer"})
+
+
+def _pages(wanted: bool) -> "ServePages | None":
+    """What serves pages about the run while it goes on."""
+    if not wanted:
+        return None
+    check_installed()
+    from fedgrove.node.explorer.live import live_pages
+
+    return live_pages
 
 
 def _kept(out: Path | None) -> str:

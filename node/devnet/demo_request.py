@@ -1,16 +1,24 @@
 """What a demonstration is asked for, checked before anything is done, and as JSON for one that goes on later."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedgrove.chain.access import Network
+from fedgrove.chain.deployment import Deployment
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.demo_figures import WriteFigures
 from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.silence import check_drop
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.sandbox.modes import AUTO
+
+ServePages = Callable[[Network, Deployment, ContentReader, str, str, Path], AbstractContextManager[str]]
+"""Serves pages about a deployment while a block runs, given chain, contracts, store, what people call it, the command
+that audits the same and a folder for indexes; gives their address."""
 
 _MASKINGS = ("bbtsa", "pairwise")
 _PATHS = ("data_dir", "task", "source")
@@ -43,8 +51,8 @@ class DemoRequest:
         How the task's code is contained.
     chain, store : str
         ``embedded``, ``anvil`` or an endpoint's URL; ``disk``, ``kubo`` or the URL of a Kubo API.
-    explorer : bool
-        Serve pages about the run while it goes on, and say where.
+    pages : callable, optional
+        Serves pages about the run while it goes on; the demonstration says where.
     bases : mapping
         Paths of the task's frozen bases by name.
     figures : callable, optional
@@ -61,7 +69,7 @@ class DemoRequest:
     sandbox: str = AUTO
     chain: str = "embedded"
     store: str = "disk"
-    explorer: bool = False
+    pages: ServePages | None = None
     bases: Mapping[str, Path] = field(default_factory=dict)
     figures: WriteFigures | None = None
 
@@ -101,14 +109,14 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 
 def options_of(request: DemoRequest) -> dict[str, Any]:
     """A request as JSON, without what each run chooses anew; paths are absolute."""
-    options = asdict(replace(request, figures=None))
+    options = asdict(replace(request, pages=None, figures=None))
     for name in _PATHS:
         path = getattr(request, name)
         options[name] = None if path is None else str(path.absolute())
     if Path(request.dataset).is_file():
         options["dataset"] = str(Path(request.dataset).absolute())
     options["bases"] = {name: str(path.absolute()) for name, path in request.bases.items()}
-    del options["explorer"], options["figures"]
+    del options["pages"], options["figures"]
     return options
 
 

@@ -24,7 +24,14 @@ from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan, Subject
 from fedgrove.node.devnet.demo_figures import DemoFigures, WriteFigures
-from fedgrove.node.devnet.demo_request import DemoRequest, InvalidOption, check_request, options_of, request_of
+from fedgrove.node.devnet.demo_request import (
+    DemoRequest,
+    InvalidOption,
+    ServePages,
+    check_request,
+    options_of,
+    request_of,
+)
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.mirror import mirror
 from fedgrove.node.devnet.run_state import RunState
@@ -93,14 +100,14 @@ def resume(
     directory: Path,
     audience: Audience,
     command: str,
-    explorer: bool = False,
+    pages: ServePages | None = None,
     figures: WriteFigures | None = None,
 ) -> Demonstration:
     """Go on with a run that was interrupted or killed, from what lies beside its directory.
 
     Parameters and errors are those of ``demonstrate``; InvalidOption, too, where nothing is left to go on with.
     """
-    request = replace(asked_for(directory), explorer=explorer, figures=figures)
+    request = replace(asked_for(directory), pages=pages, figures=figures)
     with ExitStack() as stack:
         plan, subject = _subject(request, stack)
         state = RunState.beside(directory)
@@ -128,14 +135,18 @@ def asked_for(directory: Path) -> DemoRequest:
 
 
 def _serve_pages(
-    network: Network, content: ContentStore, command: str, audience: Audience, stack: ExitStack, deployment: Deployment
+    pages: ServePages,
+    network: Network,
+    content: ContentStore,
+    command: str,
+    audience: Audience,
+    stack: ExitStack,
+    deployment: Deployment,
 ) -> None:
     """Serve pages about a deployment until the stack ends."""
-    from fedgrove.node.explorer.live import live_pages  # an extra of its own
-
     indexes = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
-    pages = live_pages(network, deployment, content, "a demonstration", command, indexes)
-    audience.say(f"watch: {stack.enter_context(pages)}")
+    served = pages(network, deployment, content, "a demonstration", command, indexes)
+    audience.say(f"watch: {stack.enter_context(served)}")
 
 
 def _subject(request: DemoRequest, stack: ExitStack) -> tuple[DemoPlan, Subject]:
@@ -190,8 +201,8 @@ def _run_on(course: _Course, audience: Audience, command: str, stack: ExitStack)
     content = stack.enter_context(open_store(course.request.store, directory, state))
     for name in (LEDGER, REPORT, MANIFEST):  # of the rounds before an interruption: the chain has them, too
         (directory / name).unlink(missing_ok=True)
-    serve = partial(_serve_pages, network, content, command, audience, stack)
-    deployed = serve if course.request.explorer else None
+    pages = course.request.pages
+    deployed = partial(_serve_pages, pages, network, content, command, audience, stack) if pages else None
     return _run(course, network, content, audience, deployed, course.request.figures)
 
 

@@ -18,7 +18,9 @@ def begin(folder: Path, kind: str) -> list[str]:
         The folder is not empty, or cannot be written to.
     """
     source = resources.files("fedgrove.node.tasks") / "templates" / kind
-    return write_new(folder, {each.name: each.read_bytes() for each in source.iterdir() if each.is_file()})
+    # A module of a template is text as long as it lies here: no part of the product.
+    files = {each.name.removesuffix(".txt"): each.read_bytes() for each in source.iterdir() if each.is_file()}
+    return write_new(folder, files)
 
 
 def write_new(folder: Path, files: Mapping[str, bytes]) -> list[str]:

@@ -67,6 +67,16 @@ def test_a_new_folder_packs_with_all_of_its_files(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_its_modules_are_in_the_style_of_the_product(tmp_path, kind):
+    """They lie in the package as text, which the linter passes over."""
+    begin(tmp_path, kind)
+    ruff, settings = Path(sys.executable).parent / "ruff", Path(__file__).parents[3] / "pyproject.toml"
+    for command in (["check"], ["format", "--check"]):
+        told = subprocess.run([ruff, *command, "--config", settings, tmp_path], capture_output=True, text=True)
+        assert told.returncode == 0, told.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_example_data_are_written_from_the_command_line(tmp_path, kind):
     begin(tmp_path / "mine", kind)
     command = [sys.executable, "example_data.py", str(tmp_path / "data.npz")]
