@@ -245,5 +245,5 @@ def test_other_peoples_files_are_not_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     for arguments in (("up",), ("down", "--delete")):
         refused = fedgrove("network", *arguments, "--dir", str(tmp_path), cwd=tmp_path)
-        assert refused.returncode == 1 and "something other than a testnet" in refused.stderr
+        assert refused.returncode == 2 and "something other than a testnet" in refused.stderr
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
