@@ -97,7 +97,7 @@ def check_request(request: DemoRequest) -> None:
     if (request.task is None) != (request.source is None):
         raise InvalidOption("task", "and data belong together: give the task's folder, and what its data() reads")
     if request.task is None and request.bases:
-        raise InvalidOption("base", "names a base of a task: leave it out with a data set")
+        raise InvalidOption("base", "is for a task's frozen bases: leave it out with a data set")
     if request.task is None and request.settings:
         raise InvalidOption("settings", "are keys of a task's terms.toml: leave them out with a data set")
 
