@@ -22,8 +22,8 @@ TERMS = {"membership": MembershipSettings(mode="approved"), "federation": Federa
 class Erring(LyingCoordinator):
     """Closes round 2 with a lie, and then has one round fail for nothing."""
 
-    def __init__(self, *parts):
-        super().__init__(*parts)
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
         self._phases[CoordinatorPhase.RECOVER] = self._recover = FailsOnce(self._context)
 
     @property

@@ -131,8 +131,8 @@ def test_the_round_fails_the_model_stands_and_training_goes_on(attacked, attack)
 class Accomplice(Coordinator):
     """Closes over whatever the sum decodes to."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
         honestly = self._context.outcomes.of
 
         def outcome(number, record):

@@ -196,8 +196,8 @@ def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
 class UnderReports(Coordinator):
     """States half of the noise that round 1 had, so that less seems to have been promised."""
 
-    def __init__(self, *parts):
-        super().__init__(*parts)
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
         honestly = self._context.outcomes.of
 
         def outcome(number, record):
