@@ -11,7 +11,7 @@ from fedgrove.node.lab.made import read_made
 from tests.node.cli.test_bad_input import fedgrove
 
 RESULTS = Path(__file__).parents[4] / "docs" / "results"
-EXAMPLES = ("hospitals", "text")  # their scripts write command, commit and versions into their pages
+EXAMPLES = ("generation", "hospitals", "text")  # their scripts write command, commit and versions into their pages
 FOLDERS = sorted(path.parent for path in RESULTS.glob("*/summary.json") if path.parent.name not in EXAMPLES)
 
 
