@@ -30,7 +30,7 @@ _COMMON_METRICS = ("samples", "loss", "standard_error", "accuracy", "void", "end
 
 @dataclass(frozen=True)
 class RoundRow:
-    """One round in one line; the fields are those of ``node.status.report.RoundReport``, as far as they are known.
+    """One round in one line; the fields are those of ``node.audit.report.RoundReport``, as far as they are known.
 
     ``stage`` is a key of ``words.STAGES``, where there are clusters and the round before is known. The members' figures
     are of the model that the round began with, ``members_own`` the means of their task's own metrics by name;

@@ -17,7 +17,7 @@ from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.status import gas
 from fedgrove.node.status.costs import CostReader
 from fedgrove.node.status.estimate import ETHER, Fees, estimate
-from fedgrove.node.status.report import CALLS, gas_table
+from fedgrove.node.audit.report import CALLS, gas_table
 
 from tests.node.federation import Federation
 
