@@ -263,6 +263,7 @@ class World:
         self._chance = random.Random(seed)
         self._back_first = back_first
         self._skips = skips
+        self._stood: set[tuple[int, int, bytes]] = set()  # commitments that a killed chain may forget
         self._spawner = multiprocessing.get_context("forkserver")
         self._spawner.set_forkserver_preload(_PRELOADED)
         self.network = self._node = anvil(self._state)
@@ -322,6 +323,8 @@ class World:
 
     def restart_chain(self) -> None:
         """Kill the chain's node, which forgets about its last second, and start it on what it had written."""
+        for current in self.rounds().rounds.values():
+            self._stood |= {(client, current.number, commit.digest) for client, commit in current.commits.items()}
         os.kill(self._node.pid, signal.SIGKILL)
         self._node.close()
         self._node = anvil(self._state, int(self.network.url.rpartition(":")[2]))
@@ -472,7 +475,7 @@ class World:
             told += told_by(rounds.member(keys.address).client, told_of(self.root, name))
         place = (self.ledger.chain_id, self.ledger.address, made.config.masking)
         graphs = {each.number: each.graph(*place) for each in rounds.rounds.values() if each.sealed}
-        return violations(told, rounds.rounds, graphs)
+        return violations(told, rounds.rounds, graphs, self._stood)
 
     def __enter__(self) -> "World":
         return self

@@ -4,7 +4,7 @@ It reads copies that were made before a blob went to the store, so that it sees 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,8 +39,17 @@ def told_by(client: int, folder: Path) -> list[Told]:
     return [Told(client, int(path.name.partition("-")[0]), path.read_bytes()) for path in sorted(folder.iterdir())]
 
 
-def violations(told: Iterable[Told], rounds: dict[int, RoundRecords], graph_of: dict[int, MaskGraph]) -> list[str]:
-    """Everything that must not have been handed out, a sentence each."""
+def violations(
+    told: Iterable[Told],
+    rounds: dict[int, RoundRecords],
+    graph_of: dict[int, MaskGraph],
+    abandoned: Collection[tuple[int, int, bytes]] = (),
+) -> list[str]:
+    """Everything that must not have been handed out, a sentence each.
+
+    ``abandoned``: client, round and digest of commitments that stood on the ledger until the chain forgot them. What
+    was published for one stays masked: nobody releases the seed of its own mask when it counts as dropped out.
+    """
     sorted_out = defaultdict(list)
     for one in told:
         if one.kind in ONCE:
@@ -51,16 +60,18 @@ def violations(told: Iterable[Told], rounds: dict[int, RoundRecords], graph_of: 
         if len(blobs) > 1:
             found.append(f"{who} handed out {len(blobs)} blobs of kind {kind}")
         if kind == "masked update":
-            found += [f"{who} published an update before it was committed" for one in blobs if _early(one, rounds)]
+            found += [
+                f"{who} published an update before it was committed" for one in blobs if _early(one, rounds, abandoned)
+            ]
         if kind == "release":
             found += [f"{who} released both kinds of share for position {owner}" for owner in _both(blobs)]
             found += [f"{who} recorded a release that is none: {fault}" for fault in _bad(blobs, rounds, graph_of)]
     return found
 
 
-def _early(one: Told, rounds: dict[int, RoundRecords]) -> bool:
-    commit = rounds[one.round].commits.get(one.client)
-    return commit is None or commit.digest != cid_of(one.data).digest
+def _early(one: Told, rounds: dict[int, RoundRecords], abandoned: Collection[tuple[int, int, bytes]]) -> bool:
+    commit, digest = rounds[one.round].commits.get(one.client), cid_of(one.data).digest
+    return (commit is None or commit.digest != digest) and (one.client, one.round, digest) not in abandoned
 
 
 def _both(blobs: list[Told]) -> list[int]:
