@@ -40,7 +40,7 @@ def wage(world, kill):
             kill()
             kills += 1
     world.run()
-    assert kills >= 4
+    assert kills >= 3  # one in each round at least: the first may cost the round, and with it the second
 
 
 def check(world):
