@@ -1,9 +1,9 @@
-"""How many blocks and seconds a round takes with everybody present, phase by phase, on chains of several speeds.
+"""How many blocks a round takes with everybody present, phase by phase, on chains of several speeds.
 
     python scripts/measure_blocks.py [--clients 5] [--rounds 5] [--seconds 1 12] [--out DIR]
 
-What runs is what people run: ``fedgrove network up --wait``, each member a process on this machine, on an anvil that
-makes a block every so many seconds. Training lies in the commit phase, between the last share and the last commitment.
+What runs is what people run: ``fedgrove network up --wait``, each member a process on this machine. ``--seconds`` are
+those between two blocks, a federation for each value. Training lies between the last share and the last commitment.
 """
 
 import argparse

@@ -15,7 +15,7 @@ class InvalidArrays(ValueError):
 
 
 def read_npz(path: Path, names: Iterable[str], most: int | None = None) -> dict[str, np.ndarray]:
-    """The arrays of these names that are in the file; with ``most``, of so many values each at most.
+    """The arrays of these names that are in the file; with ``most``, each of at most that many values.
 
     Raises
     ------

@@ -60,7 +60,7 @@ def silent_of(clients: int, drop: float) -> int:
 
 
 def check_drop(clients: int, drop: float) -> str:
-    """Why no round can close if so many drop out, and what would do, in a sentence; empty where rounds can close.
+    """Why no round can close with this fraction of drop-outs, and what to give instead; empty where rounds can close.
 
     The mask of a client comes off the sum if enough of the others are left that hold shares of its secret.
     """

@@ -35,7 +35,7 @@ class NothingThere(LookupError):
 
 @dataclass(frozen=True)
 class Page:
-    """A part of a list: items after a place, at most so many, and only those that the filters let through."""
+    """A page of a list: at most ``limit`` of the items after a place, of those that the filters let through."""
 
     after: int = -1
     limit: int = DEFAULT_LIMIT

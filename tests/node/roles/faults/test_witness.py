@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from fedgrove.chain.networks import anvil
+from fedgrove.ipfs.unixfs import cid_of
 
 from tests.node.federation import Federation
 from tests.node.roles.faults.killing import kind_of
@@ -100,6 +101,8 @@ def test_an_update_that_left_before_it_was_committed_is_found_out(federation):
     while "shared" not in federation.said("client 1"):
         federation.turn(coordinator, clients)
     early = Told(ME, 1, b"masked, but of no use to a client whose list of survivors changes")
-    assert violations([early], coordinator.view.rounds.rounds, {}) == [
-        "client 1 in round 1 published an update before it was committed"
-    ]
+    rounds = coordinator.view.rounds.rounds
+    for abandoned in ((), [(PEER, 1, cid_of(early.data).digest)], [(ME, 1, bytes(32))]):
+        told = violations([early], rounds, {}, abandoned)
+        assert told == ["client 1 in round 1 published an update before it was committed"]
+    assert violations([early], rounds, {}, [(ME, 1, cid_of(early.data).digest)]) == []

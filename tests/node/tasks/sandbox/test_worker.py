@@ -142,6 +142,17 @@ def test_nothing_outlives_a_worker(mode, visible):
     os.close(first)
 
 
+def test_a_closed_worker_begins_no_further_job(visible):
+    """Else a job that another thread's ``close`` overtakes would start a process that nobody ends."""
+    worker = Worker(Mode.OFF, visible, TIGHT)
+    worker.start()
+    worker.close()
+    with pytest.raises(OSError, match="closed"):
+        worker.run("fedgrove.node.tasks.sandbox.script:run", {"file": "task.py", "function": "train"})
+    assert worker._attached is None
+    worker.close()  # twice does no harm
+
+
 ABANDONED = """
 import sys
 from pathlib import Path
