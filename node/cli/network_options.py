@@ -48,9 +48,9 @@ def check_plan(context: typer.Context, plan: TestnetPlan) -> None:
     if plan.strategy not in STRATEGIES:
         raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {plan.strategy!r}")
     if plan.store not in STORES:
-        raise CommandError(f"--store must be one of {', '.join(STORES)}, not {plan.store!r}")
+        raise CommandError(f"--store must be one of {', '.join((AUTO, *STORES))}, not {plan.store!r}")
     if plan.chain not in CHAINS:
-        raise CommandError(f"--chain must be one of {', '.join(CHAINS)}, not {plan.chain!r}")
+        raise CommandError(f"--chain must be one of {', '.join((AUTO, *CHAINS))}, not {plan.chain!r}")
     if not 0.001 <= plan.alpha <= 1e6:
         raise CommandError(f"--alpha must be from 0.001 to 1000000, not {plan.alpha}")
     if plan.standby > plan.clients:
