@@ -24,6 +24,15 @@ _Shared = TypeVar("_Shared")
 
 
 @dataclass(frozen=True, slots=True)
+class Payer:
+    """Whom a call is made for: the checksummed account, its limit of gas, its price of a unit in wei."""
+
+    account: str
+    gas: int
+    price: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mined:
     """A transaction in a block, whether or not it took effect; ``contract`` is the address that it created."""
 
@@ -115,7 +124,7 @@ class Network(ABC):
         """When a block was made, in seconds since 1970 by its maker's clock."""
 
     @abstractmethod
-    def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
+    def call(self, to: str, data: bytes, payer: Payer | None = None, block: int | None = None) -> bytes:
         """Result of a call upon a block, by default the latest. Raises ContractRevert."""
 
     @abstractmethod

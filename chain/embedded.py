@@ -21,7 +21,7 @@ from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
 from eth_typing import Address, BlockNumber, Hash32
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
-from fedgrove.chain.access import Mined, Network, Paid
+from fedgrove.chain.access import Mined, Network, Paid, Payer
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.embedded_state import StateFile
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
@@ -68,21 +68,22 @@ class EmbeddedNetwork(Network):
         with self._lock:
             return self.block(number).header.timestamp
 
-    def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
-        computation = self.computation(to, data, sender, block)
+    def call(self, to: str, data: bytes, payer: Payer | None = None, block: int | None = None) -> bytes:
+        computation = self.computation(to, data, payer, block)
         if computation.is_error:
             raise decode_revert(computation.output)
         return computation.output
 
-    def computation(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> ComputationAPI:
+    def computation(self, to: str, data: bytes, payer: Payer | None = None, block: int | None = None) -> ComputationAPI:
         """A call as the machine has computed it, with the data of a revert where it is an error."""
         with self._lock:
             header = self.block(self.block_number() if block is None else block).header
             state = self._chain.get_vm(at_header=header).state
-            origin = to_canonical_address(sender) if sender else Address(bytes(20))
+            origin = to_canonical_address(payer.account) if payer else Address(bytes(20))
+            gas, price = (min(payer.gas, CALL_GAS), payer.price) if payer else (CALL_GAS, 0)
             target = to_canonical_address(to)
-            message = Message(CALL_GAS, target, origin, 0, data, state.get_code(target))
-            context = state.get_transaction_context_class()(gas_price=0, origin=origin)
+            message = Message(gas, target, origin, 0, data, state.get_code(target))
+            context = state.get_transaction_context_class()(gas_price=price, origin=origin)
             # The state is this call's own and is never persisted.
             return state.computation_class.apply_message(state, message, context)
 

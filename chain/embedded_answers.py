@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from eth_utils import encode_hex, to_checksum_address
+from fedgrove.chain.access import Payer
 from fedgrove.chain.block_json import block_json, receipts_json, transaction_json
+from fedgrove.chain.embedded import CALL_GAS
 from fedgrove.chain.embedded_pool import PooledNetwork
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.hexadecimal import to_bytes, to_int
@@ -109,8 +111,9 @@ class Answers:
 
     def _call(self, fields: dict, block: Any = "latest") -> str:
         data = to_bytes(fields.get("data") or fields.get("input") or "0x", most=1 << 20)
-        sender = _address(fields["from"]) if fields.get("from") else None
-        computation = self._network.computation(_address(fields["to"]), data, sender, self._number(block))
+        gas, price = (to_int(fields.get(name, other)) for name, other in (("gas", hex(CALL_GAS)), ("gasPrice", "0x0")))
+        payer = Payer(_address(fields["from"]), gas, price) if fields.get("from") else None
+        computation = self._network.computation(_address(fields["to"]), data, payer, self._number(block))
         if computation.is_error:
             raise Reverted(computation.output)
         return encode_hex(computation.output)

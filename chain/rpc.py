@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eth_utils import keccak, to_checksum_address, to_wei
-from fedgrove.chain.access import GWEI, MAX_FEE_GWEI, MAX_TIP_GWEI, RESEND_SECONDS, Mined, Network, Paid
+from fedgrove.chain.access import GWEI, MAX_FEE_GWEI, MAX_TIP_GWEI, RESEND_SECONDS, Mined, Network, Paid, Payer
 from fedgrove.chain.block_rlp import header_rlp
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.endpoint import RpcError, origin_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PROOFS = ("headers", "endpoints")
 FUND_SECONDS = 60
 MINED_AT_ONCE = 50
-OVERTAKEN, OVERTAKEN_TRIES = "BlockOutOfRange", 5  # anvil's word for a block whose state it has dropped
+OVERTAKEN, OVERTAKEN_TRIES = "BlockOutOfRange", 20  # anvil's word for a block whose state it has dropped
 
 
 T = TypeVar("T")
@@ -165,8 +165,10 @@ class RpcNetwork(Network):
     def block_time(self, number: int) -> int:
         return self._endpoints.ask(lambda node: to_int(block_at(node, number)["timestamp"]))
 
-    def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
-        fields = {"to": to, "data": "0x" + data.hex()} | ({"from": sender} if sender else {})
+    def call(self, to: str, data: bytes, payer: Payer | None = None, block: int | None = None) -> bytes:
+        fields = {"to": to, "data": "0x" + data.hex()}
+        if payer:
+            fields |= {"from": payer.account, "gas": hex(payer.gas), "gasPrice": hex(payer.price)}
         tries = OVERTAKEN_TRIES if block is None else 1
         while True:
             tries -= 1

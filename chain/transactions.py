@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fedgrove.chain.access import GWEI, Mined, Network
+from fedgrove.chain.access import GWEI, Mined, Network, Payer
 from fedgrove.chain.errors import (
     ChainError,
     ContractRevert,
@@ -157,7 +157,7 @@ class Sender:
         finally:
             attempt.waiting = False
         if not mined.succeeded:
-            raise self._reason(content, mined)
+            raise self._reason(attempt, mined)
         return mined
 
     # --- sending ----------------------------------------------------------------------------------------------------
@@ -331,13 +331,15 @@ class Sender:
             "blocks, raise max_fee_gwei or max_tip_gwei if its fees are higher, and look it up before you retry."
         )
 
-    def _reason(self, content: Content, mined: Mined) -> ContractRevert:
+    def _reason(self, attempt: Attempt, mined: Mined) -> ContractRevert:
         """Ask the chain again, upon the block in which the transaction failed: its number decides the phase."""
+        content = attempt.content
         if content.to is None:
             return ContractRevert("")
+        payer = Payer(self.address, content.gas, attempt.fee)  # the contracts refuse calls that do not pay the base fee
         for block in (mined.block, None):  # a pruned node has the latest state only
             try:
-                self._network.call(content.to, content.data, self.address, block)
+                self._network.call(content.to, content.data, payer, block)
             except ContractRevert as refusal:
                 return refusal
             except ChainError:

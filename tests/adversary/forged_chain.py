@@ -12,7 +12,7 @@ from typing import Any
 import rlp
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-from fedgrove.chain.access import Mined, Network, Paid
+from fedgrove.chain.access import Mined, Network, Paid, Payer
 from fedgrove.chain.block_rlp import decode_header, trie_root
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.deployment import Deployment
@@ -200,8 +200,8 @@ class ForgedChain(Network):
 
     # --- as the true chain does it ----------------------------------------------------------------------------------
 
-    def call(self, to: str, data: bytes, sender: str | None = None, block: int | None = None) -> bytes:
-        return self.truth.call(to, data, sender, block)
+    def call(self, to: str, data: bytes, payer: Payer | None = None, block: int | None = None) -> bytes:
+        return self.truth.call(to, data, payer, block)
 
     def code(self, address: str) -> bytes:
         return self.truth.code(address)

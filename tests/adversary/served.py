@@ -140,7 +140,7 @@ def _deposit(raw: bytes) -> dict[str, Any]:
 
 
 def _call(network: Network, fields: dict[str, str], block: str) -> str:
-    return _hex(network.call(fields["to"], bytes.fromhex(fields["data"][2:]), fields.get("from")))
+    return _hex(network.call(fields["to"], bytes.fromhex(fields["data"][2:])))
 
 
 def _mined(network: Network, transaction: str) -> dict[str, Any] | None:

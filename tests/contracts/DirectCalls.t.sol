@@ -36,7 +36,24 @@ contract DirectCallsTest is Federation {
         _refusesAccount(account, address(registry), _registryCalls());
     }
 
+    /// @dev A deposit of the OP stack has the price 0, whatever the base fee. Isolated calls see no base fee.
+    /// forge-config: default.isolate = false
+    function test_ATransactionThatPaysLessThanTheBaseFee_IsRefusedByEveryFunctionThatWrites() public {
+        vm.fee(7);
+        vm.txGasPrice(0);
+        _refusesAccount(members[0].account, address(ledger), _ledgerCalls());
+        _refusesAccount(members[0].account, address(registry), _registryCalls());
+    }
+
     function test_ATransactionOfTheAccount_IsTaken() public {
+        _as(members[0].account);
+        registry.withdraw(0, 0);
+    }
+
+    /// forge-config: default.isolate = false
+    function test_ATransactionThatPaysTheBaseFee_IsTaken() public {
+        vm.fee(7);
+        vm.txGasPrice(7);
         _as(members[0].account);
         registry.withdraw(0, 0);
     }

@@ -29,6 +29,7 @@ interface Vm {
     function expectRevert(bytes calldata reason) external;
     function expectRevert() external;
     function expectRevert(bytes4 selector) external;
+    function fee(uint256 baseFee) external;
     function getCode(string calldata artifact) external view returns (bytes memory creationCode);
     function getBlockNumber() external view returns (uint256);
     function getNonce(address account) external view returns (uint64);
@@ -46,6 +47,7 @@ interface Vm {
     function sign(uint256 privateKey, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
     function snapshotValue(string calldata group, string calldata name, uint256 value) external;
     function snapshotState() external returns (uint256 id);
+    function txGasPrice(uint256 price) external;
 }
 
 Vm constant vm = Vm(address(uint160(uint256(keccak256("hevm cheat code")))));
