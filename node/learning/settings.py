@@ -9,10 +9,10 @@ MODELS = (
     "small-mlp",
 )
 STRATEGIES = (
-    *("fedaom", "fedavg", "fedcurv", "feddyn", "fedlc", "fedntd", "fedprox", "fedsam", "fedspeed"),
+    *("fedaom", "fedaomsam", "fedavg", "fedcurv", "feddyn", "fedlc", "fedntd", "fedprox", "fedsam", "fedspeed"),
     *("moon", "scaffold", "share"),
 )
-SHARING = ("fedaom", "share")  # strategies that need a shared set
+SHARING = ("fedaom", "fedaomsam", "share")  # strategies that need a shared set
 SENDING = ("fedcurv", "feddyn", "fedspeed", "scaffold")  # strategies that send more than weights
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 PRECISIONS = ("fp32", "bf16")
@@ -118,8 +118,8 @@ def bf16_fault(settings: TrainingSettings, strategy: str, task: bool) -> str:
         return ""
     if task:
         return "fp32 for a task: its own code says how precisely it computes"
-    if strategy == "fedaom":
-        return "fp32 with the strategy fedaom: it holds layers to differences smaller than bfloat16's rounding"
+    if strategy in ("fedaom", "fedaomsam"):
+        return f"fp32 with the strategy {strategy}: it holds layers to differences smaller than bfloat16's rounding"
     return ""
 
 

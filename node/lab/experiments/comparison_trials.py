@@ -72,6 +72,7 @@ METHODS = {
     "fedadam": _stepping(_FEDADAM),
     "fedaom": _tuned("fedaom", "shared_batch", (10, 30)),
     "fedaom_eq7": _tuned("fedaom", "shared_batch", (10, 30), refresh=1),
+    "fedaomsam": _tuned("fedaomsam", "rho", (0.05, 0.1)),
     "fedavg": Method("fedavg"),
     "fedavgm": _stepping(_FEDAVGM),
     "fedcurv": _tuned("fedcurv", "weight", (1, 100)),

@@ -26,6 +26,7 @@ NAMES = {
     "moon": "MOON",
     "fedaom": "FedAom",
     "fedaom_eq7": "FedAom, eq. 7",
+    "fedaomsam": "FedAom with SAM",
     "fedacg": "FedACG",
     "fedadam": "FedAdam",
     "fedavgm": "FedAvgM",

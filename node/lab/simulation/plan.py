@@ -89,8 +89,8 @@ class Plan:
     rounds : int
         T, the number of communication rounds.
     strategy : str
-        Local training: fedaom, fedavg, fedcurv, feddyn, fedlc, fedntd, fedprox, fedsam, fedspeed, moon, scaffold or
-        share.
+        Local training: fedaom, fedaomsam, fedavg, fedcurv, feddyn, fedlc, fedntd, fedprox, fedsam, fedspeed, moon,
+        scaffold or share.
     options : mapping of str to float
         Options of the strategy, by name.
     training : TrainingSettings

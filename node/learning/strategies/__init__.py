@@ -13,6 +13,7 @@ fedsam    FedSAM
 fedspeed  FedSpeed
 share     FedAvg on local and shared samples
 fedaom    FedAom
+fedaomsam FedAom with FedSAM's step
 options   checks of their options
 penalty   quadratic penalties on the weights
 alongside tensors that go with the weights, one for each
@@ -23,6 +24,7 @@ from dataclasses import fields
 
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy
 from fedgrove.node.learning.strategies.fedaom import FedAom
+from fedgrove.node.learning.strategies.fedaomsam import FedAomSam
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedcurv import FedCurv
 from fedgrove.node.learning.strategies.feddyn import FedDyn
@@ -40,6 +42,7 @@ __all__ = ["STRATEGIES", "Batch", "LocalTerm", "RoundEnd", "RoundStart", "Strate
 STRATEGIES: dict[str, type[FedAvg]] = {
     "fedavg": FedAvg,
     "fedaom": FedAom,
+    "fedaomsam": FedAomSam,
     "fedcurv": FedCurv,
     "feddyn": FedDyn,
     "fedlc": FedLc,

@@ -13,6 +13,7 @@ from fedgrove.node.learning.attribution import attributions, behaviour
 from fedgrove.node.learning.draws import placed
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundEnd, RoundStart, Strategy
 from fedgrove.node.learning.strategies.fedaom import ROUNDING, Distance, FedAom
+from fedgrove.node.learning.strategies.fedaomsam import FedAomSam
 from fedgrove.node.learning.strategies.fedcurv import CurvatureTerm, FedCurv
 from fedgrove.node.learning.strategies.fedlc import CalibratedTerm, FedLc
 from fedgrove.node.learning.strategies.fedntd import FedNtd, NotTrueTerm
@@ -43,7 +44,10 @@ def begin(strategy: Strategy, task: Task, model: TaskModel, start: RoundStart) -
     """
     if isinstance(strategy, FedAom):
         weight = strategy.weight(start.round, start.rounds)
-        return TaskBehaviourTerm(strategy, weight, task, model, start) if weight else LocalTerm()
+        held = TaskBehaviourTerm(strategy, weight, task, model, start) if weight else LocalTerm()
+        if isinstance(strategy, FedAomSam):
+            return strategy.sharpened(held, cast("Classifier", model), start.generator)
+        return held
     if isinstance(strategy, FedCurv):
         return TaskCurvatureTerm(strategy.weight, task, model, start)
     if isinstance(strategy, FedLc) and strategy.tau:

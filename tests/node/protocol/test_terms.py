@@ -84,7 +84,7 @@ def test_the_same_terms_written_otherwise_are_refused(tmp_path):
         ('[training]\nprecision = "bf16"\n', "training.precision must be fp32 with the strategy fedaom"),
         ("federation = 3\n", "must be a table"),
         ("[ledger]\nquorum = 1\n", "quorum"),
-        ('[strategy]\nname = "best"\n', "strategy.name must be one of fedaom, fedavg"),
+        ('[strategy]\nname = "best"\n', "strategy.name must be one of fedaom, fedaomsam, fedavg"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, addition, sentence):

@@ -62,6 +62,7 @@ def on_the_network(strategy, settings=SETTINGS, **options):
         ("share", {}),
         ("fedaom", {"shared_batch": 6}),
         ("fedaom", {"shared_batch": 6, "refresh": 1}),
+        ("fedaomsam", {"shared_batch": 6}),
         ("fedcurv", {"weight": 1.0}),
         ("feddyn", {"alpha": 0.1}),
         ("fedlc", {}),
