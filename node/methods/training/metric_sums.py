@@ -1,4 +1,7 @@
-"""The members' metrics in a round's uploads: words behind those of the model (spec 07)."""
+"""The members' metrics in a round's uploads: words behind those of the model (spec 07).
+
+Without a mechanism of privacy they are exact sums, under client-level privacy rates within the mechanism.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -6,11 +9,12 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.learning.local_update import HeldOutSums
-from fedgrove.node.learning.settings import LOSSES, EvaluationSettings
+from fedgrove.node.learning.settings import LOSSES, RIGHT, EvaluationSettings
 from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import MembersMetrics, next_course, of_sums, with_course
-from fedgrove.node.protocol.metric_words import ImplausibleMetrics, MetricSums, from_words, to_words, words_for
+from fedgrove.node.protocol.metric_words import UNIT, ImplausibleMetrics, MetricSums, from_words, to_words, words_for
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -37,6 +41,13 @@ def sums_of(found: HeldOutSums, settings: EvaluationSettings) -> MetricSums:
 def nothing_measured(config: FederationConfig) -> MetricSums | None:
     """The metrics of a member that could not evaluate; None where the terms ask for none."""
     return MetricSums(0, dict.fromkeys(metric_names(config), 0)) if config.evaluation is not None else None
+
+
+def rates_of(found: MetricSums | None, names: Iterable[str]) -> Rates:
+    """A member's mean of each of these metrics over its samples; None for each where it measured nothing."""
+    if found is None or not found.samples:
+        return [None for _ in names]
+    return [found.sums[name] / found.samples * (1 if name == RIGHT else UNIT) for name in names]
 
 
 def figures_of(members: Iterable[HeldOutSums], settings: EvaluationSettings) -> dict[str, Any]:
