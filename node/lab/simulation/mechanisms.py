@@ -28,7 +28,7 @@ from fedgrove.node.lab.simulation.work import ClientResult
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import SENDING
 from fedgrove.node.masking.ring import WORD, decode
-from fedgrove.node.methods.training.metric_sums import figures_of
+from fedgrove.node.methods.training.metric_sums import figures_of, figures_of_rates
 from fedgrove.node.privacy import local, signds
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, spending
 from fedgrove.node.privacy.client_level import (
@@ -42,7 +42,6 @@ from fedgrove.node.privacy.clipping import median_clip
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
-from fedgrove.node.protocol.members_rates import MembersRates
 
 # Of what a federation's record states, a simulation's has these.
 _STATED = ("noise_multiplier", "effective_multiplier", "clip", "rate", "below", "next_clip")
@@ -225,7 +224,7 @@ class ClientLevel:
         variance = planned.sharers * planned.grid.share_variance
         add_noise(noisy, variance, seeded("noise of rates", self._plan.seed, planned.number))
         rates = dict(zip(names, decode_rates(planned.grid, noisy, divisor), strict=True))
-        return MembersRates(rates, planned.rate_deviation(planned.sharers)).to_figures()
+        return figures_of_rates(rates, planned.rate_deviation(planned.sharers))
 
     def _rate(self, number: int) -> float:
         return self._settings.sampling_rate_of(number, self._plan.sampled)

@@ -14,6 +14,7 @@ from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import MembersMetrics, next_course, of_sums, with_course
+from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.metric_words import UNIT, ImplausibleMetrics, MetricSums, from_words, to_words, words_for
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
@@ -55,6 +56,11 @@ def figures_of(members: Iterable[HeldOutSums], settings: EvaluationSettings) -> 
     every = [sums_of(found, settings) for found in members]
     totals = {name: sum(each.sums[name] for each in every) for name in names_of(settings)}
     return of_sums(MetricSums(sum(each.samples for each in every), totals), None).to_figures()
+
+
+def figures_of_rates(rates: Mapping[str, float], noise: float) -> dict[str, Any]:
+    """What a closed round states of such noisy rates, as figures."""
+    return MembersRates(rates, noise).to_figures()
 
 
 def ending_after(rounds: Iterable[Mapping[str, Any]], patience: int) -> str:
