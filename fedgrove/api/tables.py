@@ -10,7 +10,7 @@ from typing import Any
 from fedgrove.api.rounds import Round
 from fedgrove.chain.records import Record
 from fedgrove.node.protocol.content import Metrics
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement
 
 ROUNDS = (
     "round",
@@ -32,6 +32,7 @@ ROUNDS = (
     "members_accuracy",
     "members_loss",
     "members_standard_error",
+    "members_noise",
 )
 RECORDS = (
     "index",
@@ -94,10 +95,10 @@ def _round_row(each: Round) -> tuple[Any, ...]:
     )
 
 
-def _of_members(found: MembersMetrics | None) -> tuple[Any, ...]:
+def _of_members(found: MembersStatement | None) -> tuple[Any, ...]:
     if found is None or not found.there:
-        return None, None, None, None
-    return found.samples, found.accuracy, found.loss, found.standard_error
+        return None, None, None, None, None
+    return found.samples or None, found.accuracy, found.loss, found.standard_error, found.to_figures().get("noise")
 
 
 def _joined(clients: Iterable[int]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.protocol.ending import MetricsWatch
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement, told_of
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -16,7 +16,7 @@ class MembersSight:
 
     Attributes
     ----------
-    stated : MembersMetrics or None
+    stated : MembersMetrics, MembersRates or None
         Of the last round that stands, for the model that it began with; None where there is nothing.
     over : str
         Why the training has ended by them, in one clause; empty where it has not, or while a round runs.
@@ -24,7 +24,7 @@ class MembersSight:
         Why nothing of this can be told, in one sentence.
     """
 
-    stated: MembersMetrics | None = None
+    stated: MembersStatement | None = None
     over: str = ""
     fault: str = ""
 
@@ -36,12 +36,10 @@ class MembersSight:
         """Name and value of what people are shown."""
         if self.fault or self.stated is None:
             return [("members", self.fault)] if self.fault else []
-        if self.stated.loss is None:
+        if not self.stated.there:
             return [("members", f"void, as {self.stated.void}" if self.stated.void else "nobody holds a sample out")]
-        right = "" if self.stated.accuracy is None else f"accuracy {self.stated.accuracy:.4f}, "
-        told = f"{right}loss {self.stated.loss:.4f} ± {self.stated.standard_error:.4f} on {self.stated.samples} samples"
         model = "the last model" if self.stated.last else "the model before the last round"
-        return [("members", f"{told}, for {model}")]
+        return [("members", f"{told_of(self.stated.to_figures())}, for {model}")]
 
 
 class MembersLook:

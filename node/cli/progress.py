@@ -4,6 +4,7 @@ import time
 
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.cli.output import console
+from fedgrove.node.protocol.members_metrics import told_of
 from fedgrove.node.protocol.step import Step
 from rich import box
 from rich.live import Live
@@ -134,9 +135,8 @@ def _print_members(rounds: list[dict]) -> None:
         if found is None:
             continue
         told = f"void, as {found['void']}" if "void" in found else "nothing: nobody holds a sample out"
-        if found["samples"]:
-            right = f"accuracy {found['accuracy']:.4f}, " if "accuracy" in found else ""
-            told = f"{right}loss {found['loss']:.4f} ± {found['standard_error']:.4f} on {found['samples']} samples"
+        if found.get("samples") or "noise" in found:
+            told = told_of(found)
         model = "for the last model" if found.get("last") else f"before round {each['round']}"
         console.print(f"members {model}: {told}", soft_wrap=True, markup=False)
         if "ending" in found and "last" not in found:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fedgrove.node.cli.output import console
 from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.session import SimulatedRun
+from fedgrove.node.protocol.members_metrics import told_of
 from rich import box
 from rich.table import Table
 
@@ -55,10 +56,9 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
 def _print_members(record: RunRecord) -> None:
     """What the clients found of the last model, and why their loss ended the run; nothing where it is not asked for."""
     found, seed = record.last_model, record.plan.seed
-    if found and found["samples"]:
-        right = f"accuracy {found['accuracy']:.4f}, " if "accuracy" in found else ""
-        told = f"{right}loss {found['loss']:.4f} ± {found['standard_error']:.4f} on {found['samples']} samples"
-        console.print(f"members for the last model, seed {seed}: {told}", soft_wrap=True, markup=False)
+    if found and (found.get("samples") or "noise" in found):
+        told = f"members for the last model, seed {seed}: {told_of(found)}"
+        console.print(told, soft_wrap=True, markup=False)
     if record.ending:
         told = f"ended after round {len(record.rounds)}, seed {seed}: {record.ending}"
         console.print(told, soft_wrap=True, markup=False)

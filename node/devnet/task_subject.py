@@ -102,10 +102,10 @@ class TaskSubject:
         return with_first_model(config, first), first
 
     def _evaluation(self, plan: DemoPlan) -> EvaluationSettings | None:
-        """As the task suggests, with the plan's share if that asks for one."""
+        """As the task suggests, with the plan's share if that asks for one; with privacy only if it does."""
         suggested = self._code.suggestion.evaluation if plan.method == TRAINING else None  # clusters' terms know none
         if not plan.held_out:
-            return suggested
+            return None if plan.epsilon else suggested
         return replace(suggested or EvaluationSettings(), held_out=plan.held_out)
 
     def places(self) -> list[TaskPart]:

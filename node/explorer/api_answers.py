@@ -199,13 +199,14 @@ def _count(index: Index | None, table: str) -> int:
 
 
 def _of_members(row: RoundRow) -> dict[str, Any] | None:
-    if not (row.members_samples or row.members_void):
+    if not (row.members_samples or row.members_void) and row.members_noise is None:
         return None
     return {
         "samples": row.members_samples,
         "accuracy": _finite(row.members_accuracy),
         "loss": _finite(row.members_loss),
         "standard_error": _finite(row.members_error),
+        "noise": _finite(row.members_noise),
         "own": {inert(name, 40): _finite(value) for name, value in row.members_own.items()},
         "void": inert(row.members_void) or None,
         "ending": inert(row.ending) or None,

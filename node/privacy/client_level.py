@@ -9,6 +9,7 @@ mechanism that the accountant knows.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -26,6 +27,9 @@ from fedgrove.node.privacy.settings import ClientLevelSettings
 QUANTILE_TENSOR = "privacy.below"
 """Name of the coordinate behind the parameters when a quantile is tracked."""
 
+Rates = Sequence[float | None]
+"""What a client measured: each in [0, 1], or None where it measured nothing."""
+
 _SIGNED = np.dtype("<i4")
 _CHUNK = 1 << 16  # parameters at a time: few calls, and temporaries that stay near the processor
 _ROW = 1 << 10
@@ -40,7 +44,7 @@ def upload_layout(layout: Layout, grid: Grid) -> Layout:
     return Layout((*layout.names, QUANTILE_TENSOR), (*layout.shapes, (1,)))
 
 
-def quantise(grid: Grid, update: np.ndarray, random: Random) -> np.ndarray:
+def quantise(grid: Grid, update: np.ndarray, random: Random, rates: Rates = ()) -> np.ndarray:
     """Clip an update and round it to the grid, at random and without bias; no noise yet.
 
     Parameters
@@ -49,11 +53,14 @@ def quantise(grid: Grid, update: np.ndarray, random: Random) -> np.ndarray:
         Δw. One that is not finite counts as zero.
     random : Random
         Of the rounding. The sensitivity holds for any outcome, so nothing depends on its quality but the bias.
+    rates : sequence of (float or None)
+        What the client measured, ``grid.rates`` of them; none at all: it measured nothing.
 
     Returns
     -------
     uint32 array of shape (grid.length,), little-endian
-        Modulo 2³², at most Δ from the words of an update of zeros, and from no words at all, whatever the update.
+        Modulo 2³², at most Δ from the words of an update of zeros with nothing measured, and from no words at all,
+        whatever the update and the rates.
     """
     check_update(update, grid.parameters)
     norm = _norm(update)
@@ -64,18 +71,51 @@ def quantise(grid: Grid, update: np.ndarray, random: Random) -> np.ndarray:
     while scale and _round(update, scale, random, units) * _SURE > grid.max_squares < _exact_squares(units):
         scale *= 0.99  # the reserve makes this rarer than one in a million
     if grid.vote:
-        words.view(_SIGNED)[-1] = grid.vote if norm <= grid.clip else -grid.vote
+        words.view(_SIGNED)[grid.parameters] = grid.vote if norm <= grid.clip else -grid.vote
+    if grid.rates:
+        words[-grid.rates :] = rate_words(grid, rates, random)
     return words
 
 
-def encode_update(grid: Grid, update: np.ndarray, random: Random) -> np.ndarray:
-    """A client's upload before its masks: the clipped, rounded update and this client's share of the noise.
+def rate_words(grid: Grid, rates: Rates, random: Random) -> np.ndarray:
+    """Rates as words, rounded at random and without bias; no noise yet.
+
+    Parameters
+    ----------
+    rates : sequence of (float or None)
+        ``grid.rates`` of them, or none at all. What lies beyond [0, 1] counts as its end; None, and what is no number,
+        as nothing measured.
+
+    Returns
+    -------
+    uint32 array of shape (grid.rates,)
+        Modulo 2³², from −e to e; 0 where nothing was measured.
+    """
+    if rates and len(rates) != grid.rates:
+        raise ValueError(f"there are {len(rates)} rates, but an upload tells {grid.rates}")
+    words = np.zeros(grid.rates, WORD)
+    for place, rate in enumerate(rates):
+        offset = (int.from_bytes(random(2), "little") + 0.5) / 2**16
+        if rate is not None and not math.isnan(rate):
+            words.view(_SIGNED)[place] = math.floor(grid.rate * (2 * min(max(rate, 0.0), 1.0) - 1) + offset)
+    return words
+
+
+def encode_rates(grid: Grid, rates: Rates, random: Random) -> np.ndarray:
+    """A client's upload before its masks in a round that only evaluates; as of ``encode_update``."""
+    words = rate_words(grid, rates, random)
+    add_noise(words, grid.share_variance, random)
+    return words
+
+
+def encode_update(grid: Grid, update: np.ndarray, random: Random, rates: Rates = ()) -> np.ndarray:
+    """A client's upload before its masks: clipped, rounded update, rates, and this client's share of the noise.
 
     Each call draws new noise; who sees two of them for one update sees it with half the variance. Keep the bytes.
 
     Parameters and result as of ``quantise``; ``random`` must be ``os.urandom``.
     """
-    words = quantise(grid, update, random)
+    words = quantise(grid, update, random, rates)
     add_noise(words, grid.share_variance, random)
     return words
 
@@ -96,12 +136,25 @@ def fill_up(grid: Grid, words: np.ndarray, survivors: int, key: bytes) -> None:
         add_repeatable_noise(words, missing, key)
 
 
+def decode_rates(grid: Grid, words: np.ndarray, divisor: float) -> tuple[float, ...]:
+    """The mean of each rate, with its noise, maybe not in [0, 1]; who measured nothing, or is missing, counts as 1/2.
+
+    Parameters
+    ----------
+    words : uint32 array of shape (grid.rates,)
+        The rates' words of a sum modulo 2³².
+    divisor : float
+        As of ``decode_sum``.
+    """
+    return tuple(0.5 + word / (2 * grid.rate) / divisor for word in words.view(_SIGNED).tolist())
+
+
 def decode_sum(grid: Grid, words: np.ndarray, divisor: float) -> tuple[np.ndarray, float | None]:
     """Decoded sum of uploads.
 
     Parameters
     ----------
-    words : uint32 array of shape (grid.length,)
+    words : uint32 array of shape (grid.length,), or without the rates
         The sum modulo 2³².
     divisor : float
         m: see ``ClientLevelRound.divisor``.
@@ -115,7 +168,7 @@ def decode_sum(grid: Grid, words: np.ndarray, divisor: float) -> tuple[np.ndarra
     """
     units = words.view(_SIGNED)
     mean = (units[: grid.parameters] * (grid.unit / divisor)).astype(np.float32)
-    below = 0.5 + int(units[-1]) / (2 * grid.vote) / divisor if grid.vote else None
+    below = 0.5 + int(units[grid.parameters]) / (2 * grid.vote) / divisor if grid.vote else None
     return mean, below
 
 
@@ -137,6 +190,10 @@ class ClientLevelRound:
         Probability with which each is.
     sharers : int
         n, who are to upload.
+    rates : int
+        m, how many rates an upload tells.
+    trains : bool
+        Else the round has no updates, and only tells rates.
     """
 
     settings: ClientLevelSettings
@@ -146,12 +203,15 @@ class ClientLevelRound:
     clients: int
     rate: float
     sharers: int
+    rates: int = 0
+    trains: bool = True
 
     @cached_property
     def grid(self) -> Grid:
         """The integers of its uploads; RingTooSmall where there is none (see ``grid_for``)."""
-        terms = {"clients": self.clients, "rate": self.rate, "sharers": self.sharers}
-        return grid_for(self.settings, self.number, self.parameters, self.clip, **terms)
+        drawn = {"clients": self.clients, "rate": self.rate, "sharers": self.sharers}
+        told = {"rates": self.rates, "trains": self.trains}
+        return grid_for(self.settings, self.number, self.parameters, self.clip, **drawn, **told)
 
     def divisor(self, survivors: int) -> float:
         """m_t of algorithm 1.
@@ -160,6 +220,17 @@ class ClientLevelRound:
         of clients that are expected, as the real one depends on who was drawn (McMahan et al. 2018).
         """
         return float(survivors) if self.settings.participation == "public" else self.clients * self.rate
+
+    def rate_deviation(self, survivors: int) -> float:
+        """The standard deviation of a decoded rate from the mean of the clients' rates, at most.
+
+        Where participation is secret, it counts in that more or fewer may be drawn than are expected, as the divisor is
+        not their number.
+        """
+        divisor, secret = self.divisor(survivors), self.settings.participation == "secret"
+        shares = self.sharers if secret else survivors  # what dropped out is filled up
+        noise = math.sqrt(shares * self.grid.share_variance) / (2 * self.grid.rate * divisor)
+        return math.hypot(noise, math.sqrt((1 - self.rate) / divisor) / 2) if secret else noise
 
     def decode(self, words: np.ndarray, survivors: int) -> tuple[np.ndarray, ClientLevelRecord]:
         """The mean update, float32 (d,), of a sum of this many uploads, and what was released; ε is left open."""

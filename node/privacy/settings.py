@@ -16,6 +16,8 @@ MAX_CLIP = 1e6
 CLIP_RANGE = 10.0
 """S follows a quantile from its first value over this to its first value times this."""
 MAX_DIMENSIONS = 1024
+LEAST_RATED = 300
+"""Clients that must be drawn where they tell rates under client-level privacy: noise drowns what fewer tell."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.privacy.records import InvalidPrivacyRecord, PrivacyRecord, record_from
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement, statement_from
 
 
 class MethodState(Protocol):
@@ -63,7 +63,7 @@ class Metrics:
     head : (int, bytes) or None
         A block before the closing, and its hash: by its signature, who closes vouches for the history up to there, also
         for what nobody signed, as which block a record lies in.
-    members : MembersMetrics or None
+    members : MembersMetrics, MembersRates or None
         The members' own metrics of the model that the round began with; None where the terms ask for none.
     """
 
@@ -74,7 +74,7 @@ class Metrics:
     privacy: PrivacyRecord | None = None
     stated: Mapping[str, Any] | None = None
     head: tuple[int, bytes] | None = None
-    members: MembersMetrics | None = None
+    members: MembersStatement | None = None
 
     def to_bytes(self) -> bytes:
         table: dict[str, Any] = {"round": self.round, "loss": self.loss, "samples": self.samples}
@@ -102,7 +102,7 @@ class Metrics:
             if not isinstance(stated, dict | None):
                 raise ValueError("the statement is not a table")
             head = _head(table["head"]) if "head" in table else None
-            members = MembersMetrics.from_table(table["members"]) if "members" in table else None
+            members = statement_from(table["members"]) if "members" in table else None
             metrics = cls(*numbers, privacy, stated, head, members)
         except InvalidPrivacyRecord as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None

@@ -2,7 +2,7 @@
 
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -20,9 +20,9 @@ class MetricsWatch:
 
     def __init__(self, store: ContentReader, config: FederationConfig) -> None:
         self._store, self._config = store, config
-        self._known: dict[bytes, MembersMetrics | None] = {}
+        self._known: dict[bytes, MembersStatement | None] = {}
 
-    def stated(self, rounds: Rounds) -> MembersMetrics | None:
+    def stated(self, rounds: Rounds) -> MembersStatement | None:
         """The members' metrics that the last round that stands states; None where there are none.
 
         Raises
@@ -46,7 +46,7 @@ class MetricsWatch:
         return stated.ending if stated is not None and stated.last else ""
 
 
-def _members(data: bytes) -> MembersMetrics | None:
+def _members(data: bytes) -> MembersStatement | None:
     """The part about members; None where the metrics are none, which is for members to dispute."""
     try:
         return Metrics.from_bytes(data).members

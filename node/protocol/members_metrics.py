@@ -11,10 +11,11 @@ from itertools import starmap
 from typing import Any
 
 from fedgrove.node.learning.settings import LOSSES, RIGHT
+from fedgrove.node.protocol.members_rates import MOST_REASON, MembersRates
 from fedgrove.node.protocol.metric_words import UNIT, MetricSums
 
 _MOST_SAMPLES = 1 << 31
-_MOST_REASON = 300
+_BESIDE_RATES = ("accuracy", "noise", "last", "epsilon", "ledger_epsilon", "delta")  # what else figures may have
 
 
 @dataclass(frozen=True)
@@ -131,12 +132,10 @@ class MembersMetrics:
         return table
 
     @classmethod
-    def from_table(cls, table: Any) -> "MembersMetrics":
+    def from_table(cls, table: dict[str, Any]) -> "MembersMetrics":
         """Read what ``to_table`` made; ValueError, TypeError or KeyError for anything else."""
-        if not isinstance(table, dict):
-            raise ValueError("not a table")
         course, void = table.get("course"), table.get("void", "")
-        if not isinstance(void, str) or len(void) > _MOST_REASON:
+        if not isinstance(void, str) or len(void) > MOST_REASON:
             raise ValueError("the reason is not a sentence")
         samples, sums, last = table["samples"], table["sums"], table.get("last", False)
         if type(last) is not bool:
@@ -149,6 +148,27 @@ class MembersMetrics:
         if found.course is not None and not _is_course(found.course):
             raise ValueError("not a course")
         return found
+
+
+MembersStatement = MembersMetrics | MembersRates
+"""What a closed round states of its members' evaluation: exact, or with the noise of client-level privacy."""
+
+
+def statement_from(table: Any) -> MembersStatement:
+    """Read what ``to_table`` made of either; ValueError, TypeError or KeyError for anything else."""
+    if not isinstance(table, dict):
+        raise ValueError("not a table")
+    return (MembersRates if "rates" in table else MembersMetrics).from_table(table)
+
+
+def told_of(figures: Mapping[str, Any]) -> str:
+    """What members measured, in one clause, from the figures of a statement in which something was."""
+    right = f"accuracy {figures['accuracy']:.4f}" if "accuracy" in figures else ""
+    if "noise" not in figures:
+        loss = f"loss {figures['loss']:.4f} ± {figures['standard_error']:.4f} on {figures['samples']} samples"
+        return f"{right}, {loss}" if right else loss
+    own = [f"{name} {figures[name]:.4f}" for name in figures if name not in _BESIDE_RATES]
+    return f"{', '.join(filter(None, (right, *own)))} (noise ± {figures['noise']:.4f})"
 
 
 def of_sums(found: MetricSums, expected: int | None) -> MembersMetrics:
@@ -186,15 +206,22 @@ def next_course(
     return LossCourse(known.least_loss, waited, waited >= patience)
 
 
-def difference(stated: MembersMetrics | None, computed: MembersMetrics | None) -> str:
+def difference(stated: MembersStatement | None, computed: MembersStatement | None) -> str:
     """How a statement differs from the right one, in one clause; empty where it does not."""
     if stated == computed:
         return ""
     if stated is None or computed is None:
         return "they lack the members' metrics" if stated is None else "they state metrics of members that sent none"
-    if replace(stated, course=None, last=False) != replace(computed, course=None, last=False):
+    if _measured(stated) != _measured(computed):
         return "the members' metrics are not the sum of what they sent"
     return "what they state of the members' loss over the rounds, and of the end, does not follow from it"
+
+
+def _measured(stated: MembersStatement) -> MembersStatement:
+    """A statement without what follows from those before it."""
+    if isinstance(stated, MembersRates):
+        return replace(stated, last=False)
+    return replace(stated, course=None, last=False)
 
 
 def _implausible(found: MetricSums, expected: int | None) -> str:

@@ -11,7 +11,7 @@ from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, add, flatt
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, ModelT
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -143,10 +143,10 @@ class Outcome(Generic[ModelT]):
     privacy : PrivacyRecord or None
         What the round released of the clients; None without a mechanism. A kind leaves its ``epsilon`` open; it depends
         on all rounds, not on this one (``node.protocol.aggregation``).
-    members : MembersMetrics or None
+    members : MembersMetrics, MembersRates or None
         The members' metrics of the model that the round began with; None where the terms ask for none.
     """
 
     model: ModelT
     privacy: PrivacyRecord | None = None
-    members: MembersMetrics | None = None
+    members: MembersStatement | None = None

@@ -246,8 +246,7 @@ class Spending:
 
     def _starts(self, number: int) -> list[int]:
         """Rounds from ``number`` on that differ from those before them in what they cost."""
-        terms = self._config.federation
-        rounds = terms.rounds + terms.repeats
+        rounds = self._config.rounds_to_close + self._config.federation.repeats
         return [start for start in (number, *self._own.later_phases(number)) if start <= rounds]
 
     def _uploaders(self, through: int) -> list[int]:

@@ -27,7 +27,7 @@ from fedgrove.node.learning.settings import (
 )
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.parameters import Assumed
-from fedgrove.node.privacy.settings import ClientLevelSettings, PrivacySettings, SignDsSettings
+from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings, PrivacySettings, SignDsSettings
 from fedgrove.node.protocol.metric_words import MOST_CLIENTS
 
 PPM = 1_000_000
@@ -383,10 +383,24 @@ def _check_evaluation(config: FederationConfig) -> None:
         return
     fine = config.method.evaluates
     check_value(fine, "evaluation", f"left out with a [{config.method.name}] table: there is no one model to evaluate")
-    fine = config.privacy is None
-    check_value(fine, "evaluation", "left out where [privacy] is given: its sums would be told without any noise")
+    if isinstance(config.privacy, ClientLevelSettings):
+        _check_rates(config, settings)
+    elif config.privacy is not None:
+        name = config.privacy.mechanism
+        check_value(False, "evaluation", f"left out where privacy.mechanism is {name}: its sums would have no noise")
     fine = config.ledger.max_clients <= MOST_CLIENTS
     check_value(fine, "ledger.max_clients", f"at most {MOST_CLIENTS} with [evaluation]: words must not overflow")
     if config.task is None:
         fine = settings.held_out > 0 and set(settings.metrics) <= {RIGHT}
         check_value(fine, "evaluation", f"a held_out above 0, and metrics {RIGHT} only, where [model] is given")
+
+
+def _check_rates(config: FederationConfig, settings: EvaluationSettings) -> None:
+    """What members can tell under the noise of client-level privacy: rates, where enough of them are drawn."""
+    fine = config.ledger.quorum >= LEAST_RATED
+    said = f"at least {LEAST_RATED} with [evaluation] and privacy.mechanism client: noise drowns the rates of fewer"
+    check_value(fine, "ledger.quorum", said)
+    said = "one metric at least where privacy.mechanism is client: rates in [0, 1] are told, and no loss"
+    check_value(bool(settings.metrics), "evaluation.metrics", said)
+    fine = not config.federation.patience
+    check_value(fine, "federation.patience", "0 where privacy.mechanism is client: members tell rates, and no loss")

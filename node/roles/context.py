@@ -8,7 +8,7 @@ from fedgrove.chain.phases import Deadlines
 from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -79,7 +79,7 @@ class RoleContext:
     def _watch(self) -> MetricsWatch:
         return MetricsWatch(self.store, self.config)
 
-    def members_metrics(self) -> MembersMetrics | None:
+    def members_metrics(self) -> MembersStatement | None:
         """What the last round that stands states of the members' metrics; None where it cannot be read now."""
         try:
             return self._watch.stated(self.view.rounds)

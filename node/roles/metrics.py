@@ -3,7 +3,7 @@
 import threading
 from wsgiref.simple_server import WSGIServer
 
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.step import Step
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
@@ -11,6 +11,7 @@ _OF_MEMBERS = {
     "samples": "Samples of the members' evaluation",
     "accuracy": "Share of right answers in the members' evaluation",
     "loss": "Mean loss in the members' evaluation",
+    "noise": "Standard deviation of the noise of rates in the members' evaluation",
     "standard_error": "Standard error of the mean loss in the members' evaluation",
 }
 
@@ -48,7 +49,7 @@ class ServiceMetrics:
             self._acts.labels(role, step.phase).inc()
             self._gas.labels(role).inc(step.gas)
 
-    def members(self, stated: MembersMetrics | None) -> None:
+    def members(self, stated: MembersStatement | None) -> None:
         """Show what the members found; nothing changes while that is nothing."""
         figures = stated.to_figures() if stated is not None and stated.there else {}
         for name in self._members.keys() & figures.keys():

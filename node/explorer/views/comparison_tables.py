@@ -11,7 +11,7 @@ from fedgrove.node.explorer.views.rounds import RoundRow
 ROUNDS = (
     *("run", "name", "round", "check", "status", "reason", "accuracy", "loss", "members_samples", "members_accuracy"),
     *("members_loss", "members_standard_error", "epsilon", "drawn", "committed", "gas", "fee", "cost", "currency"),
-    *("bytes", "model"),
+    *("bytes", "model", "members_noise"),
 )
 TERMS = ("table", "key", "differs")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -35,7 +35,7 @@ def _round(run: ComparedRun, row: RoundRow, price: Price | None) -> tuple[object
     return (
         *(run.number, run.name, row.number, row.check.state, row.status, row.reason, row.accuracy, row.loss),
         *(row.members_samples or None, row.members_accuracy, row.members_loss, row.members_error, row.epsilon),
-        *(row.drawn, row.committed, row.gas, row.fee, *cost, row.bytes, row.model),
+        *(row.drawn, row.committed, row.gas, row.fee, *cost, row.bytes, row.model, row.members_noise),
     )
 
 

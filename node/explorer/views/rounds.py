@@ -25,7 +25,7 @@ MAX_OWN_METRICS = 8
 """Of a task's own metrics that members state, at most this many are shown."""
 
 _NOT_ENDED = 1 << 62
-_COMMON_METRICS = ("samples", "loss", "standard_error", "accuracy", "void", "ending", "last")
+_COMMON_METRICS = ("samples", "loss", "standard_error", "accuracy", "void", "ending", "last", "noise")
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class RoundRow:
     """One round in one line; the fields are those of ``node.audit.report.RoundReport``, as far as they are known.
 
     ``stage`` is a key of ``words.STAGES``, where there are clusters and the round before is known. The members' figures
-    are of the model that the round began with, ``members_own`` the means of their task's own metrics by name;
-    ``ending`` says why the training has ended, and ``only_evaluated`` that the round trained nothing. ``fee`` is in the
-    chain's currency.
+    are of the model that the round began with, ``members_own`` the means of their task's own metrics by name, and
+    ``members_noise`` is the noise that these rates have under client-level privacy; ``ending`` says why the training
+    has ended, and ``only_evaluated`` that the round trained nothing. ``fee`` is in the chain's currency.
     """
 
     number: int
@@ -61,6 +61,7 @@ class RoundRow:
     members_own: Mapping[str, float] = field(default_factory=dict)
     ending: str = ""
     only_evaluated: bool = False
+    members_noise: float | None = None
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,7 @@ def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[in
         members_void=members.get("void", ""),
         ending=members.get("ending", ""),
         only_evaluated=members.get("last", False),
+        members_noise=members.get("noise"),
     )
 
 

@@ -9,7 +9,7 @@ next. Where that is secret all clients spend in every round, and training ends f
 import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 from fedgrove.node.lab.simulation.plan import Plan
@@ -17,15 +17,24 @@ from fedgrove.node.privacy.accountant import GaussianRelease, affords, rounds_le
 from fedgrove.node.privacy.settings import ClientLevelSettings
 
 
-def draws(plan: Plan) -> Iterator[tuple[int, ...]]:
-    """The clients of rounds 1, 2, …, ascending in each, until the plan or what clients may spend is at its end."""
+def draws(plan: Plan, rounds: int = 0) -> Iterator[tuple[int, ...]]:
+    """The clients of rounds 1, 2, …, ascending in each, until the plan or what clients may spend is at its end.
+
+    ``rounds`` is their number, where that is not the plan's.
+    """
+    rounds = rounds or plan.rounds
     if not isinstance(plan.privacy, ClientLevelSettings):
-        yield from map(plan.draw, range(1, plan.rounds + 1))
+        yield from map(plan.draw, range(1, rounds + 1))
     elif plan.privacy.participation == "secret":
-        for number in range(1, _affordable(plan.privacy, plan.sampled, plan.rounds) + 1):
+        for number in range(1, _affordable(plan.privacy, plan.sampled, rounds) + 1):
             yield _clients(_lots(plan, number) < plan.privacy.sampling_rate_of(number, plan.sampled))
     else:
-        yield from _while_clients_afford(plan, plan.privacy)
+        yield from _while_clients_afford(plan, plan.privacy, rounds)
+
+
+def draw_of(plan: Plan, number: int) -> tuple[int, ...] | None:
+    """The clients of one round, which may be behind the plan's last; None where they cannot afford it."""
+    return next(islice(draws(plan, number), number - 1, None), None)
 
 
 def rate_of(plan: Plan, number: int) -> float:
@@ -54,10 +63,10 @@ def _affordable(settings: ClientLevelSettings, rate: float, rounds: int) -> int:
     return rounds
 
 
-def _while_clients_afford(plan: Plan, settings: ClientLevelSettings) -> Iterator[tuple[int, ...]]:
+def _while_clients_afford(plan: Plan, settings: ClientLevelSettings, rounds: int) -> Iterator[tuple[int, ...]]:
     sigmas = sorted(set(settings.noise_multipliers))
     taken = np.zeros((len(sigmas), plan.clients), np.int32)  # rounds that a client took part in, by their σ
-    for number in range(1, plan.rounds + 1):
+    for number in range(1, rounds + 1):
         sigma = settings.noise_multiplier_of(number)
         histories, of_client = np.unique(taken, axis=1, return_inverse=True)
         able = np.array([_affords_one_more(settings, sigmas, history, sigma) for history in histories.T])[

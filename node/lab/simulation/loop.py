@@ -13,7 +13,7 @@ from pathlib import Path
 from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.tensors import Layout, Tensors, dump
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, RunDirectory
-from fedgrove.node.lab.simulation.draws import draws, last_round
+from fedgrove.node.lab.simulation.draws import draw_of, draws, last_round
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.record import Released, RoundResult, RunRecord, ending_of
 from fedgrove.node.lab.simulation.tasks import RoundTasks
@@ -160,10 +160,13 @@ class SimulationRun(ABC):
 
     def _evaluate_last_model(self) -> bool:
         """Have the clients evaluate the last model, once, as in a federation's last round."""
-        if self._last_model is not None:
+        if self._last_model is not None or self._plan.evaluation is None:
             return False
         number = len(self._rounds) + 1
-        self._last_model = self._of_last_model(number, self._plan.draw(number))
+        drawn = draw_of(self._plan, number)
+        if drawn is None:
+            return False
+        self._last_model = self._of_last_model(number, drawn)
         self._tasks.retire()
         return self._last_model is not None
 

@@ -6,7 +6,7 @@ checkpoint continues as if nothing had happened.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Protocol
@@ -14,13 +14,30 @@ from typing import Protocol
 import numpy as np
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.record import Released, RoundResult
-from fedgrove.node.lab.simulation.uploads import Clipped, Encoder, Measured, Noisy, Selected, Weighted, seeded
+from fedgrove.node.lab.simulation.uploads import (
+    Clipped,
+    Encoder,
+    Measured,
+    Noisy,
+    Selected,
+    Weighted,
+    measured_rates,
+    seeded,
+)
 from fedgrove.node.lab.simulation.work import ClientResult
+from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import SENDING
 from fedgrove.node.masking.ring import WORD, decode
+from fedgrove.node.methods.training.metric_sums import figures_of, figures_of_rates
 from fedgrove.node.privacy import local, signds
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, spending
-from fedgrove.node.privacy.client_level import ClientLevelRound, between_clients_variance, update_scale
+from fedgrove.node.privacy.client_level import (
+    ClientLevelRound,
+    between_clients_variance,
+    decode_rates,
+    rate_words,
+    update_scale,
+)
 from fedgrove.node.privacy.clipping import median_clip
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid
@@ -66,6 +83,14 @@ class Mechanism(Protocol):
         """The next global model, float32 (parameters,), and what was released."""
         ...
 
+    def members(self, uploads: Uploads) -> Released | None:
+        """What the clients' evaluation of the model came to with which the round began; None without one."""
+        ...
+
+    def of_last_model(self, number: int, measured: Mapping[int, HeldOutSums]) -> Released | None:
+        """What the evaluation of the last model by these clients came to, in a round in which they do nothing else."""
+        ...
+
 
 def mechanism_of(plan: Plan, parameters: int) -> Mechanism:
     """The mechanism of a plan for a model of so many parameters.
@@ -91,7 +116,7 @@ class MasksOnly:
     """The weighted mean of the models, as under masks (spec 02)."""
 
     def __init__(self, plan: Plan) -> None:
-        self._bound = plan.bound
+        self._bound, self._evaluation = plan.bound, plan.evaluation
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         """Nothing is released beside the models."""
@@ -102,6 +127,15 @@ class MasksOnly:
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
         samples = sum(client.samples for client in uploads.clients)
         return decode(uploads.words, samples, samples, self._bound), None
+
+    def members(self, uploads: Uploads) -> Released | None:
+        return self._figures(client.measured for client in uploads.clients if client.measured is not None)
+
+    def of_last_model(self, number: int, measured: Mapping[int, HeldOutSums]) -> Released | None:
+        return self._figures(measured.values())
+
+    def _figures(self, measured: Iterable[HeldOutSums]) -> Released | None:
+        return figures_of(measured, self._evaluation) if self._evaluation is not None else None
 
 
 class ClientLevel:
@@ -137,14 +171,14 @@ class ClientLevel:
             if not measured:
                 return Measured()
             self._clip = median_clip(client.norm for client in measured)
-        return Clipped(self._round(number, clients).grid)
+        return Clipped(self._round(number, clients).grid, self._plan.evaluation)
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
         clients, number = uploads.clients, uploads.round
         planned = self._round(number, len(clients))
         grid, shares, divisor = planned.grid, planned.sharers, planned.divisor(len(clients))
         if divisor:
-            words = uploads.words.copy()
+            words = uploads.words[: grid.length - grid.rates].copy()
             add_noise(words, shares * grid.share_variance, seeded("noise", self._plan.seed, number))
             update, stated = planned.decode(words, shares)
             vector = uploads.start + update
@@ -162,12 +196,43 @@ class ClientLevel:
             **_scales(grid, uploads.words, [client.norm for client in clients]),
         }
 
+    def members(self, uploads: Uploads) -> Released | None:
+        if self._plan.evaluation is None:
+            return None
+        planned = self._round(uploads.round, len(uploads.clients))
+        return self._rates(planned, uploads.words[-planned.grid.rates :], len(uploads.clients))
+
+    def of_last_model(self, number: int, measured: Mapping[int, HeldOutSums]) -> Released | None:
+        planned = self._round(number, len(measured), trains=False)
+        words = np.zeros(planned.grid.rates, WORD)
+        for client, found in measured.items():
+            random = seeded("rounding", self._plan.seed, number, client)
+            words += rate_words(planned.grid, measured_rates(found, self._plan.evaluation), random)
+        figures = self._rates(planned, words, len(measured))
+        if figures is None:
+            return None
+        self._spend(number, measured, planned.grid.multiplier_of(planned.sharers))
+        epsilon, delta, towards_readers = self._spending()
+        return {**figures, "epsilon": epsilon, "delta": delta, "ledger_epsilon": towards_readers}
+
+    def _rates(self, planned: ClientLevelRound, words: np.ndarray, clients: int) -> Released | None:
+        """The rates in the sum of so many uploads, which has no noise yet; None where there are none."""
+        divisor, names = planned.divisor(clients), self._plan.evaluation.metrics if self._plan.evaluation else ()
+        if not divisor:
+            return None
+        noisy = words.copy()
+        variance = planned.sharers * planned.grid.share_variance
+        add_noise(noisy, variance, seeded("noise of rates", self._plan.seed, planned.number))
+        rates = dict(zip(names, decode_rates(planned.grid, noisy, divisor), strict=True))
+        return figures_of_rates(rates, planned.rate_deviation(planned.sharers))
+
     def _rate(self, number: int) -> float:
         return self._settings.sampling_rate_of(number, self._plan.sampled)
 
-    def _round(self, number: int, clients: int) -> ClientLevelRound:
+    def _round(self, number: int, clients: int, trains: bool = True) -> ClientLevelRound:
         public = self._plan.clients, self._rate(number), max(1, clients)
-        return ClientLevelRound(self._settings, number, self._parameters, self._clip, *public)
+        rates = len(self._plan.evaluation.metrics) if self._plan.evaluation is not None else 0
+        return ClientLevelRound(self._settings, number, self._parameters, self._clip, *public, rates, trains)
 
     def _spend(self, number: int, clients: Iterable[int], sigma: float) -> None:
         self._spent[GaussianRelease(sigma, self._rate(number))] += 1
@@ -187,6 +252,14 @@ class _EachUpload:
 
     def __init__(self) -> None:
         self._uploads: Counter[int] = Counter()
+
+    def members(self, uploads: Uploads) -> Released | None:
+        """None: what clients find would need noise of its own, so plans with an evaluation are refused."""
+        return None
+
+    def of_last_model(self, number: int, measured: Mapping[int, HeldOutSums]) -> Released | None:
+        """As ``members``."""
+        return None
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:

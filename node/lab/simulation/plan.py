@@ -25,7 +25,7 @@ from fedgrove.node.learning.settings import (
     TrainingSettings,
     bf16_fault,
 )
-from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
+from fedgrove.node.privacy.settings import LEAST_RATED, MECHANISMS, ClientLevelSettings, PrivacySettings
 
 MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.
@@ -317,11 +317,26 @@ def _check_evaluation(plan: Plan) -> None:
         without = "0 without [evaluation]: it waits for the clients' loss to fall"
         _check(not plan.patience, "patience", without, plan.patience)
         return
-    other = plan.privacy.mechanism if plan.privacy else plan.clustering.method if plan.clustering else ""
-    if other:
+    if isinstance(plan.privacy, ClientLevelSettings):
+        _check_rates(plan, plan.privacy, plan.evaluation)
+    elif plan.privacy or plan.clustering:
+        other = plan.privacy.mechanism if plan.privacy else plan.clustering.method if plan.clustering else ""
         raise InvalidPlan(f"evaluation must be left out with {other}: members do not evaluate together there")
     if plan.task is None and (plan.evaluation.held_out == 0 or set(plan.evaluation.metrics) - {RIGHT}):
         raise InvalidPlan(f"evaluation must have a held_out above 0, and metrics {RIGHT} only, without a task")
+
+
+def _check_rates(plan: Plan, privacy: ClientLevelSettings, evaluation: EvaluationSettings) -> None:
+    """What the clients can tell under noise, where enough of them are drawn; as in a federation's terms."""
+    drawn = plan.clients * min(privacy.sampling_rates, default=plan.sampled)
+    with_client = "with privacy.mechanism client"
+    if drawn < LEAST_RATED:
+        reason = "noise drowns the rates of fewer"
+        raise InvalidPlan(f"evaluation {with_client} needs {LEAST_RATED} drawn clients, not {drawn:g}: {reason}")
+    if not evaluation.metrics:
+        raise InvalidPlan(f"evaluation.metrics must name one at least {with_client}, which tells rates and no loss")
+    if plan.patience:
+        raise InvalidPlan(f"federation.patience must be 0 {with_client}, which tells rates and no loss")
 
 
 def _check_processor(plan: Plan) -> None:

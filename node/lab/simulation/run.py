@@ -19,7 +19,6 @@ from fedgrove.node.lab.simulation.uploads import Encoder, Measured
 from fedgrove.node.lab.simulation.work import ClientResult, ClientTraining, MembersEvaluation, SliceScore
 from fedgrove.node.lab.simulation.workers import PendingTest
 from fedgrove.node.learning.server_side import ServerSide, server_side
-from fedgrove.node.methods.training.metric_sums import figures_of
 from fedgrove.node.privacy.settings import LocalSettings
 
 
@@ -56,7 +55,7 @@ class OneModelRun(SimulationRun):
         vector, released = self._mechanism.close(uploads)
         if vector is not uploads.start:  # else there was no sum: what was published stays, as after a failed round
             self._models = [self._server.next(lambda: self.tensors, unflatten(vector, self._layout))]
-        members = _members(self._plan, uploads.clients)
+        members = self._mechanism.members(uploads)
         return replace(round_result(number, uploads.clients), privacy=released, members=members)
 
     def _uploads(self, number: int, drawn: tuple[int, ...], encoder: Encoder) -> Uploads:
@@ -73,12 +72,10 @@ class OneModelRun(SimulationRun):
         return self._maker.training(number, model, drawn, encoder, workers, 4 * self._layout.length, state)
 
     def _of_last_model(self, number: int, drawn: tuple[int, ...]) -> Released | None:
-        if self._plan.evaluation is None:
-            return None
         encoder, start = self._mechanism.encoder(number, len(drawn)), self._server.start(self.tensors)
         tasks = self._tasks_of(number, drawn, encoder, start)
-        found = self._workforce.run(map(MembersEvaluation, tasks))
-        return figures_of(chain.from_iterable(found), self._plan.evaluation)
+        found = chain.from_iterable(self._workforce.run(map(MembersEvaluation, tasks)))
+        return self._mechanism.of_last_model(number, dict(found))
 
     def _test(self, result: RoundResult) -> PendingTest | None:
         if not self._maker.tests:
@@ -98,13 +95,6 @@ def server_of(plan: Plan) -> ServerSide:
     """The server's part in a plan's rounds; the bound counts where clients upload weights."""
     sums_weights = plan.privacy is None or isinstance(plan.privacy, LocalSettings)
     return server_side(plan.server, plan.strategy, plan.bound if sums_weights else None)
-
-
-def _members(plan: Plan, results: Sequence[ClientResult]) -> Released | None:
-    """What the clients' own evaluation came to; None where the plan asks for none."""
-    if plan.evaluation is None:
-        return None
-    return figures_of((each.measured for each in results if each.measured is not None), plan.evaluation)
 
 
 def _scored(result: RoundResult, slices: Sequence[SliceScore]) -> RoundResult:

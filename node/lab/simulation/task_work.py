@@ -112,10 +112,10 @@ class TaskTraining:
         for work in self.clients:
             yield self._train(work, dict(tensors), start)
 
-    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[HeldOutSums]:
+    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[tuple[int, HeldOutSums]]:
         for work in self.clients:
             try:
-                yield self._open(work).held_out_sums(dict(tensors), work.state)
+                yield work.client, self._open(work).held_out_sums(dict(tensors), work.state)
             except TaskFailed as fault:
                 raise self._named(work, fault) from None
 

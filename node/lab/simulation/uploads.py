@@ -12,23 +12,30 @@ from random import Random
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout
+from fedgrove.node.learning.local_update import HeldOutSums
+from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.masking import keys
 from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.methods.training.metric_sums import rates_of, sums_of
 from fedgrove.node.privacy import local, signds
-from fedgrove.node.privacy.client_level import quantise
+from fedgrove.node.privacy.client_level import Rates, quantise
 from fedgrove.node.privacy.grid import Grid
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 
 
 @dataclass(frozen=True)
 class ClientPart:
-    """A client's part in a round: it has ``samples`` of the ``total`` of all that were drawn."""
+    """A client's part in a round: it has ``samples`` of the ``total`` of all that were drawn.
+
+    ``measured`` is its evaluation of the model that the round began with, where it made one.
+    """
 
     client: int
     round: int
     seed: int
     samples: int
     total: int
+    measured: HeldOutSums | None = None
 
 
 class Encoder(ABC):
@@ -74,15 +81,20 @@ class Weighted(Encoder):
 
 @dataclass(frozen=True)
 class Clipped(Encoder):
-    """The clipped update on the round's grid (client-level privacy). The noise of all clients is added to their sum."""
+    """The clipped update on the round's grid (client-level privacy), and the rates that ``evaluation`` asks for.
+
+    The noise of all clients is added to their sum.
+    """
 
     grid: Grid
+    evaluation: EvaluationSettings | None = None
 
     def length(self, layout: Layout) -> int:
         return self.grid.length
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
-        return quantise(self.grid, trained - start, seeded("rounding", turn.seed, turn.round, turn.client))
+        random = seeded("rounding", turn.seed, turn.round, turn.client)
+        return quantise(self.grid, trained - start, random, measured_rates(turn.measured, self.evaluation))
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,13 @@ class Measured(Encoder):
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         return np.zeros(0, WORD)
+
+
+def measured_rates(found: HeldOutSums | None, evaluation: EvaluationSettings | None) -> Rates:
+    """What a client measured, as the rates of an upload; none where it made no evaluation."""
+    if found is None or evaluation is None:
+        return ()
+    return rates_of(sums_of(found, evaluation), evaluation.metrics)
 
 
 def seeded(purpose: str, seed: int, number: int, client: int = 0) -> keys.Random:

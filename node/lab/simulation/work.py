@@ -82,8 +82,8 @@ class ClientTraining(WorkUnit, Protocol):
         """Each client's trained parameters as a vector, and what else is kept; ``start`` is the model as a vector."""
         ...
 
-    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[HeldOutSums]:
-        """Each client's evaluation of a model, where the plan asks for one; nobody trains."""
+    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[tuple[int, HeldOutSums]]:
+        """Each client, and its evaluation of a model, where the plan asks for one; nobody trains."""
         ...
 
 
@@ -154,11 +154,11 @@ class TrainingTask:
         else:
             yield from (train_client(self, work, tensors, start) for work in self.clients)
 
-    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[HeldOutSums]:
+    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[tuple[int, HeldOutSums]]:
         for work in self.clients:
             _, held_out = _split(self.terms, work.client, _samples_of(self, work))
             assert held_out is not None
-            yield held_out_sums(self.terms.spec, tensors, held_out, self.terms.device)
+            yield work.client, held_out_sums(self.terms.spec, tensors, held_out, self.terms.device)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class MembersEvaluation:
     def round(self) -> int:
         return self.clients.round
 
-    def perform(self) -> tuple[HeldOutSums, ...]:
+    def perform(self) -> tuple[tuple[int, HeldOutSums], ...]:
         return tuple(self.clients.measured(self.clients.model.tensors()))
 
 
@@ -249,7 +249,7 @@ def train_clients(task: ClientTraining) -> PartialSum:
     total = np.zeros(task.encoder.length(layout), WORD)
     results = []
     for vector, result in task.trained(tensors, start):
-        turn = ClientPart(result.client, task.round, task.seed, result.samples, task.total)
+        turn = ClientPart(result.client, task.round, task.seed, result.samples, task.total, result.measured)
         try:
             words = task.encoder.encode(vector, start, layout, turn)
         except InvalidVector as fault:

@@ -1,13 +1,15 @@
 """Client-level differential privacy in the ring (Geyer et al. 2017): ``node.privacy.client_level`` for real rounds.
 
 What is clipped is the whole upload, the model's weights and whatever the strategy sends beside them, as one vector.
-All clients weigh the same.
+All clients weigh the same. Where the terms ask for an evaluation, each client's rates stand behind its update, within
+the same sensitivity and noise; in the round that only evaluates the last model they stand alone.
 """
 
 import os
 from collections.abc import Iterable
 from hashlib import sha256
 
+import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
@@ -18,11 +20,19 @@ from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
-from fedgrove.node.methods.training.codec import ModelCodec, settings_of
+from fedgrove.node.methods.training.codec import ModelCodec, settings_of, uploaded
+from fedgrove.node.methods.training.metric_sums import rates_of
 from fedgrove.node.methods.training.regrouping import half
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
-from fedgrove.node.privacy.client_level import ClientLevelRound, encode_update, fill_up, upload_layout
+from fedgrove.node.privacy.client_level import (
+    ClientLevelRound,
+    decode_rates,
+    encode_rates,
+    encode_update,
+    fill_up,
+    upload_layout,
+)
 from fedgrove.node.privacy.clipping import clip_range
 from fedgrove.node.privacy.grid import RingTooSmall
 from fedgrove.node.privacy.records import ClientLevelRecord
@@ -31,6 +41,7 @@ from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
+from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import PPM, FederationConfig
@@ -45,9 +56,11 @@ class ClientLevelUploads(ModelCodec):
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._settings = settings_of(config, ClientLevelSettings)
+        self._rates = rate_names(config)
 
     def upload_bytes(self, layout: Layout) -> int:
-        return WORD.itemsize * (layout.length + (self._settings.clipping == "quantile"))
+        vote = self._settings.clipping == "quantile" and bool(layout.names)
+        return WORD.itemsize * (layout.length + vote + len(self._rates))
 
     def parts(self, n: int) -> Adjacency:
         return half(n, self.least(n), self.config.masking.assumed)
@@ -62,8 +75,12 @@ class ClientLevelUploads(ModelCodec):
             grid = self._round(inputs).grid
         except RingTooSmall as fault:
             raise MaskingRefused(str(fault)) from None
-        words = encode_update(grid, inputs.change(update.tensors), os.urandom)
-        return masked_bytes(inputs, client, secrets, words, upload_layout(inputs.layout, grid))
+        rates = rates_of(update.metrics, self._rates)
+        if inputs.only_evaluates:
+            words = encode_rates(grid, rates, os.urandom)
+        else:
+            words = encode_update(grid, inputs.change(update.tensors), os.urandom, rates)
+        return masked_bytes(inputs, client, secrets, words, upload_layout(uploaded(inputs), grid), grid.rates)
 
     def mean(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         planned = self._round(inputs)
@@ -72,17 +89,37 @@ class ClientLevelUploads(ModelCodec):
         except RingTooSmall as fault:
             raise InvalidUpdate(str(fault), 0) from None
         group = opened_groups(inputs.graph, inputs.survivors, record.left_out)[0] if inputs.graph.groups else None
-        words = unmasked_sum(inputs, record, upload_layout(inputs.layout, grid), group)
+        layout = upload_layout(uploaded(inputs), grid)
+        words = unmasked_sum(inputs, record, layout, group, grid.rates)
         survivors = shares = summed(self.config, inputs.current, inputs.current.commits)
         if self._settings.participation == "secret":
             fill_up(grid, words, survivors, _told_by_the_ledger(record))
             shares = grid.sharers
+        words, behind = np.split(words, [layout.length])
         check_sum(words, grid.limits(survivors, shares))
+        members = self._members(inputs, planned, behind, (survivors, shares)) if self._rates else None
+        if inputs.only_evaluates:
+            return Outcome(inputs.previous, planned.record(survivors, None), members)
         change, stated = planned.decode(words, survivors)
-        return Outcome(unflatten(flatten(inputs.previous) + change, inputs.layout), stated)
+        return Outcome(unflatten(flatten(inputs.previous) + change, inputs.layout), stated, members)
+
+    def _members(
+        self, inputs: RoundInputs[Tensors], planned: ClientLevelRound, words: np.ndarray, summed: tuple[int, int]
+    ) -> MembersRates:
+        """The rates in the words behind the model's, of so many uploads with so many shares of the noise."""
+        most, last = planned.grid.rate_limit(*summed), inputs.only_evaluates
+        beyond = [name for name, word in zip(self._rates, words.view("<i4").tolist(), strict=True) if abs(word) > most]
+        void = f"the members' words of {', '.join(beyond)} exceed what they can add up to" if beyond else ""
+        if inputs.graph.groups and self._settings.participation == "secret":
+            void = "only a part of the members is summed in this round, and nobody is to know how many are expected"
+        if void:
+            return MembersRates({}, 0.0, void, last)
+        rates = decode_rates(planned.grid, words, planned.divisor(summed[0]))
+        return MembersRates(dict(zip(self._rates, rates, strict=True)), planned.rate_deviation(summed[0]), last=last)
 
     def _round(self, inputs: RoundInputs[Tensors]) -> ClientLevelRound:
-        return round_of(self.config, inputs.current, inputs.layout.length, self._clip(inputs))
+        trains = not inputs.only_evaluates
+        return round_of(self.config, inputs.current, inputs.layout.length, self._clip(inputs), trains)
 
     def _clip(self, inputs: RoundInputs[Tensors]) -> float:
         """S: of the terms, or where it follows a quantile, what the round before left."""
@@ -125,21 +162,30 @@ class ClientLevelAccounting(Accounting):
 
     def unfit(self, number: int, members: int) -> str:
         ledger, rate = self.config.ledger, self.config.rate_ppm(number) / PPM
-        rounds = self.config.federation.rounds
+        rounds = self.config.rounds_to_close
         return sampling_fault(self._settings, rate, members, ledger.quorum, ledger.max_clients, rounds)
 
     def later_phases(self, number: int) -> tuple[int, ...]:
         return tuple(phase for phase in self._settings.phases if phase > number)
 
     def _round(self, current: RoundRecords, parameters: int) -> ClientLevelRound:
-        return round_of(self.config, current, parameters, clip=1.0)  # what it costs does not depend on S
+        # What it costs does not depend on S, nor on whether there are updates beside the rates.
+        return round_of(self.config, current, parameters, clip=1.0)
 
 
-def round_of(config: FederationConfig, current: RoundRecords, parameters: int, clip: float) -> ClientLevelRound:
+def rate_names(config: FederationConfig) -> tuple[str, ...]:
+    """Names of the rates behind every update; none where the terms ask for no evaluation."""
+    return config.evaluation.metrics if config.evaluation is not None else ()
+
+
+def round_of(
+    config: FederationConfig, current: RoundRecords, parameters: int, clip: float, trains: bool = True
+) -> ClientLevelRound:
     """The mechanism's view of a sealed round."""
     settings, rate = settings_of(config, ClientLevelSettings), current.opened.sampling_rate / PPM
-    sharers = summed(config, current, current.shares)
-    return ClientLevelRound(settings, current.number, parameters, clip, current.members, rate, sharers)
+    sharers, rates = summed(config, current, current.shares), len(rate_names(config))
+    drawn = (current.members, rate, sharers)
+    return ClientLevelRound(settings, current.number, parameters, clip, *drawn, rates=rates, trains=trains)
 
 
 def summed(config: FederationConfig, current: RoundRecords, clients: Iterable[int]) -> int:

@@ -78,7 +78,7 @@ class MaskedUploads(ModelCodec):
 
     def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         if inputs.only_evaluates:
-            return "only metrics: the training has ended"
+            return super().remark(inputs, update)
         if update.is_first:
             return "the first model, as its training diverges from the one in force"
         bare = self._bare(inputs, update)

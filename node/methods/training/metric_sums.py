@@ -1,4 +1,7 @@
-"""The members' metrics in a round's uploads: words behind those of the model (spec 07)."""
+"""The members' metrics in a round's uploads: words behind those of the model (spec 07).
+
+Without a mechanism of privacy they are exact sums, under client-level privacy rates within the mechanism.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -6,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.learning.local_update import HeldOutSums
-from fedgrove.node.learning.settings import LOSSES, EvaluationSettings
+from fedgrove.node.learning.settings import LOSSES, RIGHT, EvaluationSettings
 from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import MembersMetrics, next_course, of_sums, with_course
-from fedgrove.node.protocol.metric_words import ImplausibleMetrics, MetricSums, from_words, to_words, words_for
+from fedgrove.node.protocol.members_rates import MembersRates
+from fedgrove.node.protocol.metric_words import UNIT, ImplausibleMetrics, MetricSums, from_words, to_words, words_for
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -39,11 +44,23 @@ def nothing_measured(config: FederationConfig) -> MetricSums | None:
     return MetricSums(0, dict.fromkeys(metric_names(config), 0)) if config.evaluation is not None else None
 
 
+def rates_of(found: MetricSums | None, names: Iterable[str]) -> Rates:
+    """A member's mean of each of these metrics over its samples; None for each where it measured nothing."""
+    if found is None or not found.samples:
+        return [None for _ in names]
+    return [found.sums[name] / found.samples * (1 if name == RIGHT else UNIT) for name in names]
+
+
 def figures_of(members: Iterable[HeldOutSums], settings: EvaluationSettings) -> dict[str, Any]:
     """What a closed round states of these members' evaluations, as figures; CannotTakePart as ``sums_of``."""
     every = [sums_of(found, settings) for found in members]
     totals = {name: sum(each.sums[name] for each in every) for name in names_of(settings)}
     return of_sums(MetricSums(sum(each.samples for each in every), totals), None).to_figures()
+
+
+def figures_of_rates(rates: Mapping[str, float], noise: float) -> dict[str, Any]:
+    """What a closed round states of such noisy rates, as figures."""
+    return MembersRates(rates, noise).to_figures()
 
 
 def ending_after(rounds: Iterable[Mapping[str, Any]], patience: int) -> str:

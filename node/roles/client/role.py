@@ -17,7 +17,7 @@ from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step, attempt
@@ -122,7 +122,7 @@ class Client:
         return self._context.twins.alarm
 
     @property
-    def members_metrics(self) -> MembersMetrics | None:
+    def members_metrics(self) -> MembersStatement | None:
         """What the last round states of the members' own metrics; None where there are none."""
         return self._context.members_metrics()
 

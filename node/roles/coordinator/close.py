@@ -7,7 +7,7 @@ from fedgrove.node.masking.recovery import InvalidRecovery, most_record_bytes
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.local_work import CannotTakePart
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement, told_of
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.context import Turn
@@ -65,11 +65,10 @@ class Close:
         return Step("close", acted=told, gas=receipt.gas_used)
 
 
-def _said_of(members: MembersMetrics | None) -> str:
+def _said_of(members: MembersStatement | None) -> str:
     """What the members' metrics add to what the coordinator tells of a round."""
-    if members is None or members.loss is None:
+    if members is None or not members.there:
         return f"; the members' metrics are void, as {members.void}" if members is not None and members.void else ""
-    right = "" if members.accuracy is None else f"accuracy {members.accuracy:.3f}, "
     model = "the last model" if members.last else "the model before it"
-    before = f"; the members found {right}loss {members.loss:.4g} for {model}"
+    before = f"; the members found {told_of(members.to_figures())}, for {model}"
     return f"{before}; the training ends, as {members.ending}" if members.ending and not members.last else before

@@ -9,7 +9,7 @@ from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step, attempt
@@ -94,7 +94,7 @@ class Coordinator:
         return self._context.ledger.account
 
     @property
-    def members_metrics(self) -> MembersMetrics | None:
+    def members_metrics(self) -> MembersStatement | None:
         """What the last round states of the members' own metrics; None where there are none."""
         return self._context.members_metrics()
 

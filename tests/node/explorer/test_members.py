@@ -19,10 +19,10 @@ def stated(kept, tmp_path):
     """Makes an explorer over a run whose members state these means of their task's own metrics in its first round."""
     with exploring(DirectorySource(kept), tmp_path / "cache") as made:
 
-        def state(own: dict):
+        def state(own: dict, common: dict = COMMON, rounds: str = "number = 1"):
             with made.index.changes() as database:
-                statement = "UPDATE rounds SET members_metrics = ? WHERE number = 1"
-                database.execute(statement, (json.dumps(COMMON | own),))
+                statement = f"UPDATE rounds SET members_metrics = ? WHERE {rounds}"
+                database.execute(statement, (json.dumps(common | own),))
             return made
 
         yield state
@@ -56,3 +56,17 @@ def test_names_are_inert_and_few_and_values_are_numbers(stated):
 def test_a_round_without_members_metrics_has_none(explorer):
     assert all(not row.members_own for row in all_rounds(explorer.index, Checks(explorer.watch.sight)))
     assert "Members’" not in explorer.page("rounds/1/")
+
+
+def test_noisy_rates_are_shown_with_their_noise_and_without_a_count(stated):
+    made = stated({"recall": 0.75}, {"accuracy": 0.8125, "noise": 0.0075}, "status = 'closed'")
+    page, overview = made.page("rounds/1/"), made.page()
+    for text in (page, overview):
+        check_well_formed(text)
+        assert "81.2 %<small> ± 0.75 % of noise" in text and "Members’ loss" not in text
+    assert "<dt>Members’ recall</dt><dd>0.75<small> ± 0.75 % of noise" in page
+    assert "Members’ noise" not in page and "samples" not in page.split("Members’ accuracy")[1][:200]
+    assert "<figcaption>Members’ accuracy</figcaption>" in overview
+    told = made.client.get("/api/v1/runs/1/rounds/1").json()["members"]
+    assert (told["accuracy"], told["noise"], told["own"]) == (0.8125, 0.0075, {"recall": 0.75})
+    assert told["loss"] is told["standard_error"] is told["void"] is None and told["samples"] == 0

@@ -13,19 +13,24 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import flatten
-from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
+from fedgrove.node.methods.training.metric_sums import rates_of
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy import client_level, local, signds
+from fedgrove.node.privacy import grid as grid_module
 from fedgrove.node.privacy.accountant import epsilon_of
-from fedgrove.node.privacy.client_level import fill_up, quantise
+from fedgrove.node.privacy.client_level import fill_up, quantise, rate_words
 from fedgrove.node.privacy.grid import Grid
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, PrivacySettings, SignDsSettings
+from fedgrove.node.protocol import terms
+from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings
+from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
 
 from tests.node.privacy.canaries import gaussian_bound, pure_bound
 
@@ -59,6 +64,7 @@ class Lots:
 def lots(monkeypatch):
     found = Lots()
     monkeypatch.setattr(os, "urandom", found)
+    monkeypatch.setattr(terms, "LEAST_RATED", 3)
     monkeypatch.setattr(
         "fedgrove.node.methods.training.client_level.masked_bytes", lambda *arguments: arguments[3].tobytes()
     )
@@ -81,6 +87,10 @@ class Scene:
         The clients' machines draw the same random bytes in every round.
     readers : bool
         The attacker knows who was drawn, and ε is that towards readers of the ledger.
+    rates : int
+        How many rates each upload tells: the others say 0.7, the victim 1 with its canary and nothing with zeros.
+    only : bool
+        The rounds only evaluate.
     """
 
     settings: PrivacySettings
@@ -91,13 +101,18 @@ class Scene:
     rounds: int = 1
     same_lots: bool = False
     readers: bool = False
+    rates: int = 0
+    only: bool = False
 
     @property
     def config(self) -> FederationConfig:
+        named = tuple(f"m{number}" for number in range(self.rates))
+        trained = {"model": ModelSpec("small-cnn", (1, 8, 8), 10)}
+        if named:
+            trained = {"task": TaskSettings("b" + "a" * 58), "evaluation": EvaluationSettings(0.0, named)}
+            trained["strategy"] = StrategySettings("fedavg")
         masking = MaskingSettings(masked="delta", bound=1e6)
-        return FederationConfig(
-            TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10), masking=masking, privacy=self.settings
-        )
+        return FederationConfig(TrainingTerms(), **trained, masking=masking, privacy=self.settings)
 
     def place(self, number: int) -> RoundInputs:
         rate = self.config.rate_ppm(number)
@@ -107,11 +122,21 @@ class Scene:
         )
         current.shares = dict.fromkeys(range(1, self.sharers + 1))
         current.commits = dict.fromkeys(range(1, self.survivors + 1))
-        return RoundInputs(Rounds(), current, SimpleNamespace(groups=()), self.config, None, lambda: MODEL)
+        inputs = RoundInputs(Rounds(), current, SimpleNamespace(groups=()), self.config, None, lambda: MODEL)
+        vars(inputs)["only_evaluates"] = self.only
+        return inputs
 
     def victims(self, present: bool, number: int) -> dict[str, np.ndarray]:
         own = (self.canary or LONG) if present else (self.neighbour or ZEROS)
         return own if number % 2 else {name: -tensor for name, tensor in own.items()}
+
+    def metrics(self, client: int, present: bool) -> MetricSums | None:
+        """What a client measured, where rates are told."""
+        if not self.rates:
+            return None
+        samples = 10 if client > 1 or present else 0
+        value = 1.0 if client == 1 else 0.7
+        return MetricSums.measured(samples, {f"m{number}": samples * value for number in range(self.rates)})
 
 
 # --- what the attacker sees -------------------------------------------------------------------------------------------
@@ -123,8 +148,11 @@ def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
     grids = [kind._round(inputs).grid for inputs in places]
 
     def clean(present: bool, number: int) -> np.ndarray:
-        vector = flatten(scene.victims(present, number))
-        return _signed(quantise(grids[number - 1], vector, Random(1).randbytes))
+        vector, grid = flatten(scene.victims(present, number)), grids[number - 1]
+        rates = (1.0 if present else None,) * scene.rates
+        if scene.only:
+            return _signed(rate_words(grid, rates, Random(1).randbytes))
+        return _signed(quantise(grid, vector, Random(1).randbytes, rates))
 
     apart = [clean(True, number) - clean(False, number) for number in range(1, scene.rounds + 1)]
 
@@ -135,7 +163,8 @@ def client_level_bound(scene: Scene, lots: Lots, trials: int) -> float:
             words = np.zeros(grid.length, np.uint32)
             for client in inputs.current.commits:
                 own = scene.victims(present, number) if client == 1 else ZEROS
-                words += np.frombuffer(kind.encode(inputs, client, None, ModelUpdate(own)), np.uint32)
+                update = ModelUpdate(own, scene.metrics(client, present))
+                words += np.frombuffer(kind.encode(inputs, client, None, update), np.uint32)
             if method_of(scene.config).accounting.everybody_spends and not scene.readers:
                 fill_up(grid, words, scene.survivors, lots(32))
             found += float(_signed(words) @ line)
@@ -217,6 +246,9 @@ INTACT = {
     "client-level, three rounds": Scene(FIXED, rounds=3),
     "a quantile tracked": Scene(QUANTILE),
     "filled up": Scene(replace(SECRET, sampling_rates=(1.0,)), 3, 2),
+    "a rate": Scene(FIXED, rates=1),
+    "rates and a quantile": Scene(QUANTILE, rates=3),
+    "rates alone": Scene(FIXED, rates=3, only=True),
     "readers of the ledger": Scene(SECRET, 3, 2, readers=True),
     "local": Scene(LOCAL),
     "SignDS": Scene(SIGNDS),
@@ -228,7 +260,10 @@ def shown_and_accounted(scene: Scene, lots: Lots, trials: int) -> tuple[float, f
     return bound(scene, lots, trials), accounted(scene)
 
 
-@pytest.mark.parametrize("mechanism", ["client-level", "a quantile tracked", "filled up", "local", "SignDS"])
+@pytest.mark.parametrize(
+    "mechanism",
+    ["client-level", "a quantile tracked", "filled up", "rates and a quantile", "rates alone", "local", "SignDS"],
+)
 def test_nobody_shows_more_than_was_accounted(lots, mechanism):
     shown, accounted = shown_and_accounted(INTACT[mechanism], lots, FEW)
     assert accounted / 4 < shown < accounted
@@ -275,6 +310,34 @@ def a_member_without_noise(patch):
 def votes_counted_once(patch):
     patch.setattr(Grid, "max_squares", property(lambda grid: grid.sensitivity**2 - grid.vote**2))
     patch.setattr("fedgrove.node.privacy.grid._MOST_VOTE", 2)
+
+
+def rates_beside_the_sensitivity(patch):
+    """As if they were another round's, which nobody counts."""
+    patch.setattr("fedgrove.node.privacy.grid._OF_RATES", 1)
+    patch.setattr(Grid, "max_squares", property(lambda grid: grid.sensitivity**2))
+
+
+def each_rate_with_the_whole_sensitivity(patch):
+    rates = grid_module.grid_for
+
+    def wide(*arguments, **options):
+        own = rates(*arguments, **options)
+        return replace(own, rate=own.sensitivity)
+
+    patch.setattr(client_level, "grid_for", wide)
+
+
+def rates_without_noise(patch):
+    encode = ClientLevelUploads.encode
+
+    def encoded(self, inputs, client, secrets, own):
+        words = np.frombuffer(encode(self, inputs, client, secrets, own), np.uint32).copy()
+        grid, rates = self._round(inputs).grid, rates_of(own.metrics, self.config.evaluation.metrics)
+        words[-grid.rates :] = rate_words(grid, rates, os.urandom)
+        return words.tobytes()
+
+    patch.setattr(ClientLevelUploads, "encode", encoded)
 
 
 def encoded_twice(patch):
@@ -333,6 +396,12 @@ BROKEN = {
     "the same noise in two rounds": (nothing, Scene(FIXED, rounds=2, same_lots=True)),
     "a member without noise": (a_member_without_noise, Scene(FIXED)),
     "votes of neighbours counted once": (votes_counted_once, Scene(QUANTILE)),
+    "rates beside the sensitivity": (rates_beside_the_sensitivity, Scene(FIXED, rates=1)),
+    "each rate with the whole sensitivity": (
+        each_rate_with_the_whole_sensitivity,
+        Scene(FIXED, rates=3, only=True),
+    ),
+    "rates without noise": (rates_without_noise, Scene(FIXED, rates=1, only=True)),
     "encoded twice": (encoded_twice, Scene(FIXED)),
     "lost noise not counted": (lost_noise_not_counted, Scene(FIXED, 4, 2)),
     "readers counted as if they knew nothing": (counted_as_drawn_in_secret, Scene(SECRET, readers=True)),
@@ -344,6 +413,9 @@ BROKEN = {
 }
 QUICK = (
     "half the noise",
+    "rates beside the sensitivity",
+    "each rate with the whole sensitivity",
+    "rates without noise",
     "the same noise in two rounds",
     "local, half the noise",
     "local, no clipping",

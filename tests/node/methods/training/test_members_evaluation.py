@@ -23,7 +23,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.methods.training.local_training import METRICS, LocalTraining
 from fedgrove.node.methods.training.network_trainer import NetworkTrainer
-from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
@@ -38,7 +38,6 @@ TERMS = {
     "whole masks, weights": (5, 3, MaskingSettings()),
     "thin masks, updates": (8, 2, MaskingSettings(mode="pairwise", masked="delta", kappa=0.5)),
 }
-CLIENT_LEVEL = ClientLevelSettings(epsilon=9.0, delta=1e-3, clip=1.0)
 SILENT = 3
 """Client that falls silent in round 2, when it has shared."""
 
@@ -248,15 +247,8 @@ def test_a_tasks_own_metric_is_summed_and_a_loss_beyond_words_ends_at_their_limi
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"privacy": LocalSettings(epsilon=20.0, delta=1e-3, clip=0.5)}, "left out where .privacy. is given"),
-        ({"privacy": SignDsSettings(epsilon=2.0)}, "left out where .privacy. is given"),
-        (
-            {
-                "privacy": ClientLevelSettings(epsilon=9.0, delta=1e-3, clip=1.0),
-                "masking": MaskingSettings(masked="delta"),
-            },
-            "its sums would be told without any noise",
-        ),
+        ({"privacy": LocalSettings(epsilon=20.0, delta=1e-3, clip=0.5)}, "is local: its sums would have no noise"),
+        ({"privacy": SignDsSettings(epsilon=2.0)}, "is signds: its sums would have no noise"),
         ({"evaluation": EvaluationSettings(0.0)}, "a held_out above 0, and metrics right only"),
         ({"evaluation": EvaluationSettings(0.2, ("squared_error",))}, "metrics right only"),
         ({"evaluation": None, "federation": FederationSettings(patience=2)}, "federation.patience must be 0 without"),
