@@ -151,15 +151,17 @@ class MembersMetrics:
         return found
 
 
-def of_sums(found: MetricSums, expected: int | None) -> MembersMetrics:
+def of_sums(found: MetricSums, expected: int | None, least_loss: float = -math.inf) -> MembersMetrics:
     """The statement of a sum over members, void where honest members cannot add up to it.
 
     Parameters
     ----------
     expected : int or None
         The number of samples, where it is public.
+    least_loss : float
+        The smallest sum of losses that there is.
     """
-    fault = _implausible(found, expected)
+    fault = _implausible(found, expected, least_loss)
     return MembersMetrics(0, {}, fault) if fault else MembersMetrics(found.samples, found.sums)
 
 
@@ -197,13 +199,15 @@ def difference(stated: MembersMetrics | None, computed: MembersMetrics | None) -
     return "what they state of the members' loss over the rounds, and of the end, does not follow from it"
 
 
-def _implausible(found: MetricSums, expected: int | None) -> str:
+def _implausible(found: MetricSums, expected: int | None, least_loss: float) -> str:
     if expected is not None and found.samples != expected:
         return f"the members' words count {found.samples} samples, but they hold out {expected}"
     if found.samples >= _MOST_SAMPLES:
         return f"the members' words count {found.samples} samples, more than a word may"
     if not 0 <= found.sums.get(RIGHT, 0) <= found.samples:
         return f"the members' words count {found.sums[RIGHT]} right answers of {found.samples}"
+    if found.sums["loss"] < least_loss:
+        return "the members' losses add up to less than nothing"
     return "the members' squared losses add up to less than nothing" if found.sums["squared_loss"] < 0 else ""
 
 

@@ -58,6 +58,8 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
         found = self.mean(inputs, record)
         if inputs.only_evaluates:
             return replace(found, model=inputs.published)
+        if inputs.begins_anew:  # what the server kept leads to a model from which most could not train
+            return replace(found, model=self.server.first(found.model))
         return replace(found, model=self.server.next(lambda: inputs.published, found.model))
 
     @abstractmethod
