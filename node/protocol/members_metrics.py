@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
 
-from fedgrove.node.learning.settings import LOSSES, RIGHT
+from fedgrove.node.learning.settings import LOSSES, MAX_METRICS, RIGHT, is_metric
 from fedgrove.node.protocol.metric_words import UNIT, MetricSums
 
 _MOST_SAMPLES = 1 << 31
@@ -144,6 +144,8 @@ class MembersMetrics:
         found = cls(samples, sums, void, None if course is None else LossCourse(**course), last)
         if not (_is_count(samples) and isinstance(sums, dict) and all(starmap(_is_sum, sums.items()))):
             raise ValueError("not sums")
+        if len(sums) > MAX_METRICS + len(LOSSES):
+            raise ValueError("not sums")
         if found.there and not set(LOSSES) <= set(sums):
             raise ValueError("there is no loss")
         if found.course is not None and not _is_course(found.course):
@@ -216,7 +218,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_sum(name: str, value: Any) -> bool:
-    return name.isascii() and name.isidentifier() and type(value) is int and abs(value) < 1 << 64
+    return is_metric(name) and type(value) is int and abs(value) < 1 << 64
 
 
 def _is_course(course: LossCourse) -> bool:

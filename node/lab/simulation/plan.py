@@ -19,6 +19,7 @@ from fedgrove.node.learning.settings import (
     MODELS,
     RIGHT,
     SHARING,
+    STEPPING,
     STRATEGIES,
     EvaluationSettings,
     PartitionSettings,
@@ -194,6 +195,7 @@ class Plan:
         _check_task(self)
         _check_clustering(self)
         _check_evaluation(self)
+        _check_server(self)
         _check_processor(self)
         _check_together(self)
 
@@ -322,6 +324,11 @@ def _check_evaluation(plan: Plan) -> None:
         raise InvalidPlan(f"evaluation must be left out with {other}: members do not evaluate together there")
     if plan.task is None and (plan.evaluation.held_out == 0 or set(plan.evaluation.metrics) - {RIGHT}):
         raise InvalidPlan(f"evaluation must have a held_out above 0, and metrics {RIGHT} only, without a task")
+
+
+def _check_server(plan: Plan) -> None:
+    if plan.server is not None and plan.strategy in STEPPING:
+        raise InvalidPlan(f"server must be left out with {plan.strategy}, which has a step of its own")
 
 
 def _check_processor(plan: Plan) -> None:
