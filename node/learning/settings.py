@@ -14,6 +14,7 @@ STRATEGIES = (
 )
 SHARING = ("fedaom", "fedaomsam", "share")  # strategies that need a shared set
 SENDING = ("fedcurv", "feddyn", "fedspeed", "scaffold")  # strategies that send more than weights
+STEPPING = ("feddyn", "fedspeed")  # strategies whose server has a step of its own
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 PRECISIONS = ("fp32", "bf16")
 _LATER = {"precision": "fp32", "portable": False}
@@ -131,6 +132,11 @@ LOSSES = ("loss", "squared_loss")
 MAX_METRICS = 20
 
 
+def is_metric(name: str) -> bool:
+    """Whether a metric may have this name."""
+    return bool(_METRIC.fullmatch(name))
+
+
 @dataclass(frozen=True)
 class EvaluationSettings:
     """How the members evaluate the model that a round begins with, on samples that they hold out.
@@ -150,7 +156,7 @@ class EvaluationSettings:
         _check(0 <= self.held_out <= 0.9, "held_out", "from 0 to 0.9", self.held_out)
         fine = len(set(self.metrics)) == len(self.metrics) <= MAX_METRICS
         _check(fine, "metrics", f"at most {MAX_METRICS} different names", self.metrics)
-        fine = all(_METRIC.fullmatch(name) and name not in LOSSES for name in self.metrics)
+        fine = all(is_metric(name) and name not in LOSSES for name in self.metrics)
         _check(fine, "metrics", f"names of letters, digits and _, other than {' and '.join(LOSSES)}", self.metrics)
 
     def samples_of(self, total: int) -> int | None:

@@ -125,6 +125,7 @@ class SignDsRecord(PrivacyRecord):
     refused: int
 
 
+_MOST = 1e300  # as a number: larger whole ones are no float
 _COMPUTED = ("epsilon", "ledger_epsilon")
 
 RECORDS: dict[str, type[PrivacyRecord]] = {
@@ -153,7 +154,7 @@ def record_from(table: object) -> PrivacyRecord:
     for name in names:
         allowed = get_args(hints[name]) or (hints[name],)
         value = values[name]
-        if type(value) not in allowed or (isinstance(value, float) and not math.isfinite(value)):
+        if type(value) not in allowed or (value is not None and not abs(value) < _MOST):
             raise InvalidPrivacyRecord(f"privacy.{name} has the wrong type or is not finite")
     return kind(**values)
 

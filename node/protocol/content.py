@@ -34,6 +34,8 @@ UpdateT = TypeVar("UpdateT")
 """What clients of one method compute."""
 
 MAX_JSON_BYTES = 1 << 20
+MAX_SAMPLES = 1 << 53
+"""Above any number of samples in metrics: up to here every reader of numbers keeps them exact."""
 
 _Found = TypeVar("_Found")
 
@@ -110,7 +112,8 @@ class Metrics:
             raise InvalidBlob("the metrics are not in their JSON form") from None
         if metrics.to_bytes() != data:
             raise InvalidBlob("the metrics are not in canonical form")
-        if not (0 <= (metrics.accuracy or 0) <= 1 and 0 <= metrics.loss < math.inf and metrics.samples >= 0):
+        fine = 0 <= (metrics.accuracy or 0) <= 1 and 0 <= metrics.loss < math.inf
+        if not (fine and 0 <= metrics.samples < MAX_SAMPLES):
             raise InvalidBlob("the metrics are out of range")
         return metrics
 

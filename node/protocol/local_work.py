@@ -19,6 +19,10 @@ class StateLost(RuntimeError):
     """The strategy's state from an earlier round cannot be read and was removed."""
 
 
+class BeginsAnew(RuntimeError):
+    """Training from the round's model failed, so the client turns to the first model; the message is the fault."""
+
+
 class LocalWork(Protocol[UpdateT_co]):
     """A client's own part of every round."""
 
@@ -36,7 +40,9 @@ class LocalWork(Protocol[UpdateT_co]):
 
         Raises
         ------
-        CannotTakePart, StateLost, InvalidModel
+        CannotTakePart, InvalidModel
+        StateLost, BeginsAnew
+            Once; asked again, it goes on.
         """
         ...
 

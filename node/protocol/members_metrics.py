@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
 
-from fedgrove.node.learning.settings import LOSSES, RIGHT
+from fedgrove.node.learning.settings import LOSSES, MAX_METRICS, RIGHT, is_metric
 from fedgrove.node.protocol.members_rates import MOST_REASON, MembersRates
 from fedgrove.node.protocol.metric_words import UNIT, MetricSums
 
@@ -143,6 +143,8 @@ class MembersMetrics:
         found = cls(samples, sums, void, None if course is None else LossCourse(**course), last)
         if not (_is_count(samples) and isinstance(sums, dict) and all(starmap(_is_sum, sums.items()))):
             raise ValueError("not sums")
+        if len(sums) > MAX_METRICS + len(LOSSES):
+            raise ValueError("not sums")
         if found.there and not set(LOSSES) <= set(sums):
             raise ValueError("there is no loss")
         if found.course is not None and not _is_course(found.course):
@@ -171,15 +173,17 @@ def told_of(figures: Mapping[str, Any]) -> str:
     return f"{', '.join(filter(None, (right, *own)))} (noise ± {figures['noise']:.4f})"
 
 
-def of_sums(found: MetricSums, expected: int | None) -> MembersMetrics:
+def of_sums(found: MetricSums, expected: int | None, least_loss: float = -math.inf) -> MembersMetrics:
     """The statement of a sum over members, void where honest members cannot add up to it.
 
     Parameters
     ----------
     expected : int or None
         The number of samples, where it is public.
+    least_loss : float
+        The smallest sum of losses that there is.
     """
-    fault = _implausible(found, expected)
+    fault = _implausible(found, expected, least_loss)
     return MembersMetrics(0, {}, fault) if fault else MembersMetrics(found.samples, found.sums)
 
 
@@ -224,13 +228,15 @@ def _measured(stated: MembersStatement) -> MembersStatement:
     return replace(stated, course=None, last=False)
 
 
-def _implausible(found: MetricSums, expected: int | None) -> str:
+def _implausible(found: MetricSums, expected: int | None, least_loss: float) -> str:
     if expected is not None and found.samples != expected:
         return f"the members' words count {found.samples} samples, but they hold out {expected}"
     if found.samples >= _MOST_SAMPLES:
         return f"the members' words count {found.samples} samples, more than a word may"
     if not 0 <= found.sums.get(RIGHT, 0) <= found.samples:
         return f"the members' words count {found.sums[RIGHT]} right answers of {found.samples}"
+    if found.sums["loss"] < least_loss:
+        return "the members' losses add up to less than nothing"
     return "the members' squared losses add up to less than nothing" if found.sums["squared_loss"] < 0 else ""
 
 
@@ -239,7 +245,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_sum(name: str, value: Any) -> bool:
-    return name.isascii() and name.isidentifier() and type(value) is int and abs(value) < 1 << 64
+    return is_metric(name) and type(value) is int and abs(value) < 1 << 64
 
 
 def _is_course(course: LossCourse) -> bool:

@@ -8,11 +8,11 @@ from typing import Generic
 import numpy as np
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, add, flatten
-from fedgrove.node.masking.graph import MaskGraph
+from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, ModelT
 from fedgrove.node.protocol.members_metrics import MembersStatement
-from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds, shares_of_round
 from fedgrove.node.protocol.terms import FederationConfig
 
 
@@ -110,6 +110,28 @@ class RoundInputs(Generic[ModelT]):
             return True
         stated = self.stated if federation.patience else None
         return stated is not None and stated.members is not None and bool(stated.members.ending)
+
+    @cached_property
+    def begins_anew(self) -> bool:
+        """Whether a round from this model failed before, as too few of those who could commit did so.
+
+        It may be a model from which nobody can train: members that cannot then train from the first model, and neither
+        the server's state nor the course of the loss goes on. The ledger alone says so.
+        """
+        current, rounds = self.current, self.rounds
+        if current.opened.model_digest == rounds.first_digest:
+            return False
+        earlier = (each for each in rounds.ended() if each.number < current.number and not each.stands)
+        same = (each for each in earlier if each.opened.model_digest == current.opened.model_digest)
+        return any(self._lacked_updates(each) for each in same)
+
+    def _lacked_updates(self, earlier: RoundRecords) -> bool:
+        """Whether most who shared in a round did not commit, or so many that the others' sum could not be opened."""
+        shared, committed = len(earlier.shares), len(earlier.commits)
+        if committed == shared:
+            return False
+        least = max(MIN_CLIENTS, shares_of_round(len(earlier.order), self.config.masking).threshold)
+        return 2 * committed < shared or committed < least
 
     @property
     def base(self) -> PrivacyRecord | None:

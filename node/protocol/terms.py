@@ -18,6 +18,7 @@ from fedgrove.node.learning.settings import (
     RIGHT,
     SENDING,
     SHARING,
+    STEPPING,
     STRATEGIES,
     EvaluationSettings,
     ModelSpec,
@@ -255,6 +256,10 @@ class FederationConfig:
         _check_evaluation(self)
         fine = self.server is None or self.method.name == "training"
         check_value(fine, "server", f"left out with a [{self.method.name}] table: its step is on one model")
+        fine = self.server is None or self.strategy.name not in STEPPING
+        check_value(
+            fine, "server", f"left out where strategy.name is {self.strategy.name}, which has a step of its own"
+        )
 
     def rate_ppm(self, number: int) -> int:
         """The sampling rate of a round in parts per million, as the ledger records it."""

@@ -7,6 +7,7 @@ threat model says.
 """
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from fedgrove.node.roles.coordinator import Coordinator
 from tests.node.federation import Federation, LyingCoordinator
 
 STALLED = TrainingSettings(epochs=1, batch_size=20, learning_rate=1e-6)
+LEARNING = TrainingSettings(epochs=5, batch_size=8, learning_rate=0.05, momentum=0.9)
 LIAR, WORDS = 4, 8
 """Index of the lying member; how many words its metrics take: samples, right answers, two sums in three words each."""
 
@@ -43,9 +45,10 @@ def attacked(tmp_path):
             rounds=3,
             repeats=0,
             special=None,
+            training=STALLED,
         ):
             terms = FederationSettings(rounds=rounds, patience=patience, checkers=checkers)
-            parts = {"training": STALLED, "evaluation": EvaluationSettings(), "federation": terms, "repeats": repeats}
+            parts = {"training": training, "evaluation": EvaluationSettings(), "federation": terms, "repeats": repeats}
             made = Federation.found(network, tmp_path, 4, **parts)
             made.register()
             members = {number: made.client(number, clients) for number in range(1, 5)}
@@ -96,6 +99,7 @@ IMPOSSIBLE = {
     "a limb beyond 16 bits": (2, 1 << 31, "a word of loss is"),
     "a high limb beyond 16 bits": (4, 1 << 20, "a word of loss is"),
     "a limb of the squares": (6, 1 << 20, "a word of squared_loss is"),
+    "a loss below nothing": (4, -1, "losses add up to less than nothing"),
 }
 
 
@@ -111,9 +115,23 @@ def test_impossible_words_make_the_metrics_void_and_the_model_stands(attacked, l
 
 
 def test_without_the_check_impossible_metrics_would_be_stated(attacked, monkeypatch):
-    monkeypatch.setattr(members_metrics, "_implausible", lambda found, expected: "")
+    monkeypatch.setattr(members_metrics, "_implausible", lambda *_: "")
     federation = attacked((1, 1000), patience=0, rounds=1)
     assert stated(federation)[0].accuracy > 1
+
+
+def test_without_the_check_one_lie_in_one_round_ends_a_training_that_learns(attacked, monkeypatch):
+    """No honest loss ever falls below that of the liar, which may have left since."""
+    monkeypatch.setattr(members_metrics, "_implausible", lambda *_: "")
+    federation = attacked((4, -1), rounds=4, training=LEARNING)
+    found = stated(federation)
+    assert all(each.loss > other.loss for each, other in pairwise(found[1:]))
+    assert len(found) == 4 and found[-1].ending
+
+
+def test_with_the_check_it_goes_on(attacked):
+    federation = attacked((4, -1), rounds=4, training=LEARNING)
+    assert len(stated(federation)) == 5 and not stated(federation)[-1].ending
 
 
 def test_one_liar_within_what_is_possible_moves_the_mean(attacked):

@@ -19,6 +19,7 @@ from fedgrove.node.learning.settings import (
     MODELS,
     RIGHT,
     SHARING,
+    STEPPING,
     STRATEGIES,
     EvaluationSettings,
     PartitionSettings,
@@ -194,6 +195,7 @@ class Plan:
         _check_task(self)
         _check_clustering(self)
         _check_evaluation(self)
+        _check_server(self)
         _check_processor(self)
         _check_together(self)
 
@@ -337,6 +339,11 @@ def _check_rates(plan: Plan, privacy: ClientLevelSettings, evaluation: Evaluatio
         raise InvalidPlan(f"evaluation.metrics must name one at least {with_client}, which tells rates and no loss")
     if plan.patience:
         raise InvalidPlan(f"federation.patience must be 0 {with_client}, which tells rates and no loss")
+
+
+def _check_server(plan: Plan) -> None:
+    if plan.server is not None and plan.strategy in STEPPING:
+        raise InvalidPlan(f"server must be left out with {plan.strategy}, which has a step of its own")
 
 
 def _check_processor(plan: Plan) -> None:

@@ -8,7 +8,6 @@ from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.server_side import ServerSide, server_side
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.methods.training.metric_sums import nothing_measured
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.settings import PrivacySettings
 from fedgrove.node.protocol.codec import Codec
@@ -59,6 +58,8 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
         found = self.mean(inputs, record)
         if inputs.only_evaluates:
             return replace(found, model=inputs.published)
+        if inputs.begins_anew:  # what the server kept leads to a model from which most could not train
+            return replace(found, model=self.server.first(found.model))
         return replace(found, model=self.server.next(lambda: inputs.published, found.model))
 
     @abstractmethod
@@ -66,7 +67,7 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
         """What the uploads come to, before the server's step; parameters and errors are those of ``outcome``."""
 
     def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> ModelUpdate | None:
-        return ModelUpdate(inputs.previous, nothing_measured(self.config)) if self.hides_divergence else None
+        return ModelUpdate(inputs.previous) if self.hides_divergence else None
 
     def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         return "only metrics: the training has ended" if inputs.only_evaluates else ""

@@ -14,10 +14,10 @@ from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.shared import InvalidSharedSet
 from fedgrove.node.methods.training.codec import server_of
-from fedgrove.node.methods.training.metric_sums import sums_of
+from fedgrove.node.methods.training.metric_sums import nothing_measured, sums_of
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
-from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
+from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -74,6 +74,7 @@ class LocalTraining:
         self._journal = journal
         self._inputs = inputs
         self._running: tuple[int, Future[LocalUpdate]] | None = None
+        self._anew = 0  # the last round in which it turned to the first model
         self._known: tuple[int, bool] | None = None
         self._evaluating: tuple[int, Future[HeldOutSums]] | None = None
 
@@ -92,6 +93,8 @@ class LocalTraining:
             Training failed, or what it starts from is not what the terms say.
         StateLost
             Once; asked again, it trains as in a client's first round.
+        BeginsAnew
+            Once; asked again, it trains from the first model, as in a client's first round.
         """
         try:
             if self._only_evaluates(current):
@@ -118,20 +121,38 @@ class LocalTraining:
         stored = self._stored(current.number)
         if stored is not None:
             return stored
-        if self._running is None or self._running[0] != current.number:
-            self._running = (current.number, self._start(current, client))
-        future = self._running[1]
-        if not future.done():
+        update = self._update(current, client)
+        if update is None:
             return None
-        update = future.result()
         self._running = None
         if update.state:
             self._journal.write(current.number, STATE, parts(update.state))
-        metrics = self._metrics(update)
+        metrics = self._metrics(current, update)
         if metrics is not None:
             self._journal.write(current.number, METRICS, metrics.to_bytes())
         self._journal.write(current.number, "update", parts(update.tensors))
         return ModelUpdate(update.tensors, metrics)
+
+    def _update(self, current: RoundRecords, client: int) -> LocalUpdate | None:
+        """What the training comes to, started if need be; None while it runs. Raises as ``result``.
+
+        Others may bring the model to values from which all training overflows, or from which a task's code fails. If
+        everybody just sat out, that model would stay in force for good.
+        """
+        try:
+            if self._running is None or self._running[0] != current.number:
+                self._running = (current.number, self._start(current, client))
+            future = self._running[1]
+            return future.result() if future.done() else None
+        except (DivergedTraining, CannotTakePart) as fault:
+            if self._anew == current.number or not self._may_begin_anew(current):
+                raise
+            self._anew, self._running = current.number, None
+            raise BeginsAnew(str(fault)) from None
+
+    def _may_begin_anew(self, current: RoundRecords) -> bool:
+        """Whether a client that cannot train from the round's model trains from the first one."""
+        return self._inputs(current).begins_anew
 
     def _only_evaluates(self, current: RoundRecords) -> bool:
         if self._config.evaluation is None:
@@ -153,7 +174,12 @@ class LocalTraining:
         if not future.done():
             return None
         assert self._config.evaluation is not None
-        metrics = sums_of(future.result(), self._config.evaluation)
+        try:
+            metrics = sums_of(future.result(), self._config.evaluation)
+        except CannotTakePart:  # the last model is in force, whether or not anybody can evaluate it
+            if not self._may_begin_anew(current):
+                raise
+            metrics = nothing_measured(self._config.evaluation)
         self._journal.write(number, METRICS, metrics.to_bytes())
         self._evaluating = None
         return ModelUpdate({}, metrics)
@@ -165,15 +191,20 @@ class LocalTraining:
             return None
         return ModelUpdate(load(update), None if metrics is None else MetricSums.from_bytes(metrics))
 
-    def _metrics(self, update: LocalUpdate) -> MetricSums | None:
+    def _metrics(self, current: RoundRecords, update: LocalUpdate) -> MetricSums | None:
         """What was measured, of the metrics in the terms; CannotTakePart where the task has none of a name."""
-        if self._config.evaluation is None or update.measured is None:
+        evaluation = self._config.evaluation
+        if evaluation is None or update.measured is None:
             return None
-        return sums_of(update.measured, self._config.evaluation)
+        if self._anew == current.number:  # it is the first model that was measured
+            return nothing_measured(evaluation)
+        return sums_of(update.measured, evaluation)
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         """Start of a round's training: the model, and the round's position."""
-        published = load(self._store.fetch(current.opened.model_digest, self._config.max_blob_bytes))
+        anew = self._anew == current.number
+        digest = self._inputs(current).rounds.first_digest if anew else current.opened.model_digest
+        published = load(self._store.fetch(digest, self._config.max_blob_bytes))
         server = server_of(self._config)
         server.check(published)
         federation, rate = self._config.federation, self._config.rate_ppm(current.number) / PPM
@@ -186,7 +217,8 @@ class LocalTraining:
 
     def _start(self, current: RoundRecords, client: int) -> Future[LocalUpdate]:
         model, position = self._begin(current, client)
-        return self._trainer.start(model, position, client, self._state(current.number))
+        anew = self._anew == current.number
+        return self._trainer.start(model, position, client, {} if anew else self._state(current.number))
 
     def _state(self, number: int) -> Tensors:
         """The strategy's state after this client's last round before ``number``; empty in its first."""

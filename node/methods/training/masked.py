@@ -7,7 +7,7 @@ evaluates the last model they stand alone.
 from collections.abc import Collection
 
 import numpy as np
-from fedgrove.node.base.tensors import Layout, Tensors, add, flatten, largest, load, unflatten
+from fedgrove.node.base.tensors import Layout, Tensors, add, flatten, largest, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.masking.keys import RoundSecrets
@@ -17,7 +17,7 @@ from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode, encode, kept_within, largest_sum, values_beyond
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec, uploaded
-from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, nothing_measured, words_behind
+from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, words_behind
 from fedgrove.node.methods.training.regrouping import parts
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
@@ -61,26 +61,9 @@ class MaskedUploads(ModelCodec):
         bare = self._bare(inputs, update)
         return kept_within(bare, bound) if fits else bare
 
-    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> ModelUpdate | None:
-        """The first model, where most clients have failed to train from the one in force.
-
-        A member may bring the model to values from which all training overflows. If everybody just sat out, it would
-        stay in force for good. A client that diverges while others train sits out.
-        """
-        if self.hides_divergence:
-            return super().in_place_of_diverged(inputs)
-        current, first = inputs.current.opened.model_digest, inputs.rounds.first_digest
-        tried = [each for each in inputs.rounds.ended() if each.opened.model_digest == current and not each.stands]
-        if current == first or not any(2 * len(each.commits) < len(each.draws) for each in tried):
-            return None
-        published = load(inputs.store.fetch(first, self.config.max_blob_bytes))
-        return ModelUpdate(self.server.model(published), nothing_measured(self.config), is_first=True)
-
     def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         if inputs.only_evaluates:
             return super().remark(inputs, update)
-        if update.is_first:
-            return "the first model, as its training diverges from the one in force"
         bare = self._bare(inputs, update)
         beyond = values_beyond(bare, self.config.masking.bound)
         return f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""

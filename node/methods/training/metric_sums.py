@@ -3,6 +3,7 @@
 Without a mechanism of privacy they are exact sums, under client-level privacy rates within the mechanism.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -39,9 +40,9 @@ def sums_of(found: HeldOutSums, settings: EvaluationSettings) -> MetricSums:
     return MetricSums.measured(found.samples, {name: found.totals.get(name, 0.0) for name in names})
 
 
-def nothing_measured(config: FederationConfig) -> MetricSums | None:
-    """The metrics of a member that could not evaluate; None where the terms ask for none."""
-    return MetricSums(0, dict.fromkeys(metric_names(config), 0)) if config.evaluation is not None else None
+def nothing_measured(settings: EvaluationSettings) -> MetricSums:
+    """The metrics of a member that could not evaluate the model."""
+    return MetricSums(0, dict.fromkeys(names_of(settings), 0))
 
 
 def rates_of(found: MetricSums | None, names: Iterable[str]) -> Rates:
@@ -96,10 +97,12 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
     settings = inputs.config.evaluation
     if settings is None:
         return None
+    bundled = inputs.config.task is not None and not inputs.config.task.name
+    least_loss = -math.inf if bundled else 0.0  # the losses of what is shipped are cross-entropies and squares
     held_out = [settings.samples_of(inputs.graph.participants[position].samples) for position in positions]
     expected = sum(count or 0 for count in held_out) if settings.held_out else None
     try:
-        found = of_sums(from_words(words, metric_names(inputs.config), len(positions)), expected)
+        found = of_sums(from_words(words, metric_names(inputs.config), len(positions)), expected, least_loss)
     except ImplausibleMetrics as fault:
         found = MembersMetrics(0, {}, str(fault))
     patience = inputs.config.federation.patience
@@ -107,4 +110,4 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
     course = before.course if before is not None else None
     if inputs.only_evaluates:  # the training has ended, whatever comes of the evaluation
         return replace(found, course=course, last=True)
-    return with_course(found, course, patience)
+    return with_course(found, None if inputs.begins_anew else course, patience)

@@ -10,10 +10,8 @@ from fedgrove.node.protocol.metric_words import MetricSums
 class ModelUpdate:
     """Trained tensors, and the metrics of the model that the round began with, where the terms ask for them.
 
-    ``is_first``: they are those of the first model, as nobody could train from the one in force.
     In the round that only evaluates the last model there are no tensors.
     """
 
     tensors: Tensors
     metrics: MetricSums | None = None
-    is_first: bool = False

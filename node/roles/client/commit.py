@@ -7,7 +7,7 @@ from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.ring import InvalidVector
 from fedgrove.node.protocol.content import InvalidBlob, Update
-from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
+from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.step import Step, missing
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 
@@ -38,6 +38,10 @@ class Commit:
             remark = self._context.method.codec.remark(self._context.inputs(turn.current), update)
         except StateLost as loss:
             return Step("train", acted=f"removed its strategy's state and trains without it: {loss}")
+        except BeginsAnew as fault:
+            return Step(
+                "train", acted=f"turned to the first model, as most fail to train from the one in force: {fault}"
+            )
         except (CannotTakePart, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
             self._unable = (turn.current.number, str(fault))
             return turn.sit_out(f"this client: {fault}")

@@ -197,6 +197,10 @@ def test_a_servers_step_is_part_of_the_terms_and_of_the_first_model(tmp_path, ta
             '[kmeans]\nk = 2\ndimensions = 2\nstep = 0.1\n[server]\nstep = "adam"\n',
             r"server must be left out with a \[kmeans\] table: its step is on one model",
         ),
+        (
+            MINIMAL + '[strategy]\nname = "fedspeed"\n[server]\nstep = "momentum"\n',
+            "server must be left out where strategy.name is fedspeed, which has a step of its own",
+        ),
     ],
 )
 def test_a_mistake_about_a_servers_step_is_one_sentence(tmp_path, text, sentence):

@@ -218,6 +218,7 @@ def test_clustering_and_attacks_survive_json_and_change_the_digest():
         ({"attack": {"kind": "label-flip", "factor": 2}}, "factor must be left out"),
         ({"attack": {"start": 0}}, "start must be"),
         ({"clustering": {"method": "global"}, "privacy": {"mechanism": "local"}}, "not simulated together"),
+        ({"server": {"step": "adam"}, "strategy": "feddyn"}, "server must be left out with feddyn"),
         ({"clustering": {"method": "global"}, "probe_every": 1}, "probe_every must be 0"),
         ({"clustering": {"method": "global"}, "attack": {}, "partition": {"copies": 2}}, "copies must be 1"),
     ],

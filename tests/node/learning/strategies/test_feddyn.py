@@ -4,11 +4,25 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.learning.server_side import ServerSide, SteppingServer
+from fedgrove.node.learning.server_steps import MomentumStep
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.feddyn import MAX_DRIFT, FedDyn
 
-from tests.node.learning.strategies.quadratics import NO_BATCH, RATE, STEPS, Parabola, models, optimum, run
+from tests.node.learning.strategies.quadratics import (
+    CLIENTS,
+    NO_BATCH,
+    RATE,
+    STEPS,
+    Parabola,
+    Point,
+    models,
+    optimum,
+    run,
+    to_tensors,
+    train,
+)
 
 EQUAL = (Parabola((1.0, 0.2), (1.0, 0.0)), Parabola((0.1, 0.5), (-0.5, 0.6)), Parabola((0.6, 0.9), (0.0, -1.0)))
 ALPHA, DRIFT = 0.3, "feddyn/drift/"
@@ -43,6 +57,26 @@ def test_it_finds_the_joint_optimum_that_fedavg_drifts_away_from():
     rounds = [(0, 1)] * 25
     assert np.abs(run(FedAvg(), rounds)["w"] - optimum()).max() > 0.2
     assert np.abs(run(FedDyn(ALPHA), rounds)["w"] - optimum()).max() < 5e-3
+
+
+def after(server: ServerSide, rounds: int) -> float:
+    """How far from the joint optimum FedDyn is after these rounds of all clients, with a server's part in them."""
+    strategy = FedDyn(alpha=0.05)
+    content, states = server.first({**to_tensors(Point()), **strategy.initial_extras(to_tensors(Point()))}), [{}, {}]
+    for _ in range(rounds):
+        ends = [
+            train(strategy, each, server.start(content), state) for each, state in zip(CLIENTS, states, strict=True)
+        ]
+        states = [end.state for end in ends]
+        mean = {name: (ends[0].extras[name] + 3 * ends[1].extras[name]) / 4 for name in ends[0].extras}
+        content = server.next(lambda: content, mean)  # noqa: B023 (called at once)
+    return float(np.abs(content["w"] - optimum()).max())
+
+
+def test_with_a_servers_momentum_it_never_settles_and_so_terms_refuse_the_two_together():
+    assert after(ServerSide(), 60) < 0.05
+    momentum = SteppingServer(MomentumStep(), "feddyn", None)
+    assert after(momentum, 60) > 1 and after(momentum, 90) > 1
 
 
 def test_with_forgetting_clients_that_drop_out_cost_nothing_in_the_end():
