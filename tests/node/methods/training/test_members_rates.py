@@ -3,7 +3,9 @@
 import json
 import math
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed
@@ -17,8 +19,11 @@ from fedgrove.node.cli.progress import print_rounds
 from fedgrove.node.learning.held_out import marks_of, split
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.learning.training import measure
+from fedgrove.node.methods.training import client_level
+from fedgrove.node.methods.training.client_level import ClientLevelUploads
 from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
+from fedgrove.node.privacy.client_level import ClientLevelRound
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol import terms
 from fedgrove.node.protocol.content import Metrics
@@ -240,3 +245,39 @@ def test_terms_with_a_quorum_of_300_are_fine(run, monkeypatch):
     values = {name: getattr(config, name) for name in config.__dataclass_fields__} | CLIENT_TERMS
     made = FederationConfig(**{**values, **with_quorum(config, 300)})
     assert made.rounds_to_close == made.federation.rounds + 1
+
+
+def test_what_the_budget_does_not_afford_leaves_the_last_model_without_rates(few, tmp_path):
+    """One round costs 261 at most. Roles say why no other follows, also where no repeats are left."""
+    parts = {"privacy": replace(PRIVACY, epsilon=300.0), "evaluation": EvaluationSettings(), "training": QUICK}
+    with embedded() as network:
+        made = Federation.found(network, tmp_path, 3, 1, masking=MaskingSettings(masked="delta"), **parts)
+        made.register()
+        coordinator = made.coordinator()
+        made.run(coordinator, made.clients())
+        (end,) = [record for record in made.history().records() if isinstance(record, Closed)]
+        stated = Metrics.from_bytes(made.store.fetch(end.metrics_digest, 1 << 16)).members
+        assert stated.there and not stated.last
+        assert "the privacy budget is spent: 0 of 3 members can afford another round" in coordinator.step().waiting
+        assert made.audit().verdict == "verified"
+
+
+@pytest.mark.parametrize(("participation", "void"), [("secret", True), ("public", False)])
+def test_where_a_part_is_summed_and_nobody_may_know_how_many_the_rates_are_void(run, participation, void):
+    settings = replace(PRIVACY, participation=participation)
+    codec = ClientLevelUploads(replace(run.federation.config, privacy=settings))
+    planned = ClientLevelRound(settings, 1, 10, 0.5, 4, 1.0, 4, rates=1)
+    inputs = SimpleNamespace(only_evaluates=False, graph=SimpleNamespace(groups=((0, 1),)))
+    found = codec._members(inputs, planned, np.zeros(1, np.uint32), (2, 2))
+    assert bool(found.void) == void and found.there != void
+    assert void == ("only a part of the members is summed" in found.void)
+
+
+def test_the_accounting_of_a_secret_participation_counts_the_round_behind_the_training(run):
+    """What may go wrong in a draw is shared out among all rounds, the last one too."""
+    config = replace(run.federation.config, privacy=replace(PRIVACY, participation="secret", sampling_rates=(0.5,)))
+    asked = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(client_level, "sampling_fault", lambda *parts: asked.append(parts[-1]) or "")
+        assert client_level.ClientLevelAccounting(config).unfit(1, 5) == ""
+    assert asked == [config.federation.rounds + 1]
