@@ -221,15 +221,15 @@ class KuboStore(BlockReader):
             raise Unreachable(f"the server at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
 
 
-def open_kubo(address: str, timeout: float = 30.0, password_file: str = "") -> KuboStore:
-    """A Kubo node, with the password in the file that is named here or by the environment.
+def open_kubo(address: str, timeout: float = 30.0, password_file: str | None = "") -> KuboStore:
+    """A Kubo node, with the password in the file that is named here or by the environment; without one for None.
 
     Raises
     ------
     StoreError
         The address cannot be one, or the file cannot be read.
     """
-    named = password_file or os.environ.get(PASSWORD_FILE_VARIABLE, "")
+    named = "" if password_file is None else password_file or os.environ.get(PASSWORD_FILE_VARIABLE, "")
     return KuboStore(address, timeout, _read_password(Path(named)) if named else "")
 
 
@@ -270,6 +270,7 @@ class _PiecewiseClient(ClientSync):
     def _make_session(self) -> requests.Session:
         session = super()._make_session()
         session.trust_env = False  # the API is not for proxies, nor for passwords from ~/.netrc
+        session.max_redirects = 0  # a store must not send this machine's requests to another service, as its own node
         return session
 
     def _request(self, *args, **options):

@@ -77,7 +77,10 @@ def explorer(
     _check_runs(runs or [], live)
     options = _page_options(price, block_explorer or [])
     with ExitStack() as held:
-        sources = [held.enter_context(_federation(run) if run.suffix == ".toml" else _kept(run)) for run in runs or []]
+        alone = len(runs or []) + live == 1
+        sources = [
+            held.enter_context(_federation(run, alone) if run.suffix == ".toml" else _kept(run)) for run in runs or []
+        ]
         if live:
             sources.append(held.enter_context(_live(rpc or [], ledger or "", store or "", from_block)))
         if export:
@@ -121,16 +124,22 @@ def _kept(run: Path) -> Iterator["Source"]:
 
 
 @contextmanager
-def _federation(config: Path) -> Iterator["Source"]:
-    """The live ledger in a federation's file, which may hold secrets: neither pages nor commands quote it."""
+def _federation(config: Path, alone: bool) -> Iterator["Source"]:
+    """The live ledger in a federation's file, which may hold secrets: neither pages nor commands quote it.
+
+    Of several, some are other people's: their stores get no password, whichever file or variable names one.
+    """
     from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
-    from fedgrove.node.cli.stores import open_content
+    from fedgrove.node.cli.stores import open_content, open_kubo_store
     from fedgrove.node.explorer.sources import LiveSource
     from fedgrove.node.methods.terms import load_config
 
     _, reach = load_config(config)
     check_reach(config, reach)
-    content = open_content(reach.store) if reach.store.startswith("disk:") else open_store(config, reach)
+    if reach.store.startswith("disk:"):
+        content = open_content(reach.store)
+    else:
+        content = open_store(config, reach) if alone else open_kubo_store(reach.store, reach.store_seconds, None)
     with open_network(reach) as network:
         deployment = find_federation(network, reach)
         command = f"fedgrove audit --rpc … --ledger {deployment.ledger} --store …"

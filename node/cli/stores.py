@@ -25,7 +25,7 @@ def open_for_writing(store: str) -> ContentStore:
     return DiskStore(Path(path)) if store.startswith("disk:") and path else _named_kubo(store)
 
 
-def open_kubo_store(url: str, timeout: float = 30.0, password_file: str = "") -> ContentStore:
+def open_kubo_store(url: str, timeout: float = 30.0, password_file: str | None = "") -> ContentStore:
     """The store in the Kubo node with this address; see ``ipfs.kubo.open_kubo``."""
     require("kubo", "a store in a Kubo node")
     from fedgrove.ipfs.kubo import open_kubo

@@ -65,6 +65,10 @@ class ClusterTraining(LocalTraining):
         seed = (self._config.federation.seed + 1) % (1 << 63)
         return {"number": state.trained, "rounds": self._course.training_rounds, "seed": seed}
 
+    def _may_begin_anew(self, current: RoundRecords) -> bool:
+        """Never: rounds fail by other clusters' members, too, and a member that diverges sends what it began with."""
+        return False
+
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         inputs = self._inputs(current)
         state = inputs.previous
