@@ -29,7 +29,7 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from mutants_copy import ROOT, Copy
+from mutants_copy import ROOT, UNCOMPILED, Copy
 from mutants_page import PACKAGES, key, page
 from mutations import Mutation, mutations_of
 
@@ -37,8 +37,16 @@ OUT = ROOT / "docs" / "results" / "mutants"
 RULES = [
     f"tests/node/protocol/test_rules_of_{part}.py" for part in ("windows", "authors", "joining", "rounds", "disputes")
 ]
-ELSEWHERE = {"node/protocol/ledger_rules.py": RULES}
-"""Tests of modules that have them under other names."""
+ELSEWHERE = {
+    f"node/protocol/{module}.py": [f"tests/node/protocol/test_{test}.py" for test in ("ledger_rules", *also)] + RULES
+    for module, also in {
+        "ledger_rules": (),
+        "membership_rules": (),
+        "chain_facts": ("deadlines",),
+        "rounds": ("deadlines", "only_evaluates"),
+    }.items()
+}
+"""Tests of modules that have them under other names: those of the rules tell one story of records to all of these."""
 APART = ("tests/node/roles/faults", "tests/node/lab", "tests/node/cli", "tests/node/devnet", "tests/node/explorer")
 """Tests of whole commands and processes: too slow for every mutant."""
 
@@ -117,10 +125,13 @@ def tried() -> list[dict]:
 
 
 def attempt(copy: Copy, mutation: Mutation, tests: Sequence[str]) -> dict | None:
-    """Try a mutant; None where the tests fail without it."""
+    """Try a mutant; None where the tests fail without it, or it is no program."""
     began, outcome = time.monotonic(), copy.try_mutant(mutation, tests)
     if outcome is None:
         print(f"skipped: the tests of {mutation.path} fail on unchanged code", file=sys.stderr)
+        return None
+    if outcome == UNCOMPILED:
+        print(f"skipped: the compiler refuses {mutation.name}", file=sys.stderr)
         return None
     took = round(time.monotonic() - began, 1)
     return {**asdict(mutation), "outcome": outcome, "seconds": took, "tests": list(tests)}
@@ -188,8 +199,10 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="fedgrove-mutants-") as name:
             copy = Copy.below(Path(name).resolve())
             copy.work = options.work
-            copy.warm_up()
-            try_all(copy, to_try(copy, options), options)
+            mutations = to_try(copy, options)
+            if not all(each.path.endswith(".sol") for each in mutations):
+                copy.warm_up()
+            try_all(copy, mutations, options)
     write_page()
     return 0
 

@@ -90,9 +90,20 @@ def test_the_tests_of_a_module_are_those_of_its_name_or_those_that_import_it(scr
     tests_of = scripts["mutants"].tests_of
     assert tests_of("chain/vrf.py") == ["tests/chain/test_vrf.py"]
     assert "tests/adversary/test_certificates.py" in tests_of("node/audit/certificate.py")
-    assert all((ROOT / test).exists() for test in scripts["mutants"].RULES)
     assert "tests/node/privacy/test_client_level.py" in tests_of("node/privacy/grid.py")
     assert tests_of("contracts/ClientRegistry.sol")[0].startswith("--match-path")
+
+
+@pytest.mark.parametrize("module", ["ledger_rules", "membership_rules", "chain_facts", "rounds"])
+def test_the_tests_of_the_rules_are_those_of_every_module_that_their_story_runs(scripts, module):
+    path = f"node/protocol/{module}.py"
+    assert (ROOT / path).exists()
+    tests = scripts["mutants"].tests_of(path)
+    rules = {str(test.relative_to(ROOT)) for test in (ROOT / "tests/node/protocol").glob("test_rules_of_*.py")}
+    assert rules < set(tests) and all((ROOT / test).exists() for test in tests)
+    story = (ROOT / "tests/node/protocol/ledger_story.py").read_text()
+    rest = "".join((ROOT / f"node/protocol/{other}.py").read_text() for other in ("ledger_rules", "membership_rules"))
+    assert f"fedgrove.node.protocol.{module} import" in story + rest
 
 
 def test_a_total_is_shared_in_proportion(scripts):
