@@ -18,7 +18,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -29,11 +28,6 @@ from mutations import Mutation, function_at
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("chain", "contracts", "fedgrove", "ipfs", "node", "scripts", "tests")
-FORGE = "node_modules/@foundry-rs/forge-linux-amd64/bin/forge"
-LEFT_OUT = ("tests/contracts/LargeOrders.t.sol", "tests/contracts/harness/SeededLedger.sol")
-"""They compile the ledger a second time, which takes longer than all tests of most mutants."""
-FEWER = {"FOUNDRY_FUZZ_RUNS": "16", "FOUNDRY_INVARIANT_RUNS": "2"}
-UNCOMPILED = "uncompiled"
 IMPORTED = ("chain", "ipfs", "node/base", "node/masking", "node/privacy", "node/learning", "node/protocol")
 IMPORTED += ("node/methods", "node/audit", "node/roles", "node/tasks", "node/devnet")
 """Packages whose modules are imported before the first fork. They start no thread."""
@@ -41,7 +35,6 @@ LIBRARIES = ("eth_tester.backends.pyevm.main", "hypothesis", "scipy.stats", "skl
 
 _MEMORY = 6 << 30  # a loop that never ends must not take the machine's
 _LONGEST = 300  # by the clock
-_LONGEST_OF_FORGE = 1_200  # of which the compiler takes most on a busy machine
 _NO_TESTS = (4, 5)  # pytest's exit codes where it found none
 _PYTEST = ("-q", "-p", "no:cacheprovider", "--basetemp", ".kept")
 _PYTEST += ("-p", "xdist", "-p", "pytest_timeout", "-p", "_hypothesis_pytestplugin")
@@ -76,8 +69,7 @@ class Copy:
         """Copy what tests of the product need. ``fedgrove`` is laid out as installed, so that no import leaves it."""
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
         for name in filter(None, listed.split("\0")):
-            wanted = (name.split("/")[0] in COPIED or "/" not in name) and name not in LEFT_OUT
-            if wanted and (ROOT / name).exists():
+            if (name.split("/")[0] in COPIED or "/" not in name) and (ROOT / name).exists():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(ROOT / name, folder / name)
         for name in ("chain", "ipfs", "node"):
@@ -109,7 +101,7 @@ class Copy:
         return path, code.co_firstlineno, code.co_qualname
 
     def try_mutant(self, mutation: Mutation, tests: Sequence[str]) -> str | None:
-        """How tests end on changed code: ``killed``, ``timed out`` or ``survived``; or that it is ``uncompiled``.
+        """How tests end on changed code: ``killed``, ``timed out`` or ``survived``.
 
         None where the test that failed fails on unchanged code, too, or all of them take too long.
         """
@@ -119,7 +111,7 @@ class Copy:
             outcome, failed = self._run(tests, lambda: self._patched(mutation, source) or _forget_product())
         finally:
             self.write(mutation.path, source)
-        return outcome if outcome in ("survived", UNCOMPILED) or self._passes(failed or tests) else None
+        return outcome if outcome == "survived" or self._passes(failed or tests) else None
 
     def _passes(self, tests: Sequence[str]) -> bool:
         """Whether tests pass on unchanged code."""
@@ -137,9 +129,7 @@ class Copy:
             prepare()
             return pytest.main(["-x", *_PYTEST, *tests], [CheapFirst(self.seconds), Recorder(noted)])
 
-        if tests[0].startswith("--match-path"):
-            return self._run_forge(tests[0].split()), []
-        outcome = self._wait(_forked(self.folder, work), _LONGEST)
+        outcome = self._wait(_forked(self.folder, work))
         notes = json.loads(noted.read_text()) if noted.exists() else {"seconds": {}, "failed": []}
         self.seconds.update(notes["seconds"])
         return outcome, notes["failed"][:1]
@@ -159,17 +149,10 @@ class Copy:
             each.__code__ = code
         return bool(places)
 
-    def _run_forge(self, tests: Sequence[str]) -> str:
-        """How forge's tests end; their sources are those in the copy, so nothing is to be prepared."""
-        command, printed = [str(ROOT / FORGE), "test", "--fail-fast", *tests], self.folder / ".forge.log"
-        work = partial(os.execve, command[0], command, {**os.environ, **FEWER})
-        outcome = self._wait(_forked(self.folder, work, printed), _LONGEST_OF_FORGE)
-        return UNCOMPILED if outcome == "killed" and "Compiler run failed" in printed.read_text() else outcome
-
-    def _wait(self, process: int, longest: float) -> str:
+    def _wait(self, process: int) -> str:
         began, ended, status = time.monotonic(), 0, 0
         try:
-            while not ended and time.monotonic() - began < longest:
+            while not ended and time.monotonic() - began < _LONGEST:
                 time.sleep(0.02)
                 ended, status = os.waitpid(process, os.WNOHANG)
         finally:
@@ -193,7 +176,7 @@ def _forget_product() -> None:
         del sys.modules[name]
 
 
-def _forked(folder: Path, work: Callable[[], int], printed: Path = Path(os.devnull)) -> int:
+def _forked(folder: Path, work: Callable[[], int]) -> int:
     """Run in a child that imports the product from the folder, as do the processes that it starts."""
     sys.stdout.flush()
     process = os.fork()
@@ -201,20 +184,19 @@ def _forked(folder: Path, work: Callable[[], int], printed: Path = Path(os.devnu
         return process
     try:
         os.setsid()
-        _settle(folder, printed)
+        _settle(folder)
         os._exit(work())
     finally:
         os._exit(1)
 
 
-def _settle(folder: Path, printed: Path) -> None:
+def _settle(folder: Path) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for stream in (1, 2):
-        os.dup2(output, stream)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
     os.chdir(folder)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
