@@ -10,8 +10,9 @@ tried again while its file stays as it is; a larger ``--total`` goes on where a 
 listed on the page beside it, with the reason that ``reasons.toml`` has for each.
 
 Tests of a module are those of its name, or else those in the folder that mirrors its own that import it, or else those
-anywhere that import it, or else all of that folder. A mutant that survives them may still be killed by the rest of the
-suite: ``--again`` without tests tries those anywhere that import the module.
+anywhere that import it, or else all of that folder. Those of a contract are forge's, for all contracts. A mutant that
+survives them may still be killed by the rest of the suite: ``--again`` without tests tries those anywhere that import
+the module.
 """
 
 import argparse
@@ -24,21 +25,30 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from mutants_copy import ROOT, Copy
 from mutants_page import PACKAGES, key, page
+from mutants_switched import Switched
 from mutations import Mutation, mutations_of
 
 OUT = ROOT / "docs" / "results" / "mutants"
 RULES = [
     f"tests/node/protocol/test_rules_of_{part}.py" for part in ("windows", "authors", "joining", "rounds", "disputes")
 ]
-ELSEWHERE = {"node/protocol/ledger_rules.py": RULES}
-"""Tests of modules that have them under other names."""
+ELSEWHERE = {
+    f"node/protocol/{module}.py": [f"tests/node/protocol/test_{test}.py" for test in ("ledger_rules", *also)] + RULES
+    for module, also in {
+        "ledger_rules": (),
+        "membership_rules": (),
+        "chain_facts": ("deadlines",),
+        "rounds": ("deadlines", "only_evaluates"),
+    }.items()
+}
+"""Tests of modules that have them under other names: those of the rules tell one story of records to all of these."""
 APART = ("tests/node/roles/faults", "tests/node/lab", "tests/node/cli", "tests/node/devnet", "tests/node/explorer")
 """Tests of whole commands and processes: too slow for every mutant."""
 
@@ -68,12 +78,10 @@ def spread(groups: Sequence[Sequence[Mutation]], total: int) -> list[Mutation]:
 
 
 def tests_of(path: str) -> list[str]:
-    """Arguments that run the tests of a module: files for pytest, or a pattern for forge."""
+    """Files or folders with the tests of a module; those of a contract are all of the contracts'."""
     module = Path(path)
     if path.endswith(".sol"):
-        own = sorted((ROOT / "tests/contracts").glob("*.t.sol"))
-        named = [test.name for test in own if re.search(rf"\b{module.stem}\b", test.read_text())]
-        return [f"--match-path tests/contracts/{{{','.join(named)}}}" if named else "--match-path tests/contracts/*"]
+        return ["tests/contracts"]
     if path in ELSEWHERE:
         return ELSEWHERE[path]
     folder = ROOT / "tests" / module.parent
@@ -116,14 +124,12 @@ def tried() -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def attempt(copy: Copy, mutation: Mutation, tests: Sequence[str]) -> dict | None:
+def attempt(copy: Copy, mutation: Mutation, tests: Sequence[str]) -> str | None:
     """Try a mutant; None where the tests fail without it."""
-    began, outcome = time.monotonic(), copy.try_mutant(mutation, tests)
+    outcome = copy.try_mutant(mutation, tests)
     if outcome is None:
         print(f"skipped: the tests of {mutation.path} fail on unchanged code", file=sys.stderr)
-        return None
-    took = round(time.monotonic() - began, 1)
-    return {**asdict(mutation), "outcome": outcome, "seconds": took, "tests": list(tests)}
+    return outcome
 
 
 def tests_for(path: str, again: Sequence[str] | None) -> Sequence[str]:
@@ -137,18 +143,36 @@ def commit() -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def note(mutation: Mutation, tests: Sequence[str], trial: Callable[[], str | None], of: str) -> None:
+    """Try a mutant, and keep how its tests ended with the commit and the seconds."""
+    began, outcome = time.monotonic(), trial()
+    if outcome is not None:
+        took = {"seconds": round(time.monotonic() - began, 1), "tests": list(tests), "commit": of}
+        with (OUT / "tried.jsonl").open("a") as file:
+            file.write(json.dumps({**asdict(mutation), "outcome": outcome, **took}, ensure_ascii=False) + "\n")
+        print(f"{outcome}: {mutation.name}", flush=True)
+
+
 def try_all(copy: Copy, mutations: Sequence[Mutation], options: argparse.Namespace) -> None:
-    """Try mutants, and note each as soon as it is known."""
+    """Try mutants of Python one by one, and then those of contracts, which are compiled together."""
     until, of = time.monotonic() + 60 * options.minutes, commit()
-    for number, mutation in enumerate(mutations, 1):
-        if time.monotonic() > until:
-            print(f"time is up: {len(mutations) - number + 1} are left", file=sys.stderr)
-            return
-        row = attempt(copy, mutation, tests_for(mutation.path, options.again))
-        if row is not None:
-            with (OUT / "tried.jsonl").open("a") as file:
-                file.write(json.dumps({**row, "commit": of}, ensure_ascii=False) + "\n")
-            print(f"{number}/{len(mutations)} {row['outcome']}: {mutation.name}", flush=True)
+    contracts = [each for each in mutations if each.path.endswith(".sol")]
+    others = [each for each in mutations if each not in contracts]
+    if others:
+        copy.warm_up()
+    for mutation in others:
+        if time.monotonic() < until:
+            tests = tests_for(mutation.path, options.again)
+            note(mutation, tests, partial(attempt, copy, mutation, tests), of)
+    switched = Switched(copy.folder)
+    for batch in switched.batches(contracts):
+        if time.monotonic() < until:
+            switched.compile(batch)
+        for mutation in batch:
+            if time.monotonic() < until:
+                note(mutation, tests_of(mutation.path), partial(switched.outcome, mutation), of)
+    if time.monotonic() >= until:
+        print("time is up", file=sys.stderr)
 
 
 def to_try(copy: Copy, options: argparse.Namespace) -> list[Mutation]:
@@ -188,7 +212,6 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="fedgrove-mutants-") as name:
             copy = Copy.below(Path(name).resolve())
             copy.work = options.work
-            copy.warm_up()
             try_all(copy, to_try(copy, options), options)
     write_page()
     return 0

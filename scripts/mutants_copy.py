@@ -28,7 +28,6 @@ from mutations import Mutation, function_at
 
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("chain", "contracts", "fedgrove", "ipfs", "node", "scripts", "tests")
-FORGE = "node_modules/@foundry-rs/forge-linux-amd64/bin/forge"
 IMPORTED = ("chain", "ipfs", "node/base", "node/masking", "node/privacy", "node/learning", "node/protocol")
 IMPORTED += ("node/methods", "node/audit", "node/roles", "node/tasks", "node/devnet")
 """Packages whose modules are imported before the first fork. They start no thread."""
@@ -130,7 +129,7 @@ class Copy:
             prepare()
             return pytest.main(["-x", *_PYTEST, *tests], [CheapFirst(self.seconds), Recorder(noted)])
 
-        outcome = self._wait(self._begin(tests, work))
+        outcome = self._wait(_forked(self.folder, work))
         notes = json.loads(noted.read_text()) if noted.exists() else {"seconds": {}, "failed": []}
         self.seconds.update(notes["seconds"])
         return outcome, notes["failed"][:1]
@@ -149,13 +148,6 @@ class Copy:
                 return False
             each.__code__ = code
         return bool(places)
-
-    def _begin(self, tests: Sequence[str], work: Callable[[], int]) -> int:
-        """Begin tests in a process group of their own, and give its number."""
-        if not tests[0].startswith("--match-path"):
-            return _forked(self.folder, work)
-        command = [str(ROOT / FORGE), "test", "--fail-fast", *tests[0].split()]
-        return _forked(self.folder, lambda: os.execv(command[0], command))
 
     def _wait(self, process: int) -> str:
         began, ended, status = time.monotonic(), 0, 0

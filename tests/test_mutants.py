@@ -15,7 +15,8 @@ def scripts():
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         yield {
-            name: importlib.import_module(name) for name in ("mutations", "mutants_order", "mutants_page", "mutants")
+            name: importlib.import_module(name)
+            for name in ("mutations", "mutants_order", "mutants_page", "mutants_switched", "mutants")
         }
     finally:
         sys.path.remove(str(ROOT / "scripts"))
@@ -76,6 +77,23 @@ def test_solidity_is_changed_outside_comments_and_strings(scripts, tmp_path):
     ]
 
 
+def test_mutants_of_contracts_stand_beside_what_they_change(scripts, tmp_path):
+    text = SOLIDITY.replace("c = a + 1; /* a - 1 */", "c = a + 1;").split("\n", 1)[1]
+    (tmp_path / "C.sol").write_text(text)
+    found = {each.operator: each for each in scripts["mutations"].mutations_of(tmp_path, "C.sol")}
+    switch = scripts["mutants_switched"].with_switch
+
+    def written(operator: str, old: str) -> str:
+        start = text.index(old)
+        changed = switch(text.encode(), found[operator], (start, start + len(old)), 7).decode()
+        return next(line.strip() for line in changed.splitlines() if line not in text.splitlines())
+
+    asked = "block.coinbase == address(7)"
+    assert written("arithmetic", "a + 1") == f"c = ({asked} ? (a - 1) : (a + 1));"
+    assert written("boolean", "a < 1 && !b") == f"if (({asked} ? (a < 1 || !b) : (a < 1 && !b))) revert No(a);"
+    assert written("raise", "revert No(a);") == f"if (a < 1 && !b) {{ if (!({asked})) revert No(a); }}"
+
+
 @pytest.mark.parametrize("package", ["ipfs", "node/masking", "node/privacy"])
 def test_every_mutant_is_a_program_and_has_tests(scripts, package):
     mutants = scripts["mutants"]
@@ -90,9 +108,20 @@ def test_the_tests_of_a_module_are_those_of_its_name_or_those_that_import_it(scr
     tests_of = scripts["mutants"].tests_of
     assert tests_of("chain/vrf.py") == ["tests/chain/test_vrf.py"]
     assert "tests/adversary/test_certificates.py" in tests_of("node/audit/certificate.py")
-    assert all((ROOT / test).exists() for test in scripts["mutants"].RULES)
     assert "tests/node/privacy/test_client_level.py" in tests_of("node/privacy/grid.py")
-    assert tests_of("contracts/ClientRegistry.sol")[0].startswith("--match-path")
+    assert tests_of("contracts/ClientRegistry.sol") == ["tests/contracts"]
+
+
+@pytest.mark.parametrize("module", ["ledger_rules", "membership_rules", "chain_facts", "rounds"])
+def test_the_tests_of_the_rules_are_those_of_every_module_that_their_story_runs(scripts, module):
+    path = f"node/protocol/{module}.py"
+    assert (ROOT / path).exists()
+    tests = scripts["mutants"].tests_of(path)
+    rules = {str(test.relative_to(ROOT)) for test in (ROOT / "tests/node/protocol").glob("test_rules_of_*.py")}
+    assert rules < set(tests) and all((ROOT / test).exists() for test in tests)
+    story = (ROOT / "tests/node/protocol/ledger_story.py").read_text()
+    rest = "".join((ROOT / f"node/protocol/{other}.py").read_text() for other in ("ledger_rules", "membership_rules"))
+    assert f"fedgrove.node.protocol.{module} import" in story + rest
 
 
 def test_a_total_is_shared_in_proportion(scripts):

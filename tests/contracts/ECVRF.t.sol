@@ -175,6 +175,13 @@ contract ECVRFTest {
         _expect(row, abi.encodeWithSelector(ECVRF.RootInvalid.selector, 0, root));
     }
 
+    function test_AsManyRootsAsThereAreCounters_AreLookedAt() public {
+        Row memory row = _row(AT_COUNTER_0);
+        uint256 root = _word(row.message, 257);
+        row.message = abi.encodePacked(row.message, new bytes(32 * 255));
+        _expect(row, abi.encodeWithSelector(ECVRF.RootInvalid.selector, 0, root));
+    }
+
     function test_StoppingAtABadCounter_IsRefused() public {
         Row memory row = _row(AT_COUNTER_1);
         uint256 root = _word(row.message, 257);

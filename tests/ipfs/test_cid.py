@@ -16,6 +16,10 @@ def test_raw_block_of_hello_world_has_the_published_name():
     assert cid.digest == hashlib.sha256(b"hello world").digest()
 
 
+def test_a_block_has_one_cid_whether_its_bytes_or_their_digest_are_known():
+    assert CID.from_digest(hashlib.sha256(b"hello").digest(), RAW) == CID.of_block(b"hello", RAW)
+
+
 def test_version_0_text_round_trip():
     cid = CID.parse(HELLO_V0)
     assert (cid.version, cid.codec) == (0, DAG_PB)

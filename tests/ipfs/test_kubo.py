@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
@@ -418,3 +419,11 @@ def test_a_bad_address_is_one_sentence_without_secrets(url):
     with pytest.raises(StoreError, match="address of an IPFS node") as caught:
         KuboStore(url)
     assert "secret" not in str(caught.value)
+
+
+def test_a_node_is_asked_for_no_further_block_when_the_time_is_over(monkeypatch):
+    moments = iter((100.0, 101.5))
+    monkeypatch.setattr(kubo, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    find = KuboStore("http://127.0.0.1:1", timeout=1.0)._finder()  # nobody listens there
+    with pytest.raises(NotFound, match="did not find it in 1 s"):
+        find(CID.of_block(b"a block", RAW))

@@ -26,6 +26,12 @@ def test_a_manifest_that_is_no_table_is_a_bad_record(kept, files):
     assert audit_directory(kept).first_bad_record.field == MANIFEST
 
 
+def test_a_manifest_in_another_order_is_a_bad_record(kept):
+    listed = json.loads((kept / MANIFEST).read_bytes())["files"]
+    (kept / MANIFEST).write_text(json.dumps({"files": dict(reversed(listed.items()))}, indent=1) + "\n")
+    assert "canonical" in audit_directory(kept).reason
+
+
 @pytest.mark.parametrize("seconds", ["soon", [1], 10**400])
 def test_a_report_whose_times_are_no_numbers_is_a_bad_record(kept, seconds):
     report = json.loads((kept / REPORT).read_bytes())

@@ -154,3 +154,9 @@ def test_a_byte_that_changed_makes_it_none(place, difference):
     data[place % len(data)] ^= difference
     with pytest.raises(InvalidHead):
         HeadStatement.from_bytes(bytes(data))
+
+
+def test_a_statement_is_one_line_of_json_with_sorted_names():
+    data = stated().to_bytes()
+    names = list(json.loads(data))
+    assert names == sorted(names) and data.count(b"\n") == 1 and b" " not in data
