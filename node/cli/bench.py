@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import typer
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, console, print_json, read_seeds
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from rich.progress import track
 from rich.table import Table
@@ -168,6 +168,44 @@ def unlearn(
         return result
 
     return _show("Unlearning", measure, as_json)
+
+
+@app.command("unlearn-losses")
+def unlearn_losses(
+    figure: Annotated[str, typer.Option(help="preparation, k-prime, step, removals, or all.")] = "all",
+    dataset: Annotated[str, typer.Option(help="gaussian, celltype, covtype, or all.")] = "all",
+    seeds: Annotated[str, typer.Option(help="Seeds of splits, algorithms and requests.")] = "0,1,2,3,4",
+    data_dir: Annotated[Path, typer.Option(help="Folder that holds the files of celltype and covtype.")] = Path("data"),
+    out: Annotated[Path, typer.Option(help="Folder for the results; a second call resumes.")] = Path(
+        "docs/results/unlearning_losses"
+    ),
+    as_json: JsonFlag = False,
+) -> int:
+    """Losses of federated K-means over clusters per client, width of a bin and removals, as the paper's figures.
+
+    Example: fedgrove bench unlearn-losses --figure step --dataset gaussian --seeds 0 --out runs/losses
+    """
+    from fedgrove.node.lab.bench.unlearn_losses import FIGURES, arms, run
+    from fedgrove.node.lab.bench.unlearn_losses_report import write_report
+    from fedgrove.node.lab.kmeans.trials import CLUSTERS
+    from fedgrove.node.lab.made import made_now
+    from fedgrove.node.methods.kmeans.datasets import PointsError
+
+    figures = _of_them("--figure", figure, FIGURES)
+    asked = arms(figures, _of_them("--dataset", dataset, tuple(CLUSTERS)))
+    try:
+        result = run(asked, read_seeds(seeds), data_dir, out, made_now(sys.argv[1:]), _tracked)
+    except PointsError as fault:
+        raise CommandError(str(fault)) from None
+    write_report(out)
+    return _show("Losses", lambda: result, as_json)
+
+
+def _of_them(option: str, asked: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The name that an option gives, or all."""
+    if asked not in (*names, "all"):
+        raise CommandError(f"{option} must be {', '.join(names)} or all, not {asked!r}")
+    return names if asked == "all" else (asked,)
 
 
 @app.command("similarity")
