@@ -172,7 +172,7 @@ def unlearn(
 
 @app.command("unlearn-losses")
 def unlearn_losses(
-    figure: Annotated[str, typer.Option(help="preparation, k-prime, step, removals, or all.")] = "all",
+    figure: Annotated[str, typer.Option(help="preparation, k-prime, removals, step, or all.")] = "all",
     dataset: Annotated[str, typer.Option(help="gaussian, celltype, covtype, or all.")] = "all",
     seeds: Annotated[str, typer.Option(help="Seeds of splits, algorithms and requests.")] = "0,1,2,3,4",
     data_dir: Annotated[Path, typer.Option(help="Folder that holds the files of celltype and covtype.")] = Path("data"),

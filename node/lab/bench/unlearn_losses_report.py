@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Found = dict[Arm, list[Outcome]]
 
 _COLOURS = dict(zip((MUFC, FULL, DC_KM, UNIFORM, "K-FED", ON_LEDGER), SERIES, strict=False)) | {DIFFERENCES: SERIES[0]}
-_SHOWN_REQUESTS = (0, 1, 10, 25, 50, 100)
+_SHOWN_REQUESTS = (0, 1, 10, 25, 50)
 
 _HEAD = """\
 # Losses of clustering that forgets

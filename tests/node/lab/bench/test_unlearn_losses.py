@@ -35,7 +35,6 @@ def run(data: Path, out: Path, seeds: list[int]) -> tuple[BenchResult, list[str]
 
 
 def test_figures_of_a_small_dataset_resume_and_are_reported(monkeypatch, data, tmp_path):
-    monkeypatch.setattr(unlearn_losses, "REQUESTS", 100)
     monkeypatch.setattr(unlearn_losses, "COARSENESS", (1.0, 8.0))
     out = tmp_path / "out"
     result, first = run(data, out, [0])
@@ -67,7 +66,7 @@ def test_a_changed_trial_is_run_again(monkeypatch, data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--figure", "4z"], "--figure must be preparation, k-prime, step, removals or all, not '4z'"),
+        (["--figure", "4z"], "--figure must be preparation, k-prime, removals, step or all, not '4z'"),
         (["--dataset", "iris"], "--dataset must be celltype, covtype, gaussian or all, not 'iris'"),
         (["--seeds", "x"], "--seeds must be whole numbers"),
         (["--dataset", "celltype", "--data-dir", "nowhere"], "does not exist"),
