@@ -111,17 +111,21 @@ def engine(
     data_dir: Annotated[Path | None, typer.Option(help="Folder of MNIST; it is downloaded if missing.")] = None,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Rounds of each run that count.")] = 3,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 starts one per core.")] = 0,
+    tiny: Annotated[bool, typer.Option("--tiny", help="Only 10,000 clients with a small network; no data.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Seconds per simulated round, compared with its floor, a plain loop and Flower (FEDGROVE_FLOWER_PYTHON names it).
 
     Example: fedgrove bench engine --data-dir data --rounds 3
     """
-    from fedgrove.node.lab.bench.engine import run
+    from fedgrove.node.lab.bench.engine import run, run_tiny
     from fedgrove.node.learning.datasets import load_dataset
 
+    processes = workers or len(os.sched_getaffinity(0))
+    if tiny:
+        return _show("Engine", lambda: run_tiny(rounds, processes), as_json)
     data = load_dataset("mnist", data_dir)
-    return _show("Engine", lambda: run(data, rounds, workers or len(os.sched_getaffinity(0))), as_json)
+    return _show("Engine", lambda: run(data, rounds, processes), as_json)
 
 
 @app.command("unlearn")

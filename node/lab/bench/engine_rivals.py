@@ -34,11 +34,12 @@ class Work:
 
 @dataclass(frozen=True)
 class FlowerTimes:
-    """Seconds until the first round was over, and of each later one."""
+    """Seconds until the first round was over, of each later one, and of all its processes' time in each of these."""
 
     version: str
     start: float
     rounds: list[float]
+    processor: list[float]
 
 
 def plain_round(work: Work, parts: list[Samples]) -> float:
