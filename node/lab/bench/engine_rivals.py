@@ -13,7 +13,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from torch import nn
 
 _FLOWER_SCRIPT = "bench_flower_simulation.py"
-_FLOWER_SECONDS = 1800
+_FLOWER_SECONDS = 3600
 
 
 @dataclass(frozen=True)
