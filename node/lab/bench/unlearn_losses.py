@@ -165,12 +165,12 @@ def run(
     """
     with_seeds = [arm.with_seed(seed) for arm in asked for seed in seeds]
     todo = [arm for arm in with_seeds if not _is_there(out, arm)]
+    (out / RUNS).mkdir(parents=True, exist_ok=True)
     if todo:
         add_made(out, made)
     with threadpool_limits(1):
         for arm in tracked(todo, "trials"):
             outcome = Outcome(arm.trial, dealt(arm.trial, directory).step, _values(arm, directory))
-            path_of(out, arm).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path_of(out, arm), outcome.to_bytes())
     return BenchResult(tuple(_rows(out, asked)), {"seeds": list(seeds)})
 

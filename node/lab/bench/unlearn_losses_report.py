@@ -39,6 +39,7 @@ Written by `fedgrove bench unlearn-losses`, for figures 3a to 3d and 4a to 4d of
 divided by the loss of central K-means, the best of 50 restarts; ± is the standard deviation over the seeds, which draw
 split, algorithms and requests. The paper's figures exist as pictures only, so no numbers of theirs stand here but those
 of its tables 1 and 2. Of its seven data sets, celltype, covtype and gaussian are at hand.
+[What came out, and why earlier figures differed](../../unlearning.md#losses-compared-with-the-papers).
 
 """
 _PREPARATION = """\
@@ -53,7 +54,7 @@ K-means' clusters; *components* is drawn with the components that Gaussian point
 _K_PRIME = """\
 ## Clusters that a client sees (figure 3a)
 
-Filled; with K′ = K every client has an equal part of each cluster.
+Filled; with K′ = K every client has an equal part of each cluster, which the paper calls i.i.d.
 
 """
 _STEP = """\
@@ -199,6 +200,7 @@ def _over(found: Found, x: Callable[[Arm, Outcome], float]) -> Iterator[tuple[st
 def _draw_k_prime(panel: "Axes", found: Found) -> None:
     for method, x, curves in _over(found, lambda arm, _: arm.trial.clusters_each):
         _line(panel, x, curves, method)
+    panel.xaxis.get_major_locator().set_params(integer=True)
     panel.set_xlabel("K′")
 
 
@@ -207,6 +209,7 @@ def _draw_step(panel: "Axes", found: Found) -> None:
         _line(panel, x, curves, method)
     panel.axvline(next(iter(found.values()))[0].step, color="red", linewidth=1)
     panel.set_xscale("log")
+    panel.set_yscale("log")
     panel.set_xlabel("γ (red: 1/√n)")
 
 

@@ -1,15 +1,17 @@
 """`fedgrove bench unlearn-losses`: trials that resume, a page with pictures, and the results that are stored."""
 
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fedgrove.node.lab.bench import unlearn_losses, unlearn_losses_report
 from fedgrove.node.lab.bench.rows import BenchResult
-from fedgrove.node.lab.made import Made
+from fedgrove.node.lab.made import Made, read_made
 
 from tests.node.cli.test_bad_input import fedgrove
 
+STORED = Path(__file__).parents[4] / "docs" / "results" / "unlearning_losses"
 MADE = Made("fedgrove bench unlearn-losses", "0123456789ab", "Python 3.11")
 
 
@@ -75,3 +77,22 @@ def test_a_changed_trial_is_run_again(monkeypatch, data, tmp_path):
 def test_mistakes(tmp_path, options, said):
     result = fedgrove("bench", "unlearn-losses", "--out", str(tmp_path / "out"), *options, cwd=tmp_path)
     assert result.returncode == 2 and said in result.stderr.replace("\n", " ")
+
+
+def test_the_stored_runs_are_those_that_the_stored_commands_ask_for(monkeypatch):
+    asked: dict[str, unlearn_losses.Trial] = {}
+
+    def note(arms, seeds, *_):
+        asked.update({each.name: each.trial for arm in arms for each in (arm.with_seed(seed) for seed in seeds)})
+        return BenchResult(())
+
+    monkeypatch.setattr(unlearn_losses, "run", note)
+    monkeypatch.setattr(unlearn_losses_report, "write_report", lambda out: None)
+    page = (STORED / "README.md").read_text()
+    for made in read_made(STORED):
+        assert made.text in page and made.versions and not made.commit.endswith("-dirty")
+        result = fedgrove(*shlex.split(made.command)[1:], cwd=STORED)
+        assert result.returncode == 0, result.stderr
+    assert asked
+    stored = {path.stem: unlearn_losses.read_outcome(path).trial for path in (STORED / "runs").glob("*.json")}
+    assert stored == asked
