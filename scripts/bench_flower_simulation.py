@@ -1,17 +1,20 @@
 """Times Flower's simulation of the work that `fedgrove bench engine` hands over; run by it, in Flower's environment.
 
 Reads {"data", "clients", "drawn", "rounds", "epochs", "batch", "rate", "momentum", "decay", "padding", "processes",
-"units"} as JSON from stdin, writes {"version", "start", "rounds"} (seconds until the first round ends, and of each
-later one) to stdout. With ``units`` the network has one hidden layer of that many units, else it is the paper's.
-``data`` is a folder with x.npy (n, c, h, w) float32, y.npy (n,) int64 and parts.npy: samples of each client, in their
-order. Without ``data`` clients return what they get.
+"units"} as JSON from stdin, writes {"version", "start", "rounds", "processor"} to stdout: seconds until the first round
+ends, of each later one, and of processor time in each later one, of this process and all below it. With ``units`` the
+network has one hidden layer of that many units, else it is the paper's. ``data`` is a folder with x.npy (n, c, h, w)
+float32, y.npy (n,) int64 and parts.npy: samples of each client, in their order. Without ``data`` clients return what
+they get.
 """
 
 import json
+import os
 import sys
 import time
 from importlib.metadata import version
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -93,7 +96,7 @@ def server_app(work, times):
     app = ServerApp()
 
     def note(number, arrays):
-        times.append(time.perf_counter())
+        times.append((time.perf_counter(), processor_seconds()))
 
     def count(replies, weight):
         if len(replies) != work["drawn"]:
@@ -112,6 +115,23 @@ def server_app(work, times):
     return app
 
 
+def processor_seconds():
+    """Processor time so far of this process and all below it, with those of them that have ended."""
+    parents, ticks = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        number = int(path.parent.name)
+        parents[number] = int(fields[1])
+        ticks[number] = sum(map(int, fields[11:15]))  # utime, stime and those of children waited for
+    below = {os.getpid()}
+    while more := {number for number, parent in parents.items() if parent in below} - below:
+        below |= more
+    return sum(ticks[number] for number in below) / os.sysconf("SC_CLK_TCK")
+
+
 def main():
     work = json.load(sys.stdin)
     times = []  # before the first round, and after each
@@ -120,8 +140,12 @@ def main():
     run_simulation(server_app(work, times), client_app(work), work["clients"], backend_config=backend)
     if len(times) != work["rounds"] + 1:
         raise AssertionError(f"{len(times) - 1} of {work['rounds']} rounds ended")
-    rounds = [after - before for before, after in pairwise(times[1:])]
-    print(json.dumps({"version": version("flwr"), "start": times[1] - STARTED, "rounds": rounds}))
+    walls, processor = zip(*times[1:], strict=True)
+    later = {
+        name: [after - before for before, after in pairwise(each)]
+        for name, each in (("rounds", walls), ("processor", processor))
+    }
+    print(json.dumps({"version": version("flwr"), "start": walls[0] - STARTED, **later}))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import typer
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, console, print_json, read_seeds
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from rich.progress import track
 from rich.table import Table
@@ -111,17 +111,21 @@ def engine(
     data_dir: Annotated[Path | None, typer.Option(help="Folder of MNIST; it is downloaded if missing.")] = None,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Rounds of each run that count.")] = 3,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 starts one per core.")] = 0,
+    tiny: Annotated[bool, typer.Option("--tiny", help="Only 10,000 clients with a small network; no data.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Seconds per simulated round, compared with its floor, a plain loop and Flower (FEDGROVE_FLOWER_PYTHON names it).
 
     Example: fedgrove bench engine --data-dir data --rounds 3
     """
-    from fedgrove.node.lab.bench.engine import run
+    from fedgrove.node.lab.bench.engine import run, run_tiny
     from fedgrove.node.learning.datasets import load_dataset
 
+    processes = workers or len(os.sched_getaffinity(0))
+    if tiny:
+        return _show("Engine", lambda: run_tiny(rounds, processes), as_json)
     data = load_dataset("mnist", data_dir)
-    return _show("Engine", lambda: run(data, rounds, workers or len(os.sched_getaffinity(0))), as_json)
+    return _show("Engine", lambda: run(data, rounds, processes), as_json)
 
 
 @app.command("unlearn")
@@ -168,6 +172,44 @@ def unlearn(
         return result
 
     return _show("Unlearning", measure, as_json)
+
+
+@app.command("unlearn-losses")
+def unlearn_losses(
+    figure: Annotated[str, typer.Option(help="preparation, k-prime, removals, step, or all.")] = "all",
+    dataset: Annotated[str, typer.Option(help="gaussian, celltype, covtype, or all.")] = "all",
+    seeds: Annotated[str, typer.Option(help="Seeds of splits, algorithms and requests.")] = "0,1,2,3,4",
+    data_dir: Annotated[Path, typer.Option(help="Folder that holds the files of celltype and covtype.")] = Path("data"),
+    out: Annotated[Path, typer.Option(help="Folder for the results; a second call resumes.")] = Path(
+        "docs/results/unlearning_losses"
+    ),
+    as_json: JsonFlag = False,
+) -> int:
+    """Losses of federated K-means over clusters per client, width of a bin and removals, as the paper's figures.
+
+    Example: fedgrove bench unlearn-losses --figure step --dataset gaussian --seeds 0 --out runs/losses
+    """
+    from fedgrove.node.lab.bench.unlearn_losses import FIGURES, arms, run
+    from fedgrove.node.lab.bench.unlearn_losses_report import write_report
+    from fedgrove.node.lab.kmeans.trials import CLUSTERS
+    from fedgrove.node.lab.made import made_now
+    from fedgrove.node.methods.kmeans.datasets import PointsError
+
+    figures = _of_them("--figure", figure, FIGURES)
+    asked = arms(figures, _of_them("--dataset", dataset, tuple(CLUSTERS)))
+    try:
+        result = run(asked, read_seeds(seeds), data_dir, out, made_now(sys.argv[1:]), _tracked)
+    except PointsError as fault:
+        raise CommandError(str(fault)) from None
+    write_report(out)
+    return _show("Losses", lambda: result, as_json)
+
+
+def _of_them(option: str, asked: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The name that an option gives, or all."""
+    if asked not in (*names, "all"):
+        raise CommandError(f"{option} must be {', '.join(names)} or all, not {asked!r}")
+    return names if asked == "all" else (asked,)
 
 
 @app.command("similarity")

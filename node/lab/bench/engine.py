@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -79,6 +79,13 @@ def run(
     return BenchResult(tuple(rows), {"rounds": rounds, "workers": workers})
 
 
+def run_tiny(rounds: int, workers: int, clients: int = TINY) -> BenchResult:
+    """Measure the clients with a small network alone, as ``run`` does."""
+    with open_executor("processes", workers) as (pool, _):
+        rows = _tiny_rows(clients, rounds, pool, workers)
+    return BenchResult(tuple(rows), {"rounds": rounds, "workers": workers})
+
+
 # --- the work, and its rivals -----------------------------------------------------------------------------------------
 
 
@@ -129,7 +136,10 @@ def _bf16_row(label: str, plan: Plan, dataset: Dataset, pool: Executor, workers:
     return _row(name, _median_round(marks), floor, "fp32 floor at matmul peak")
 
 
-def _flower_rows(label: str, work: Work, parts: list[Samples] | None, engine: float) -> list[BenchRow]:
+def _flower_rows(
+    label: str, work: Work, parts: list[Samples] | None, engine: float, processor: float | None = None
+) -> list[BenchRow]:
+    """Flower beside the engine's seconds, and its processor time where the engine's is given."""
     try:
         flower = flower_simulation(work, parts)
     except FlowerFailed as fault:
@@ -138,10 +148,13 @@ def _flower_rows(label: str, work: Work, parts: list[Samples] | None, engine: fl
         beside = f"set {FLOWER_VARIABLE} to a Python that has flwr[simulation] and torch"
         return [BenchRow(f"{label}: Flower", "not measured", beside=beside)]
     name = f"{label}: Flower {flower.version}"
-    return [
+    rows = [
         _row(name, median(flower.rounds), engine, "engine"),
         BenchRow(f"{name}, start and first round", flower.start, "s"),
     ]
+    if processor is not None:
+        rows.append(_row(f"{name}, processor time of all its processes", median(flower.processor), processor, "engine"))
+    return rows
 
 
 def training_operations(architecture: Architecture, input_shape: tuple[int, ...], classes: int) -> int:
@@ -242,9 +255,9 @@ def _tiny_rows(clients: int, rounds: int, pool: Executor, workers: int) -> list[
     """Rounds of clients with a small network, trained together and one after the other, beside Flower's."""
     dataset, partitioned = _tiny(clients * TINY_SAMPLES), PartitionSettings("iid")
     plan = Plan("tiny", clients, 1.0, rounds + 1, training=TINY_TRAINING, partition=partitioned, model="small-mlp")
-    before = processor_seconds()
-    together = _median_round(_marks(replace(plan, together=TOGETHER), dataset, pool, workers))
-    spent = (processor_seconds() - before) / (rounds + 1)
+    grouped = Simulation(replace(plan, together=TOGETHER), dataset, pool, workers).run()
+    marks, processor = zip(*((time.perf_counter(), processor_seconds()) for _ in grouped), strict=True)
+    together, spent = _median_round(marks), _median_round(processor)
     alone = _median_round(_marks(plan, dataset, pool, workers))
     label = f"{clients:,} clients, {TINY_SAMPLES} samples each, 2,410 weights"
     work = Work(clients, clients, rounds + 1, TINY_TRAINING, 0, workers, PERCEPTRONS["small-mlp"])
@@ -252,7 +265,7 @@ def _tiny_rows(clients: int, rounds: int, pool: Executor, workers: int) -> list[
     return [
         _row(f"{label}: together", together, alone, "one after the other"),
         BenchRow(f"{label}: together, processor time with all workers'", spent, "s"),
-        *_flower_rows(label, work, parts, together),
+        *_flower_rows(label, work, parts, together, spent),
     ]
 
 
@@ -305,10 +318,11 @@ def _marks(plan: Plan, dataset: Dataset, executor: Executor, workers: int) -> li
     return [time.perf_counter() for _ in Simulation(plan, dataset, executor, workers).run()]
 
 
-def _median_round(marks: list[float]) -> float:
+def _median_round(marks: Sequence[float]) -> float:
     """Median seconds of a round after the first."""
     return median(after - before for before, after in pairwise(marks))
 
 
 def _row(name: str, value: float, limit: float, limit_name: str) -> BenchRow:
-    return BenchRow(name, value, "s", limit=round(limit, 4), limit_name=limit_name, ratio=round(value / limit, 2))
+    ratio = round(value / limit, 2) if limit else None  # processor time is counted in hundredths of a second
+    return BenchRow(name, value, "s", limit=round(limit, 4), limit_name=limit_name, ratio=ratio)

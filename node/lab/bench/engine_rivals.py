@@ -13,7 +13,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from torch import nn
 
 _FLOWER_SCRIPT = "bench_flower_simulation.py"
-_FLOWER_SECONDS = 1800
+_FLOWER_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,12 @@ class Work:
 
 @dataclass(frozen=True)
 class FlowerTimes:
-    """Seconds until the first round was over, and of each later one."""
+    """Seconds until the first round was over, of each later one, and of all its processes' time in each of these."""
 
     version: str
     start: float
     rounds: list[float]
+    processor: list[float]
 
 
 def plain_round(work: Work, parts: list[Samples]) -> float:

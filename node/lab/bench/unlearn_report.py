@@ -37,6 +37,9 @@ masks and decoding, in the removal and in the retraining that it is compared wit
 no centroid was hit. Speed-ups are means divided by means over the same requests. DC-K-means knows no masks. The plain
 retraining runs scikit-learn's K-means on as many points at the server as there are at the clients, as the paper's does;
 the well-written one is this program's, on weighted bins.
+
+Gaussian points are split by the components that they were drawn from, and all columns of Covtype are divided by one
+number. The paper does neither, and losses depend on it: `fedgrove bench unlearn-losses` shows how much.
 """
 
 

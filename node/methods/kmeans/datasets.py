@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 GAUSSIAN_POINTS = 30_000
+GAUSSIAN_CLUSTERS = 10
 _REFERENCE_RESTARTS = 50
 
 
@@ -92,9 +93,14 @@ def celltype(directory: Path) -> Points:
     return Points("celltype", parts, 4, "the authors' split over 100 clients")
 
 
+def covtype_points(directory: Path) -> np.ndarray:
+    """15,120 patches of forest, 52 measurements: float64 array of shape (15120, 52), rows as in the file."""
+    return normalised(_load(directory / "covtype" / "covtype_15120x52.npz", ("X",))["X"])
+
+
 def covtype(directory: Path, clients: int = 100, clusters_each: int = 3, seed: int = 0) -> Points:
-    """15,120 patches of forest, 52 measurements, 7 clusters; clients draw up to K′ of the central clusters."""
-    points = normalised(_load(directory / "covtype" / "covtype_15120x52.npz", ("X",))["X"])
+    """The points of Covtype, 7 clusters; clients draw up to K′ of the central clusters."""
+    points = covtype_points(directory)
     rng = np.random.default_rng(seed)
     weights = np.ones(len(points), np.int64)
     centres = kmeans(points, weights, 7, rng, restarts=_REFERENCE_RESTARTS).centres
@@ -102,18 +108,30 @@ def covtype(directory: Path, clients: int = 100, clusters_each: int = 3, seed: i
     return Points("covtype", parts, len(centres), _split_text(clients, clusters_each, seed))
 
 
+def gaussian_mixture(deviation: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw 30,000 points in 10 dimensions from ten spherical components of 3,000 around points of the unit cube.
+
+    Returns
+    -------
+    float64 array of shape (30000, 10)
+    int array of shape (30000,)
+        Component of each.
+    """
+    k = dimensions = GAUSSIAN_CLUSTERS
+    centres = rng.uniform(-0.5, 0.5, (k, dimensions))
+    clusters = np.repeat(np.arange(k), GAUSSIAN_POINTS // k)
+    return normalised(centres[clusters] + rng.normal(0, deviation, (GAUSSIAN_POINTS, dimensions))), clusters
+
+
 def gaussian(deviation: float = 0.5, clients: int = 100, clusters_each: int = 5, seed: int = 0) -> Points:
-    """30,000 points in 10 dimensions, ten spherical clusters of 3,000 around points drawn from the unit cube.
+    """Points of ``gaussian_mixture``; clients draw up to K′ of its components.
 
     The seed says "variance 0.5" and its file is not public; the deviation is a parameter, σ.
     """
     rng = np.random.default_rng(seed)
-    k = dimensions = 10
-    centres = rng.uniform(-0.5, 0.5, (k, dimensions))
-    clusters = np.repeat(np.arange(k), GAUSSIAN_POINTS // k)
-    points = normalised(centres[clusters] + rng.normal(0, deviation, (GAUSSIAN_POINTS, dimensions)))
+    points, clusters = gaussian_mixture(deviation, rng)
     parts = split_by_cluster(points, clusters, clients, clusters_each, rng)
-    return Points("gaussian", parts, k, _split_text(clients, clusters_each, seed))
+    return Points("gaussian", parts, GAUSSIAN_CLUSTERS, _split_text(clients, clusters_each, seed))
 
 
 def points_from_file(path: Path, grid: BinGrid) -> np.ndarray:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from fedgrove.node.lab.bench import chain, engine, explorer, masking, privacy, similarity, unlearn, unlearn_report, vrf
 from fedgrove.node.lab.bench import removals as forgetting
+from fedgrove.node.lab.bench.engine_rivals import FlowerTimes
 from fedgrove.node.lab.bench.removals import REMOVAL, Removals
 from fedgrove.node.lab.made import Made
 from fedgrove.node.learning.models import ARCHITECTURES
@@ -90,10 +91,21 @@ def test_the_engine_names_its_floor_and_its_rivals(monkeypatch):
     assert {"20 trivial clients", "30 trivial clients"} <= set(rows)
     tiny = "40 clients, 20 samples each, 2,410 weights"
     assert rows[f"{tiny}: together"].limit_name == "one after the other"
-    assert rows[f"{tiny}: together, processor time with all workers'"].value > 0
+    assert rows[f"{tiny}: together, processor time with all workers'"].unit == "s"
     assert rows[f"{tiny}: Flower"].value == "failed"
     assert rows["FedAom, 5 local epochs"].limit_name == "FedAvg"
     assert rows["share of chain, store and masks"].value < 100
+
+
+def test_flowers_processor_time_stands_beside_the_engines(monkeypatch):
+    flower = FlowerTimes("9.9", 1.0, rounds=[2.0, 8.0, 4.0], processor=[3.0, 5.0, 9.0])
+    monkeypatch.setattr(engine, "flower_simulation", lambda work, parts: flower)
+    rows = by_name(engine.run_tiny(1, 1, 40))
+    tiny = "40 clients, 20 samples each, 2,410 weights"
+    assert rows[f"{tiny}: Flower 9.9"].value == 4
+    beside = rows[f"{tiny}: Flower 9.9, processor time of all its processes"]
+    assert beside.value == 5
+    assert beside.limit == pytest.approx(rows[f"{tiny}: together, processor time with all workers'"].value, abs=1e-4)
 
 
 def test_the_floor_counts_each_layers_products_three_times_but_the_first_ones_input():
