@@ -20,7 +20,8 @@ LONG = [
     TESTS / name
     for name in (
         *("node/devnet/testnet", "node/cli/test_network.py", "node/roles/faults", "contracts", "test_docs.py"),
-        *("node/cli", "node/lab/simulation", "node/devnet/test_demo.py", "node/explorer", "node/methods/training"),
+        *("node/devnet", "deploy/test_two_machines.py", "adversary/test_half_empty_committee.py"),
+        *("node/cli", "node/lab/simulation", "adversary", "node/explorer", "node/methods", "node/roles"),
     )
 ]
 

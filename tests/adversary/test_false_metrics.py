@@ -64,7 +64,7 @@ def attacked(tmp_path):
 
 
 def of_kind(federation, kind):
-    return [record for record in federation.history().records() if isinstance(record, kind)]
+    return [record for record in federation.records() if isinstance(record, kind)]
 
 
 def stated(federation):

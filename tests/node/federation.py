@@ -10,6 +10,7 @@ from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
@@ -49,6 +50,7 @@ class Federation:
     samples: list[Samples]
     test: Samples
     log: list[tuple[str, Step]] = field(default_factory=list)
+    _captured: LedgerHistory | None = None
 
     @classmethod
     def found(
@@ -147,9 +149,16 @@ class Federation:
         return [step.acted or step.waiting for name, step in self.log if name == role]
 
     def history(self) -> LedgerHistory:
-        history = capture(self.network, self.deployment)
-        history.verify()
-        return history
+        """All blocks up to the latest, verified; read anew only when the chain has gone on."""
+        made = self._captured
+        head = self.network.block_number()
+        if made is None or made.head_block != head or made.block_hash(head) != self.network.block_hash(head):
+            made = self._captured = capture(self.network, self.deployment)
+        return made
+
+    def records(self) -> list[Record]:
+        """All records up to the latest block, as roles read them: each block once, checked, whoever asks for it."""
+        return self.ledger(self.coordinator_keys).records()
 
     def audit(self) -> Verdict:
         history = self.history()

@@ -44,7 +44,7 @@ def found(tmp_path):
 
 
 def of(federation, kind):
-    return [record for record in federation.history().records() if isinstance(record, kind)]
+    return [record for record in federation.records() if isinstance(record, kind)]
 
 
 def test_a_sampled_federation(found):

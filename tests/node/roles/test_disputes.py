@@ -49,7 +49,7 @@ class HidesASurvivor(LyingCoordinator):
 
 
 def of_kind(federation, kind):
-    return [record for record in federation.history().records() if isinstance(record, kind)]
+    return [record for record in federation.records() if isinstance(record, kind)]
 
 
 @pytest.mark.parametrize("villain", [LiesInRoundTwo, HidesASurvivor])

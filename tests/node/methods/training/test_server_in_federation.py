@@ -71,7 +71,7 @@ def found(tmp_path):
 
 
 def of_kind(federation, kind):
-    return [record for record in federation.history().records() if isinstance(record, kind)]
+    return [record for record in federation.records() if isinstance(record, kind)]
 
 
 def published(federation) -> list[Tensors]:
