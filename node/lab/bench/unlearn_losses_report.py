@@ -198,9 +198,11 @@ def _over(found: Found, x: Callable[[Arm, Outcome], float]) -> Iterator[tuple[st
 
 
 def _draw_k_prime(panel: "Axes", found: Found) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for method, x, curves in _over(found, lambda arm, _: arm.trial.clusters_each):
         _line(panel, x, curves, method)
-    panel.xaxis.get_major_locator().set_params(integer=True)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     panel.set_xlabel("K′")
 
 
