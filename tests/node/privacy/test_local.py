@@ -30,6 +30,12 @@ def test_mindspores_defaults_give_its_noise_at_its_sensitivity_and_twice_that_ho
     assert gaussian_epsilon(gaussian_sigma(50, 0.01, 1.0), 0.01, 2.0) == pytest.approx(165.2, abs=0.1)
 
 
+def test_an_upload_counts_as_its_noise_over_the_distance_of_two_clipped_updates():
+    mechanism = mechanism_for(LocalSettings(), 10)
+    assert mechanism.sensitivity == 2 * mechanism.clip
+    assert mechanism.noise_multiplier == pytest.approx(gaussian_sigma(50, 0.01, 1.0), rel=1e-9)
+
+
 @pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0, 3.0, 20.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 8.0])
 def test_delta_is_the_integral_of_the_excess_density(sigma, epsilon):
