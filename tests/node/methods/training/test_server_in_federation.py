@@ -132,7 +132,7 @@ def test_roles_that_restart_before_every_step_publish_the_same(found):
     assert killed.audit().verdict == "verified"
 
 
-def test_a_round_that_fails_leaves_the_state_as_it_was(found):
+def test_after_a_round_in_which_too_few_commit_the_state_begins_anew(found):
     """In round 2 two of four fall silent after they have shared; later rounds have all, and dropouts, and close."""
     federation = found(clients=4, rounds=2, repeats=2, server=MomentumStep(momentum=0.5))
     coordinator, clients = federation.coordinator(), federation.clients()
@@ -150,9 +150,8 @@ def test_a_round_that_fails_leaves_the_state_as_it_was(found):
     closed = {record.round: record.model_digest for record in of_kind(federation, Closed)}
     assert sorted(closed) == [1, 3] and opened[3] == closed[1]
     first, second = published(federation)
-    moved = second["hidden.weight"] - first["hidden.weight"]
-    assert momentum(second) == pytest.approx(moved, abs=1e-6)
-    assert not np.array_equal(momentum(second), momentum(first))
+    assert not np.array_equal(second["hidden.weight"], first["hidden.weight"])
+    assert not momentum(second).any()
     assert federation.audit().verdict == "verified"
 
 

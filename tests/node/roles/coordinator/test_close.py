@@ -115,4 +115,7 @@ def test_what_is_told_of_the_members_metrics_is_what_they_are():
     found = of_sums(MetricSums.measured(4, {"right": 3, "loss": 2.0, "squared_loss": 2.0}), 4)
     assert [close._said_of(members) for members in (None, nothing)] == ["", ""]
     assert close._said_of(void) == "; the members' metrics are void, as they add up to less than nothing"
-    assert close._said_of(found) == "; the members found accuracy 0.750, loss 0.5 for the model before it"
+    assert (
+        close._said_of(found)
+        == "; the members found accuracy 0.7500, loss 0.5000 ± 0.2500 on 4 samples, for the model before it"
+    )
