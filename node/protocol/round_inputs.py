@@ -126,7 +126,7 @@ class RoundInputs(Generic[ModelT]):
         return any(self._lacked_updates(each) for each in same)
 
     def _lacked_updates(self, earlier: RoundRecords) -> bool:
-        """Whether most who shared in a round did not commit, or so many that the others' sum could not be opened."""
+        """Whether most who shared in a round did not commit, or too many for the sum of the others to be opened."""
         shared, committed = len(earlier.shares), len(earlier.commits)
         if committed == shared:
             return False

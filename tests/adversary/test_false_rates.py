@@ -65,7 +65,7 @@ def stated(federation):
 
 
 class LyingMember(Client):
-    """Adds so many times e to the last word of its upload, its rate's, in round 1."""
+    """Adds a multiple of e to the last word of its upload, which is its rate's, in round 1."""
 
     more = 0
 

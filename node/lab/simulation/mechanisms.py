@@ -216,7 +216,7 @@ class ClientLevel:
         return {**figures, "epsilon": epsilon, "delta": delta, "ledger_epsilon": towards_readers}
 
     def _rates(self, planned: ClientLevelRound, words: np.ndarray, clients: int) -> Released | None:
-        """The rates in the sum of so many uploads, which has no noise yet; None where there are none."""
+        """The rates in the words of a sum of ``clients`` uploads without noise; None where nothing is told."""
         divisor, names = planned.divisor(clients), self._plan.evaluation.metrics if self._plan.evaluation else ()
         if not divisor:
             return None

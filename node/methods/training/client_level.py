@@ -106,7 +106,7 @@ class ClientLevelUploads(ModelCodec):
     def _members(
         self, inputs: RoundInputs[Tensors], planned: ClientLevelRound, words: np.ndarray, summed: tuple[int, int]
     ) -> MembersRates:
-        """The rates in the words behind the model's, of so many uploads with so many shares of the noise."""
+        """The rates in the words behind the model's; ``summed`` counts the uploads and the shares of noise in them."""
         most, last = planned.grid.rate_limit(*summed), inputs.only_evaluates
         beyond = [name for name, word in zip(self._rates, words.view("<i4").tolist(), strict=True) if abs(word) > most]
         void = f"the members' words of {', '.join(beyond)} exceed what they can add up to" if beyond else ""
