@@ -23,6 +23,7 @@ from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.coordinator import Coordinator
 
+from tests.adversary.misstating import Misstating
 from tests.node.federation import Federation, LyingCoordinator
 
 STALLED = TrainingSettings(epochs=1, batch_size=20, learning_rate=1e-6)
@@ -154,23 +155,12 @@ def test_void_metrics_do_not_end_the_training(attacked):
     assert stated(federation)[-1].ending and federation.audit().verdict == "verified"
 
 
-class Misstating(Coordinator):
-    """Closes rounds with other metrics than they came to: what ``lie`` makes of the true ones."""
+class Boasting(Misstating):
+    """Says that everything was right."""
 
     @staticmethod
     def lie(members):
-        """Everything was right."""
         return replace(members, sums={**members.sums, "right": members.samples})
-
-    def __init__(self, *parts, **options):
-        super().__init__(*parts, **options)
-        honestly = self._context.outcomes.of
-
-        def outcome(inputs, record):
-            true = honestly(inputs, record)
-            return replace(true, members=self.lie(true.members))
-
-        self._context.outcomes.of = outcome
 
 
 class Hiding(Misstating):
@@ -224,7 +214,7 @@ class Insatiable(Misstating):
 LIES = {
     Hasty: "and of the end, does not follow from it",
     Insatiable: "and of the end, does not follow from it",
-    Misstating: "the members' metrics are not the sum of what they sent",
+    Boasting: "the members' metrics are not the sum of what they sent",
     Hiding: "the members' metrics are not the sum of what they sent",
     Silent: "they lack the members' metrics",
     Stopping: "and of the end, does not follow from it",
@@ -241,14 +231,14 @@ def test_the_audit_names_a_statement_that_does_not_follow(attacked, lie):
     assert (found.first_bad_record.round, found.first_bad_record.field) == (number, "closed.metrics")
 
 
-@pytest.mark.parametrize("lie", [Misstating, Stopping])
+@pytest.mark.parametrize("lie", [Boasting, Stopping])
 def test_members_dispute_it_before_they_train_on(attacked, lie):
     federation = attacked(coordinator=lie, rounds=2, repeats=1)
     assert [record.round for record in of_kind(federation, Voided)][:1] == [1]
     assert any("disputed round 1: its metrics are wrong" in said for said in federation.said("client 1"))
 
 
-@pytest.mark.parametrize("lie", [Misstating, Stopping])
+@pytest.mark.parametrize("lie", [Boasting, Stopping])
 def test_without_the_comparison_it_would_be_verified(attacked, lie, monkeypatch):
     monkeypatch.setattr(closing.members_metrics, "difference", lambda *_: "")
     assert attacked(coordinator=lie, checkers=0.0, rounds=2).audit().verdict == "verified"
