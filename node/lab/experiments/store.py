@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from fedgrove.node.base.files import write_atomically
@@ -17,6 +18,7 @@ class RunStore:
     """``OUT/runs``: records by label and seed.
 
     Experiments share arms, so a run is also taken from the folders beside ``OUT`` where one with the same plan lies.
+    Other commands keep results of other forms there, which are passed over.
     """
 
     def __init__(self, out: Path) -> None:
@@ -26,12 +28,13 @@ class RunStore:
     def find(self, label: str, plan: Plan) -> RunRecord | None:
         """The finished record of this plan, if there is one."""
         own = self._path(label, plan.seed)
-        if own.is_file() and (record := _record_of(own, plan)):
+        if own.is_file() and _is_of(record := read_record(own), own, plan):
             return record
         for path in sorted(self._beside.glob(f"*/{RUNS}/*-seed{plan.seed}.json")):
-            if path != own and (record := _record_of(path, plan)):
-                self.put(label, record)
-                return record
+            with suppress(InvalidExperiment):
+                if path != own and _is_of(record := read_record(path), path, plan):
+                    self.put(label, record)
+                    return record
         return None
 
     def put(self, label: str, record: RunRecord) -> None:
@@ -65,13 +68,12 @@ class RunStore:
         return self._runs / f"{label}-seed{seed}.json"
 
 
-def _record_of(path: Path, plan: Plan) -> RunRecord | None:
-    """The record of this very plan; None for another, also for one of before there was some setting.
+def _is_of(record: RunRecord, path: Path, plan: Plan) -> bool:
+    """Whether it is the record of this very plan; not one of before there was some setting.
 
     What a setting's default does now was not done then.
     """
-    record = read_record(path)
-    return record if record.plan == plan and json.loads(path.read_bytes())["plan"] == plan.to_json() else None
+    return record.plan == plan and json.loads(path.read_bytes())["plan"] == plan.to_json()
 
 
 def read_record(path: Path) -> RunRecord:

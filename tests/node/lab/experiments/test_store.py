@@ -31,6 +31,15 @@ def test_a_run_of_another_experiment_is_taken_over(tmp_path):
     assert other.gathered(["mnist-fedavg"]) == {"mnist-fedavg": [record]}
 
 
+def test_results_of_other_forms_beside_it_are_passed_over(tmp_path):
+    record = record_of([0.1, 0.2], PLAN, seed=3)
+    other = tmp_path / "first" / "runs" / "k-prime-seed3.json"
+    other.parent.mkdir(parents=True)
+    other.write_text('{"trial": {"dataset": "celltype"}, "losses": [1.0]}')
+    RunStore(tmp_path / "second").put("fedavg", record)
+    assert RunStore(tmp_path / "third").find("fedavg", record.plan) == record
+
+
 def test_a_record_of_before_there_was_a_setting_is_not_used_again(tmp_path):
     """What the setting's default does now was not done then."""
     plan = replace(PLAN, clustering=SimulatedProCfl(seats=3))
