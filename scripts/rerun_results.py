@@ -58,10 +58,12 @@ class Run(NamedTuple):
 
 
 def stored(folder: Path, dataset: str) -> Iterator[Run]:
-    """The runs of a folder that are records of simulations on a data set."""
+    """The runs of a folder that are records of simulations on a data set, and did not diverge."""
     for path in sorted((folder / "runs").glob("*-seed*.json")):
         record = json.loads(path.read_bytes())
-        if "model_digest" in record and (plan := record["plan"])["dataset"] == dataset:
+        if "model_digest" not in record or len(record["rounds"]) < record["plan"]["rounds"]:
+            continue
+        if (plan := record["plan"])["dataset"] == dataset:
             samples = plan.get("train_samples") or ALL_SAMPLES
             yield Run(path, record, len(record["rounds"]) * samples * plan["sampled"] * plan.get("epochs", 1))
 
