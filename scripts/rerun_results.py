@@ -1,7 +1,8 @@
 """Does stored results again: of each folder of results the cheapest run on a data set, by the command that it states.
 
-The run is made in an empty folder, so that nothing stored is used, and compared with the stored one: the digest of the
-last model, and every round. A record that is older than some setting states fewer of them, so plans are not compared.
+The run is made in a folder without runs, so that no stored one is used, and compared with the stored one: the digest of
+the last model, and every round. A record that is older than some setting states fewer of them, so plans are not
+compared.
 
     python scripts/rerun_results.py --data-dir DIR --minutes 30
 """
@@ -9,6 +10,7 @@ last model, and every round. A record that is older than some setting states few
 import argparse
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -82,9 +84,13 @@ def command_of(folder: Path, run: Run) -> list[str] | None:
 
 
 def again(command: list[str], run: Run, data_dir: Path) -> Mapping[str, Any]:
-    """The record that a command makes in an empty folder."""
+    """The record that a command makes in a folder without runs."""
     with tempfile.TemporaryDirectory() as name:
         out, work = Path(name, "results", "again"), Path(name, "work")
+        for path in RESULTS.glob("*/summary.json"):  # the comparison reads there which trials were best
+            shutil.copytree(
+                path.parent, out.with_name(path.parent.name), ignore=shutil.ignore_patterns("runs", "*.png")
+            )
         options = ["--out", out, "--work", work, "--data-dir", data_dir]
         subprocess.run(
             [sys.executable, "-m", "fedgrove.node.cli", *command, *map(str, options)],
