@@ -30,13 +30,13 @@ ALL_SAMPLES = 60000
 PAGE = (
     "Reruns of stored results",
     "One run of each folder, the cheapest on its data set, by the command that the folder states, on another day and, "
-    "but for `comparison` and `comparison_trials`, another machine. *Same* means the same model to the bit, and the "
-    "same accuracy and loss in every round. Training on other processors rounds otherwise unless it is `portable`, "
+    "but for `comparison` and `comparison_trials`, another machine. Where nothing differs, the model is the same to "
+    "the bit, and so are clients, accuracy and losses of every round. Training on other processors rounds otherwise unless it is `portable`, "
     "which these plans are not; then the accuracies after the last round stand beside each other.\n",
-    "folder | run | rounds | model and rounds | accuracy stored, % | accuracy now, %",
+    "folder | run | rounds | what differs | accuracy stored, % | accuracy now, %",
     lambda run: (
         f"[{run['folder']}](../{run['folder']}/README.md) | {run['run']} | {run['rounds']} | "
-        f"{'same' if run['same'] else 'differ'} | {run['stored']} | {run['now']}"
+        f"{', '.join(run['differing']) or 'nothing'} | {run['stored']} | {run['now']}"
     ),
 )
 
@@ -105,10 +105,17 @@ def compared(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "run": run.path.stem,
         "rounds": len(record["rounds"]),
-        "same": all(run.record[key] == record[key] for key in ("model_digest", "rounds")),
+        "differing": differing(run.record, record),
         "stored": last_accuracy(run.record),
         "now": last_accuracy(record),
     }
+
+
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """What is not the same to the bit: ``model``, and keys of rounds; a key that one of them has not is no difference."""
+    pairs = list(zip(one["rounds"], other["rounds"], strict=True))
+    keys = {key for left, right in pairs for key in left.keys() & right.keys() if left[key] != right[key]}
+    return ["model"] * (one["model_digest"] != other["model_digest"]) + sorted(keys)
 
 
 def last_accuracy(record: Mapping[str, Any]) -> float:
@@ -122,11 +129,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the data sets")
     parser.add_argument("--dataset", default="mnist", help="data set of the runs")
+    parser.add_argument("--only", default="*", help="pattern of folders")
     parser.add_argument("--minutes", type=float, default=60, help="no run begins after so many minutes")
     parser.add_argument("--out", type=Path, default=RESULTS / "reruns", help="folder of the page")
     options = parser.parse_args()
     begun = time.monotonic()
-    folders = [path.parent for path in sorted(RESULTS.glob("*/made.json"))]
+    folders = [path.parent for path in sorted(RESULTS.glob(f"{options.only}/made.json"))]
     cheapest = [
         min(runs, key=lambda run: run.samples) for each in folders if (runs := [*stored(each, options.dataset)])
     ]

@@ -33,11 +33,13 @@ def test_it_asks_for_the_plan_that_is_stored(script, monkeypatch, folder):
         assert asked(monkeypatch, folder, shlex.join(["fedgrove", *command])) == {(run.label, run.seed): plan}
 
 
-def test_another_model_or_round_is_no_same_run(script):
+def test_it_says_what_differs(script):
     run = next(script.stored(RESULTS / "comparison", "mnist"))
-    assert script.compared(run, run.record)["same"]
-    assert not script.compared(run, {**run.record, "model_digest": "00" * 32})["same"]
     rounds = json.loads(json.dumps(run.record["rounds"]))
     rounds[-1]["accuracy"] += 0.001
-    found = script.compared(run, {**run.record, "rounds": rounds})
-    assert not found["same"] and found["now"] == pytest.approx(found["stored"] + 0.1, abs=0.011)
+    other = {**run.record, "model_digest": "00" * 32}
+    assert script.compared(run, run.record)["differing"] == []
+    assert script.compared(run, other)["differing"] == ["model"]
+    found = script.compared(run, {**other, "rounds": rounds})
+    assert found["differing"] == ["model", "accuracy"]
+    assert found["now"] == pytest.approx(found["stored"] + 0.1, abs=0.011)
