@@ -29,10 +29,10 @@ ALL_SAMPLES = 60000
 
 PAGE = (
     "Reruns of stored results",
-    "One run of each folder, the cheapest on its data set, by the command that the folder states, on another day and, "
-    "but for `comparison` and `comparison_trials`, another machine. Where nothing differs, the model is the same to "
-    "the bit, and so are clients, accuracy and losses of every round. Training on other processors rounds otherwise unless it is `portable`, "
-    "which these plans are not; then the accuracies after the last round stand beside each other.\n",
+    "One run of each folder, the cheapest on its data set, by the command that the folder states, on another day. Where "
+    "nothing differs, the model is the same to the bit, and so are clients, accuracy and losses of every round. "
+    "Processors of other kinds round otherwise unless a plan is `portable`, which these are not; the accuracies after "
+    "the last round stand beside each other.\n",
     "folder | run | rounds | what differs | accuracy stored, % | accuracy now, %",
     lambda run: (
         f"[{run['folder']}](../{run['folder']}/README.md) | {run['run']} | {run['rounds']} | "
@@ -112,7 +112,7 @@ def compared(run: Run, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """What is not the same to the bit: ``model``, and keys of rounds; a key that one of them has not is no difference."""
+    """What is not the same to the bit: ``model``, and keys of rounds that both have."""
     pairs = list(zip(one["rounds"], other["rounds"], strict=True))
     keys = {key for left, right in pairs for key in left.keys() & right.keys() if left[key] != right[key]}
     return ["model"] * (one["model_digest"] != other["model_digest"]) + sorted(keys)
