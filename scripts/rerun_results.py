@@ -29,8 +29,8 @@ ALL_SAMPLES = 60000
 
 PAGE = (
     "Reruns of stored results",
-    "One run of each folder, the cheapest on its data set, by the command that the folder states, on another day. Where "
-    "nothing differs, the model is the same to the bit, and so are clients, accuracy and losses of every round. "
+    "One run of each folder, the cheapest on its data set, by the command that the folder states, on another day. "
+    "Where nothing differs, the model is the same to the bit, and so are clients, accuracy and losses of every round. "
     "Processors of other kinds round otherwise unless a plan is `portable`, which these are not; the accuracies after "
     "the last round stand beside each other.\n",
     "folder | run | rounds | what differs | accuracy stored, % | accuracy now, %",
