@@ -20,6 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedgrove.node.lab.made import read_made
 from measured_page import write_results
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -42,7 +43,7 @@ PAGE = (
 
 
 class Run(NamedTuple):
-    """A stored run, and about how many steps of training it takes."""
+    """A stored run, and about how many samples all its rounds train on."""
 
     path: Path
     record: Mapping[str, Any]
@@ -67,13 +68,13 @@ def stored(folder: Path, dataset: str) -> Iterator[Run]:
             continue
         if (plan := record["plan"])["dataset"] == dataset:
             samples = plan.get("train_samples") or ALL_SAMPLES
-            yield Run(path, record, len(record["rounds"]) * samples * plan["sampled"] * plan.get("epochs", 1))
+            yield Run(path, record, len(record["rounds"]) * samples * plan["sampled"] * plan["training"]["epochs"])
 
 
 def command_of(folder: Path, run: Run) -> list[str] | None:
     """The stated command that made a run, without its choice of runs; None where no stated one can have."""
-    for made in json.loads((folder / "made.json").read_text()):
-        _, kind, name, *words = shlex.split(made["command"])
+    for made in read_made(folder):
+        _, kind, name, *words = shlex.split(made.command)
         options = dict(zip(words[::2], words[1::2], strict=True)) if kind == "experiment" else {}
         patterns = options.get("--only", "*").split(",")
         rounds = options.get("--rounds", str(run.record["plan"]["rounds"]))
@@ -130,7 +131,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the data sets")
     parser.add_argument("--dataset", default="mnist", help="data set of the runs")
     parser.add_argument("--only", default="*", help="pattern of folders")
-    parser.add_argument("--minutes", type=float, default=60, help="no run begins after so many minutes")
+    parser.add_argument("--minutes", type=float, default=60, help="begin no run after this many minutes")
     parser.add_argument("--out", type=Path, default=RESULTS / "reruns", help="folder of the page")
     options = parser.parse_args()
     begun = time.monotonic()
