@@ -11,7 +11,7 @@ from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.files import MARK
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
-from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, membership_for
+from fedgrove.node.devnet.method_option import cluster_terms, membership_for
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.methods.training.task_code import read_code, write_code
@@ -103,7 +103,7 @@ class TaskSubject:
 
     def _evaluation(self, plan: DemoPlan) -> EvaluationSettings | None:
         """As the task suggests, with the plan's share if that asks for one; with privacy only if it does."""
-        suggested = self._code.suggestion.evaluation if plan.method == TRAINING else None  # clusters' terms know none
+        suggested = self._code.suggestion.evaluation
         if not plan.held_out:
             return None if plan.epsilon else suggested
         return replace(suggested or EvaluationSettings(), held_out=plan.held_out)

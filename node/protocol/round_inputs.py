@@ -103,13 +103,7 @@ class RoundInputs(Generic[ModelT]):
 
         Raises as ``stated``.
         """
-        federation = self.config.federation
-        if self.config.evaluation is None:
-            return False
-        if self.rounds.closed_before(self.current.number) >= federation.rounds:
-            return True
-        stated = self.stated if federation.patience else None
-        return stated is not None and stated.members is not None and bool(stated.members.ending)
+        return only_evaluates(self.config, self.rounds, self.current.number, lambda: self.stated)
 
     @cached_property
     def begins_anew(self) -> bool:
@@ -152,6 +146,24 @@ class RoundInputs(Generic[ModelT]):
     def survivors(self) -> tuple[int, ...]:
         """Positions of those whose uploads are listed."""
         return self.current.positions(self.current.commits)
+
+
+def only_evaluates(
+    config: FederationConfig, rounds: Rounds, number: int, stated: Callable[[], Metrics | None]
+) -> bool:
+    """Whether a round trains nothing: the training has ended, and its members evaluate the last model.
+
+    Parameters
+    ----------
+    stated : callable
+        Returns the metrics of the round that produced the model; None for the first model.
+    """
+    if config.evaluation is None:
+        return False
+    if rounds.closed_before(number) >= config.federation.rounds:
+        return True
+    metrics = stated() if config.federation.patience else None
+    return metrics is not None and metrics.members is not None and bool(metrics.members.ending)
 
 
 @dataclass(frozen=True)

@@ -126,8 +126,8 @@ def _finite(sums: Sums) -> dict[str, float]:
 
 
 def count_labels(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
-    """How many of the samples to train on have each of ``labels`` labels."""
-    task, labels = _task(header, folder), header["labels"]
+    """How many of a client's samples have each of ``labels`` labels, those included that its own rule holds out."""
+    task, labels, header = _task(header, folder), header["labels"], header | {"split": None}
     targets = targets_of(task, _data(header, task, source, "train"))
     if targets.dtype != torch.int64 or targets.dim() != 1:
         raise InvalidTask(f"targets must be labels, one whole number a sample, not {targets.dtype} {[*targets.shape]}")

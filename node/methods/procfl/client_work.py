@@ -32,6 +32,7 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import choose_cluster
+from fedgrove.node.methods.training.hold_out import hold_out_of
 from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.method import Workplace
@@ -59,9 +60,9 @@ class LocalClusters:
         store, data, journal, inputs = workplace.store, workplace.data, workplace.journal, workplace.inputs
         self._store, self._config, self._journal = store, config, journal
         self._rounds, self._inputs = workplace.rounds, inputs
-        self._executor = executor = workplace.executor
+        self._executor = workplace.executor
         self._course: Course = course_of(config)
-        self._data: MemberData = data if isinstance(data, TaskData) else NetworkMember(store, config, data, executor)
+        self._data = _member_data(config, workplace)
         self._training = ClusterTraining(store, config, self._data, journal, inputs, self._course)
         self._shown = ShownUploads(store, config, journal, inputs)
         self._committee: CommitteeWork | None = None  # the terms allow none where a task is trained
@@ -96,11 +97,12 @@ class LocalClusters:
         """
         inputs = self._inputs(current)
         state = inputs.previous
-        match state.stage:
-            case "blind":
-                return self._first(inputs, client)
-            case "answer":
-                return self._answers(inputs, state, client)
+        if not inputs.only_evaluates:
+            match state.stage:
+                case "blind":
+                    return self._first(inputs, client)
+                case "answer":
+                    return self._answers(inputs, state, client)
         if self._journal.kept(_SECRET):
             self._journal.keep(_SECRET, b"")
         match state.stage:
@@ -115,9 +117,10 @@ class LocalClusters:
         position = current.order.index(client)
         if not any(position in group for group in inputs.graph.groups):
             return b""
-        if self._committee is not None and self._course.terms.seats and self._committee.opens_uploads:
+        answers_for_it = self._course.terms.seats and not inputs.only_evaluates
+        if self._committee is not None and answers_for_it and self._committee.opens_uploads:
             self._shown.keep(current.number)
-        return self._training.trained(current, client)
+        return self._training.result(current, client)
 
     def settle(self, client: int) -> None:
         """Destroy the secret that opens an upload, if nobody can be suspected for that any more."""
@@ -193,3 +196,11 @@ class LocalClusters:
             return options[0] if options else 0
         losses = {rank: self._data.training_loss(state.model_of(number)) for rank, number in enumerate(options)}
         return options[choose_cluster(losses)]
+
+
+def _member_data(config: FederationConfig, workplace: Workplace[ClusterState, Samples | TaskData]) -> MemberData:
+    """The member's data, some of them held out where the terms ask for an evaluation."""
+    hold_out, data = hold_out_of(config, workplace), workplace.data
+    if isinstance(data, TaskData):
+        return data if hold_out is None else data.evaluating(hold_out)
+    return NetworkMember(workplace.store, config, data, workplace.executor, hold_out=hold_out)

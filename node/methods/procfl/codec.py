@@ -20,6 +20,7 @@ from fedgrove.node.masking.ring import WORD, decode, encode
 from fedgrove.node.methods.procfl.committee import Ballot, vote_bytes
 from fedgrove.node.methods.procfl.comparing import answer_lengths, blinded_bytes, set_size
 from fedgrove.node.methods.procfl.course import FEWEST
+from fedgrove.node.methods.procfl.evaluating import evaluated, not_evaluated
 from fedgrove.node.methods.procfl.labels import is_sum_of_shares
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.messages import InvalidMessage
@@ -38,14 +39,18 @@ from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.sums import GroupSum, checked, group_sums, share_of, together
 from fedgrove.node.methods.procfl.suspicion import shown, without
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.methods.training.metric_sums import metric_words, words_behind
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.masked_sum import masked_bytes
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
-ClusterUpdate = Tensors | np.ndarray | bytes
-"""A trained model, shares of labels, or an open message."""
+ClusterUpdate = ModelUpdate | np.ndarray | bytes
+"""A trained model, and how the one before it did; shares of labels; or an open message."""
+
+_NOTHING = Layout((), ())
 
 
 class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
@@ -61,6 +66,9 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
 
     def expected_bytes(self, inputs: RoundInputs[ClusterState], client: int) -> int:
         state = inputs.previous
+        behind = words_behind(self.config)
+        if inputs.only_evaluates:
+            return WORD.itemsize * behind if _masks(inputs, client) else 0
         case = next((case for case in state.cases if client in case.members), None)
         match state.stage:
             case "blind":
@@ -71,8 +79,11 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
                 return len(case.committee) * shown_bytes(self.config, state.layout) if case else 0
             case "vote":
                 return sum(vote_bytes(len(case.members)) for case in state.cases if client in case.committee)
-        layout = label_layout(self._course.labels) if state.stage == "labels" else state.layout
-        return WORD.itemsize * layout.length if _masks(inputs, client) else 0
+            case "labels":
+                length = self._course.labels
+            case _:
+                length = state.layout.length + behind
+        return WORD.itemsize * length if _masks(inputs, client) else 0
 
     def encode(
         self, inputs: RoundInputs[ClusterState], client: int, secrets: RoundSecrets, update: ClusterUpdate
@@ -85,24 +96,22 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         state = inputs.previous
         if isinstance(update, np.ndarray):
             return masked_bytes(inputs, client, secrets, update.astype(WORD), label_layout(self._course.labels))
-        weight = self._weights(inputs, state)[client]
-        words = encode(flatten(update), state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
-        return masked_bytes(inputs, client, secrets, words, state.layout)
+        behind = metric_words(self.config, update)
+        if inputs.only_evaluates:
+            return masked_bytes(inputs, client, secrets, behind, _NOTHING, len(behind))
+        weight, vector = self._weights(inputs, state)[client], flatten(update.tensors)
+        words = encode(vector, state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
+        return masked_bytes(inputs, client, secrets, np.concatenate([words, behind]), state.layout, len(behind))
 
     def outcome(self, inputs: RoundInputs[ClusterState], record: RecoveryRecord) -> Outcome[ClusterState]:
-        state = inputs.previous
-        match state.stage:
-            case "blind":
-                return Outcome(self._blinded(inputs, state))
-            case "answer":
-                return Outcome(self._answered(inputs, state))
-            case "labels":
-                return Outcome(self._labelled(inputs, state, record))
-            case "train":
-                return Outcome(self._trained(inputs, state, record))
-            case "show":
-                return Outcome(shown(state))
-        return Outcome(self._course.voted(state, self._ballots(inputs, state)))
+        state, behind = inputs.previous, words_behind(self.config)
+        if inputs.only_evaluates:
+            return Outcome(state, members=evaluated(inputs, group_sums(inputs, record, _NOTHING, behind)))
+        if state.stage == "train":
+            weights = self._weights(inputs, state)
+            sums = checked(group_sums(inputs, record, state.layout, behind), weights, self.config.masking.bound)
+            return Outcome(self._trained(inputs, state, sums, weights), members=evaluated(inputs, sums))
+        return Outcome(self._after_talk(inputs, state, record), members=not_evaluated(inputs))
 
     def opened(
         self, inputs: RoundInputs[ClusterState], record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
@@ -129,14 +138,31 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         secrets = valid_secrets(inputs.graph, {current.order.index(member): secret for member, secret in told.items()})
         digests = {member: current.commits[member].digest for member in members}
         weights, models = self._weights(inputs, inputs.previous), {}
-        for member, data in fetch_available(inputs.store, digests, WORD.itemsize * layout.length).items():
+        most = WORD.itemsize * (layout.length + words_behind(self.config))
+        for member, data in fetch_available(inputs.store, digests, most).items():
             place, masked = current.order.index(member), np.frombuffer(data, WORD)
             words = open_update(inputs.graph, place, secrets, inputs.sharers, record, masked)
             if words is not None:
-                models[member] = decode(words, weights[member].numerator, weights[member].denominator, bound)
+                own = words[: layout.length]
+                models[member] = decode(own, weights[member].numerator, weights[member].denominator, bound)
         return models
 
     # --- one round --------------------------------------------------------------------------------------------------
+
+    def _after_talk(
+        self, inputs: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord
+    ) -> ClusterState:
+        """The state after a round in which nobody trains."""
+        match state.stage:
+            case "blind":
+                return self._blinded(inputs, state)
+            case "answer":
+                return self._answered(inputs, state)
+            case "labels":
+                return self._labelled(inputs, state, record)
+            case "show":
+                return shown(state)
+        return self._course.voted(state, self._ballots(inputs, state))
 
     def _blinded(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
         """Whose sets can be compared."""
@@ -175,14 +201,18 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
             found = [(1,) * self._course.labels] * len(found)
         return replace(state, stage="train", labels=tuple(found), groups=tuple(groups))
 
-    def _trained(self, inputs: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord) -> ClusterState:
+    def _trained(
+        self,
+        inputs: RoundInputs[ClusterState],
+        state: ClusterState,
+        sums: list[GroupSum],
+        weights: Mapping[int, Fraction],
+    ) -> ClusterState:
         """The means of all groups; a model stays where too few trained it, or what they sent makes none.
 
         What cannot be summed says who sent it: that member is out. A sum beyond the bound does not, and the group may
         have to answer for it.
         """
-        weights = self._weights(inputs, state)
-        sums = checked(group_sums(inputs, record, state.layout), weights, self.config.masking.bound)
         models = tuple(self._mean(each, weights, state.model_of(number)) for number, each in enumerate(sums))
         watch = bool(self._course.terms.seats)
         found = replace(

@@ -1,15 +1,19 @@
 """Local training where there are clusters: the model of a client's group, or again, to show or to judge it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, flatten
 from fedgrove.node.learning.training import RoundPosition
 from fedgrove.node.methods.procfl.course import Course, chosen_by
+from fedgrove.node.methods.procfl.evaluating import metrics_sent_before
 from fedgrove.node.methods.procfl.round_inputs import sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.local_training import LocalTraining, Trainer
+from fedgrove.node.methods.training.metric_sums import nothing_measured
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -41,20 +45,25 @@ class ClusterTraining(LocalTraining):
         super().__init__(store, config, trainer, journal, inputs)
         self._course = course
 
-    def trained(self, current: RoundRecords, client: int) -> Tensors | None:
-        """The trained tensors; what training began with where it leads nowhere, or where masks cannot hide it.
+    def result(self, current: RoundRecords, client: int) -> ModelUpdate | None:
+        """As ``LocalTraining``; what training began with where it leads nowhere, or where masks cannot hide it.
 
         Others may have brought the model to the brink of the bound. A member that sat out for that would be reported
         absent for what they did.
         """
+        settings = self._config.evaluation
+        nothing = None if settings is None else nothing_measured(settings)
         try:
-            trained = super().trained(current, client)
+            found = super().result(current, client)
         except Diverged:
-            return self._begin(current, client)[0]
-        bound = self._config.masking.bound
-        if trained is None or np.abs(flatten(trained)).max() <= bound:
-            return trained
-        return self._begin(current, client)[0]
+            return ModelUpdate(self._begin(current, client)[0], nothing)
+        if found is None:
+            return None
+        if settings is not None and metrics_sent_before(self._inputs(current)):
+            found = replace(found, metrics=nothing)
+        if not found.tensors or np.abs(flatten(found.tensors)).max() <= self._config.masking.bound:
+            return found
+        return replace(found, tensors=self._begin(current, client)[0])
 
     def began(self, inputs: RoundInputs[ClusterState], cluster: int) -> Tensors:
         """The model that a cluster's members trained from in the judged round."""
@@ -66,8 +75,11 @@ class ClusterTraining(LocalTraining):
         return {"number": state.trained, "rounds": self._course.training_rounds, "seed": seed}
 
     def _may_begin_anew(self, current: RoundRecords) -> bool:
-        """Never: rounds fail by other clusters' members, too, and a member that diverges sends what it began with."""
-        return False
+        """Never: rounds fail by other clusters' members, too, and a member that diverges sends what it began with.
+
+        The last models are in force, whether or not a member can evaluate its own: it says so, and measures nothing.
+        """
+        return self._only_evaluates(current)
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         inputs = self._inputs(current)

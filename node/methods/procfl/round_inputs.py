@@ -22,7 +22,7 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
 from fedgrove.node.methods.procfl.terms import labels_of, terms_of
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available
-from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.round_inputs import RoundInputs, only_evaluates
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -53,7 +53,9 @@ def state_before(
     """
     base = rounds.base_of(current.number)
     if base is not None:
-        return state_after(base, config, store, model)
+        state = state_after(base, config, store, model)
+        over = only_evaluates(config, rounds, current.number, lambda: metrics_of(base, store))
+        return state.at_rest if over else state
     try:
         return course_of(config).heard(model or _fetch_state(store, current.opened.model_digest, config), None)
     except InvalidStatement as fault:
@@ -70,11 +72,16 @@ def state_after(
     StoreError, InvalidModel, InvalidBlob
     """
     state = model or _fetch_state(store, base.closing.model_digest, config)
-    metrics = Metrics.from_bytes(store.fetch(base.closing.metrics_digest, MAX_JSON_BYTES))
+    metrics = metrics_of(base, store)
     try:
         return accepted(config, state, base.closing.model_digest, Stated.of(metrics.stated))
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
+
+
+def metrics_of(base: RoundRecords, store: ContentReader) -> Metrics:
+    """What a closed round states beside its model; raises StoreError or InvalidBlob."""
+    return Metrics.from_bytes(store.fetch(base.closing.metrics_digest, MAX_JSON_BYTES))
 
 
 def accepted(config: FederationConfig, state: ClusterState, digest: bytes, stated: Stated | None) -> ClusterState:

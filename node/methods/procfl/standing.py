@@ -55,7 +55,7 @@ class ClusterStanding:
 
 
 def cluster_standing(
-    course: Course, state: ClusterState | None, current: RoundRecords | None, committing: bool
+    course: Course, state: ClusterState | None, current: RoundRecords | None, committing: bool, over: bool = False
 ) -> ClusterStanding:
     """Purpose of a round.
 
@@ -68,15 +68,17 @@ def cluster_standing(
         The round, if it runs.
     committing : bool
         Whether its clients may still commit.
+    over : bool
+        The training has ended: members only evaluate the last models.
     """
     state = state or ClusterState.first({})
     acting = _acting(course, state, current)
     return ClusterStanding(
         stage=state.stage,
-        doing=_doing(course, state),
+        doing="members evaluate the last models" if over else _doing(course, state),
         acting=acting,
         awaited=tuple(client for client in acting if client not in current.commits) if committing and current else (),
-        stated=_stated(course, state),
+        stated="" if over else _stated(course, state),
         trained=state.trained,
         clusters=state.clusters,
         cases=state.cases if state.stage in ("show", "vote") else (),

@@ -139,6 +139,11 @@ class ClusterState:
         """A cluster's best model so far."""
         return self.references[cluster if len(self.references) > 1 else 0]
 
+    @property
+    def at_rest(self) -> "ClusterState":
+        """The state when the training has ended: nobody counts labels, shows or judges any more."""
+        return replace(self, stage="train", cases=()) if self.stage in ("labels", "show", "vote") else self
+
     def to_bytes(self) -> bytes:
         """Head and models."""
         stacked = {

@@ -1,7 +1,7 @@
 """Separate sums of the groups of a round with clusters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -28,15 +28,20 @@ class GroupSum:
         The sum without masks; None where there is none, or it cannot be that of updates within the bound.
     fault : int or None
         A client whose upload cannot be summed at all.
+    behind : uint32 array
+        The words behind those of the layout: the members' metrics.
     """
 
     group: Cluster
     words: np.ndarray | None = None
     fault: int | None = None
+    behind: np.ndarray = field(default_factory=lambda: np.empty(0, WORD))
 
 
-def group_sums(inputs: RoundInputs[ClusterState], record: RecoveryRecord, layout: Layout) -> list[GroupSum]:
-    """The sum of each group, of whatever integers lay under the masks.
+def group_sums(
+    inputs: RoundInputs[ClusterState], record: RecoveryRecord, layout: Layout, behind: int = 0
+) -> list[GroupSum]:
+    """The sum of each group, of whatever integers lay under the masks; ``behind`` words follow those of the layout.
 
     Raises
     ------
@@ -45,8 +50,12 @@ def group_sums(inputs: RoundInputs[ClusterState], record: RecoveryRecord, layout
     found = []
     for positions in opened_groups(inputs.graph, inputs.survivors, record.left_out):
         group = tuple(sorted(inputs.graph.client(position) for position in positions))
+        if not group:
+            found.append(GroupSum(()))
+            continue
         try:
-            found.append(GroupSum(group, unmasked_sum(inputs, record, layout, positions) if group else None))
+            words = unmasked_sum(inputs, record, layout, positions, behind)
+            found.append(GroupSum(group, words[: layout.length], behind=words[layout.length :]))
         except InvalidUpdate as fault:
             found.append(GroupSum((), None, fault.client))
     return found

@@ -34,6 +34,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
     """
 
     name: ClassVar[str] = "procfl"
+    evaluates: ClassVar[bool] = True
 
     counter: str = ""
     signer: str = ""

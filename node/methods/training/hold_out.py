@@ -5,6 +5,8 @@ from typing import Protocol
 from fedgrove.chain.keys import Keys
 from fedgrove.node.learning.held_out import MARK_BYTES, HoldOutRule
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
+from fedgrove.node.protocol.method import Workplace
+from fedgrove.node.protocol.terms import FederationConfig
 
 KEPT = "held_out"
 """Name of what the journal keeps: the secret, and the boundary of what was ever held out."""
@@ -43,3 +45,10 @@ class HoldOut:
         if boundary > self.rule.boundary:
             self._journal.keep(KEPT, self.rule.secret + boundary)
             self.rule = HoldOutRule(self.rule.secret, self.rule.millionths, boundary)
+
+
+def hold_out_of(config: FederationConfig, workplace: Workplace) -> HoldOut | None:
+    """The rule of the member that works there; None where the terms ask for no evaluation."""
+    if config.evaluation is None:
+        return None
+    return HoldOut(workplace.journal, workplace.keys, config.evaluation.millionths)

@@ -15,7 +15,7 @@ from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.codec import ModelCodec
-from fedgrove.node.methods.training.hold_out import HoldOut
+from fedgrove.node.methods.training.hold_out import hold_out_of
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.signds import SignDsUploads
@@ -130,9 +130,7 @@ class Training(Method[Tensors, ModelUpdate, Samples | TaskData]):
         return LocalTraining(workplace.store, self.config, trainer, workplace.journal, workplace.inputs)
 
     def _trainer(self, workplace: Workplace[Tensors, Samples | TaskData]) -> "Trainer":
-        evaluation, hold_out = self.config.evaluation, None
-        if evaluation is not None:
-            hold_out = HoldOut(workplace.journal, workplace.keys, evaluation.millionths)
+        hold_out = hold_out_of(self.config, workplace)
         if isinstance(workplace.data, TaskData):
             return workplace.data if hold_out is None else workplace.data.evaluating(hold_out)
         from fedgrove.node.methods.training.network_trainer import NetworkTrainer

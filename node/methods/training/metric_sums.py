@@ -4,7 +4,7 @@ Without a mechanism of privacy they are exact sums, under client-level privacy r
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from fedgrove.node.learning.settings import LOSSES, RIGHT, EvaluationSettings
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
-from fedgrove.node.protocol.members_metrics import MembersMetrics, next_course, of_sums, with_course
+from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics, next_course, of_sums, with_course
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.metric_words import UNIT, ImplausibleMetrics, MetricSums, from_words, to_words, words_for
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -94,20 +94,44 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
     StoreError, InvalidBlob
         What the round before stated cannot be read.
     """
-    settings = inputs.config.evaluation
-    if settings is None:
+    if inputs.config.evaluation is None:
         return None
-    bundled = inputs.config.task is not None and not inputs.config.task.name
-    least_loss = -math.inf if bundled else 0.0  # the losses of what is shipped are cross-entropies and squares
-    held_out = [settings.samples_of(inputs.graph.participants[position].samples) for position in positions]
+    found = sum_of(inputs.config, words, [inputs.graph.participants[position].samples for position in positions])
+    return after_those_before(inputs, found, inputs.begins_anew)
+
+
+def sum_of(config: FederationConfig, words: np.ndarray, samples: Sequence[int]) -> MembersMetrics:
+    """What members with so many samples measured, from the sum of their words; the terms ask for an evaluation."""
+    settings = config.evaluation
+    assert settings is not None
+    held_out = [settings.samples_of(count) for count in samples]
     expected = sum(count or 0 for count in held_out) if settings.held_out else None
     try:
-        found = of_sums(from_words(words, metric_names(inputs.config), len(positions)), expected, least_loss)
+        return of_sums(from_words(words, metric_names(config), len(samples)), expected, least_loss(config))
     except ImplausibleMetrics as fault:
-        found = MembersMetrics(0, {}, str(fault))
-    patience = inputs.config.federation.patience
-    before = inputs.stated.members if patience and inputs.stated is not None else None
-    course = before.course if before is not None else None
+        return MembersMetrics(0, {}, str(fault))
+
+
+def least_loss(config: FederationConfig) -> float:
+    """The smallest sum of losses that there is: the losses of what is shipped are cross-entropies and squares."""
+    return -math.inf if config.task is not None and not config.task.name else 0.0
+
+
+def after_those_before(inputs: RoundInputs, found: MembersMetrics, anew: bool = False) -> MembersMetrics:
+    """What was measured, with the course of the loss, which goes on from the round before; ``anew``: from here.
+
+    Raises
+    ------
+    StoreError, InvalidBlob
+        What the round before stated cannot be read.
+    """
+    course = course_before(inputs)
     if inputs.only_evaluates:  # the training has ended, whatever comes of the evaluation
         return replace(found, course=course, last=True)
-    return with_course(found, None if inputs.begins_anew else course, patience)
+    return with_course(found, None if anew else course, inputs.config.federation.patience)
+
+
+def course_before(inputs: RoundInputs) -> LossCourse | None:
+    """How the loss went up to the round before; None where no patience is in the terms. Raises as above."""
+    before = inputs.stated.members if inputs.config.federation.patience and inputs.stated is not None else None
+    return before.course if before is not None else None

@@ -202,7 +202,7 @@ class TaskData:
         return None if right is None else right / samples, min(max(loss / samples, 0.0), 1e300), samples
 
     def label_counts(self, labels: int) -> np.ndarray:
-        """Samples of each label to train on, int64 array of shape (labels,); TaskFailed if they have no such labels."""
+        """Samples of each label, int64 array of shape (labels,); TaskFailed if they have no such labels."""
         counts = self._run("count_labels", {"labels": labels}).header.get("counts")
         if not isinstance(counts, list) or len(counts) != labels or sum(map(_count, counts)) != len(self):
             raise TaskFailed("the task does not say how many samples there are of each label")

@@ -116,18 +116,19 @@ class Story:
 def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: float = math.inf) -> Client:
     """A member that notes what it sends; an attacker reverses what it trained."""
     training = client._context.work._training
-    train = training.trained
+    train = training.result
 
     def result(current, number):
-        state, own = client._context.inputs(current).previous, train(current, number)
+        found = train(current, number)
+        state, own = client._context.inputs(current).previous, found.tensors
         if state.trained + 1 >= first_attack:
             start, _ = training._begin(current, number)
             wrong = SignFlip(8.0).model(flatten(own), flatten(start), np.random.default_rng(0))
             own = unflatten(np.clip(wrong, -8, 8), state.layout)
         sent[(current.number, number)] = own
-        return own
+        return replace(found, tensors=own)
 
-    training.trained = result
+    training.result = result
     return client
 
 

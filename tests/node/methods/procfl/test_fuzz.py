@@ -282,7 +282,7 @@ class Arena:
         assert numbers_in(draws) == numbers
         positions = {client: place for place, client in enumerate(clients)}
         graph = SimpleNamespace(groups=tuple(tuple(positions[client] for client in group) for group in groups))
-        inputs = SimpleNamespace(previous=state, current=current, graph=graph, config=self.config)
+        inputs = SimpleNamespace(previous=state, current=current, graph=graph, config=self.config, only_evaluates=False)
         for client in clients[:12]:
             assert 0 <= self.kind.expected_bytes(inputs, client) < 1 << 40
         if state.stage == "show":

@@ -7,138 +7,42 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from eth_account import Account
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.records import Closed, Voided
 from fedgrove.chain.signatures import sign_message
-from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import dump, flatten
-from fedgrove.node.devnet.demo import DemoPlan, make_config
-from fedgrove.node.lab.simulation.clustered.poisoning import SignFlip
-from fedgrove.node.learning.datasets import load_dataset
-from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import DivergedTraining, train
+from fedgrove.node.learning.settings import EvaluationSettings
+from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.keys import RoundSecrets
-from fedgrove.node.masking.ring import encode
 from fedgrove.node.methods.procfl import judging, shown_uploads
 from fedgrove.node.methods.procfl.cases import Case
-from fedgrove.node.methods.procfl.client_work import LocalClusters
 from fedgrove.node.methods.procfl.codec import ClusterCodec
-from fedgrove.node.methods.procfl.committee import opened_ballot
 from fedgrove.node.methods.procfl.committee_work import steps_of
-from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.labels import SHARE
-from fedgrove.node.methods.procfl.mailbox import seal
-from fedgrove.node.methods.procfl.round_inputs import first_message, label_layout, shown_to, sums_before
+from fedgrove.node.methods.procfl.round_inputs import first_message, label_layout, sums_before
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
-from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal, RoundNote
 from fedgrove.node.protocol.local_work import CannotTakePart
-from fedgrove.node.protocol.method import Workplace
-from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings
 
-from tests.node.masking.rounds import Round
-
-MEMBERS, JUDGE = (2, 5, 8, 11, 14), 17
-"""Numbers of the clients at the first five leaves, and at the last."""
-POISONER, SILENT = MEMBERS[:2]
-CASE = Case(0, MEMBERS, (JUDGE,), MEMBERS, (JUDGE,))
-RULE = Rule()
-COORDINATOR = Account.from_key(bytes(31) + b"\1")
-PLACE = {"number": 1, "rounds": 6, "seed": 0}
-
-
-class Entry(RoundRecords):
-    """A round that stands."""
-
-    stands = True
-
-
-class Judged:
-    """A suspected group, one member of which sent poison. What its members show is the test's to say."""
-
-    def __init__(self, directory: Path, shown: str) -> None:
-        self.config, self.store, self.keys = terms(shown), DiskStore(directory / "store"), Keys.generate()
-        data = load_dataset("digits").train()
-        self.samples = [data.take(np.arange(60 * k, 60 * k + 60)) for k in range(6)]
-        start = ClusterState.from_bytes(method_of(self.config).first_model())
-        self.honest = {client: self.trained(start, place) for place, client in enumerate(MEMBERS)}
-        poison = SignFlip(8.0).model(self.honest[POISONER], flatten(start.models[0]), np.random.default_rng(0))
-        self.sent = {**self.honest, POISONER: np.clip(poison, -8, 8)}
-        everybody, labels = (*MEMBERS, JUDGE), tuple(np.bincount(data.y[:300], minlength=10).tolist())
-        sets = {client: ("ab" * 32, 60) for client in everybody}
-        overlaps = ((60,) * 6,) * 6
-        compared = replace(start, stage="train", sets=sets, clients=everybody, overlaps=overlaps)
-        self.states = {1: replace(compared, clusters=(MEMBERS, (JUDGE,)), labels=(labels, ()))}
-        began = self.store.put(self.states[1].to_bytes()).digest.hex()
-        groups = {"groups": (MEMBERS, ()), "references": start.models, "right": ((0,) * 10,), "tested": (1,) * 10}
-        after = replace(self.states[1], trained=1, began=began, cases=(CASE,), **groups)
-        self.states |= {2: replace(after, stage="show"), 3: replace(after, stage="vote")}
-        self.masks = Round.make(6, layout=start.layout, groups=(tuple(range(5)),), mode="pairwise")
-        self.secrets = {client: self.masks.secrets[place].mask_secret for place, client in enumerate(MEMBERS)}
-        self.rounds = Rounds(rounds={1: self.round_of_training(), 2: entry(2), 3: entry(3)})
-        options = (self.samples[5], Journal(directory / "judge", bytes(32)))
-        self.judge = self.client(*options, self.keys)
-
-    def client(self, samples: Samples, journal: Journal, keys: Keys) -> LocalClusters:
-        return LocalClusters(
-            self.config, Workplace(self.store, samples, journal, None, lambda: self.rounds, self.place, keys)
-        )
-
-    def trained(self, start: ClusterState, place: int) -> np.ndarray:
-        work = (self.config.model, start.models[0], self.samples[place], None, make_strategy("fedavg", {}))
-        return flatten(train(*work, self.config.training, **PLACE, client=MEMBERS[place]).tensors)
-
-    def round_of_training(self) -> Entry:
-        """Everybody shared and committed; the judge, which is in no group, to nothing."""
-        found, everybody = entry(1), range(6)
-        for place, client in enumerate((*MEMBERS, JUDGE)):
-            upload = b""
-            if client in MEMBERS:
-                words = encode(self.sent[client], self.masks.layout, 1, 5, self.config.masking.bound)
-                mask_words(self.masks.graph, place, self.masks.secrets[place], everybody, words, self.masks.layout)
-                upload = words.tobytes()
-            seed_hash = self.masks.secrets[place].seed_hash
-            found.commits[client] = SimpleNamespace(digest=self.store.put(upload).digest, seed_hash=seed_hash)
-            found.shares[client] = None
-        record = self.masks.record({p: self.masks.blob(p) for p in everybody}, everybody, everybody)
-        found.recovered = SimpleNamespace(digest=self.store.put(record.to_bytes()).digest)
-        return found
-
-    def place(self, found: Entry) -> RoundInputs:
-        state = self.states[found.number]
-        return RoundInputs(self.rounds, found, self.masks.graph, self.config, self.store, lambda: state)
-
-    def against(self, told: dict[int, bytes]) -> tuple[int, ...]:
-        """Against whom the judge votes, if members show this to it."""
-        show, mailbox = self.rounds.rounds[2], self.keys.mailbox_public
-        for member, plain in told.items():
-            blob = seal(mailbox, plain, shown_to(self.place(show), member, JUDGE), os.urandom)
-            show.commits[member] = SimpleNamespace(digest=self.store.put(blob).digest)
-        ballot = opened_ballot(self.judge.result(self.rounds.rounds[3], JUDGE), JUDGE, len(MEMBERS), RULE)
-        return tuple(member for member, vote in zip(MEMBERS, ballot.against, strict=True) if vote)
-
-
-def terms(shown: str) -> FederationConfig:
-    config = make_config(DemoPlan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
-    clusters = ProCflTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
-    training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
-    return replace(config, method=clusters, membership=MembershipSettings("approved"), training=training)
-
-
-def entry(number: int) -> Entry:
-    return Entry(SimpleNamespace(round=number), order=(*MEMBERS, JUDGE), end=SimpleNamespace())
+from tests.node.methods.procfl.judged import (
+    CASE,
+    COORDINATOR,
+    JUDGE,
+    MEMBERS,
+    POISONER,
+    SILENT,
+    Entry,
+    Judged,
+    terms,
+)
 
 
 def noised(model: np.ndarray) -> bytes:
@@ -171,6 +75,11 @@ def test_with_upload_who_sent_poison_is_found_whatever_it_shows(tmp_path, lie):
     assert judged.against({**judged.secrets, **LIES[lie](judged.secrets)}) == (POISONER,)
 
 
+def test_words_of_metrics_behind_an_upload_are_no_part_of_what_is_judged(tmp_path):
+    judged = Judged(tmp_path, "upload", EvaluationSettings())
+    assert judged.against(judged.secrets) == (POISONER,)
+
+
 def test_who_is_silent_is_opened_by_its_partners(tmp_path):
     """Its masks are theirs, too: an honest member whose machine failed is judged like the others."""
     judged = Judged(tmp_path, "upload")
@@ -193,7 +102,7 @@ def test_a_member_shows_what_its_judge_and_nobody_else_can_open(tmp_path, shown)
     journal.save(RoundNote(1, judged.masks.secrets[1].to_bytes().hex()))
     options = (judged.samples[1], journal)
     member = judged.client(*options, Keys.generate())
-    assert dump(member.result(training, SILENT))
+    assert dump(member.result(training, SILENT).tensors)
     journal.destroy(before=1)
     blob = member.result(show, SILENT)
     show.commits[SILENT] = SimpleNamespace(digest=judged.store.put(blob).digest)
