@@ -20,6 +20,7 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.aggregation import outcome, recovery
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -80,15 +81,15 @@ def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> 
     ``send`` makes it of the model that it trained, the one that the round began with, and the round of training.
     """
     training = client._context.work._training
-    honest = training.trained
+    honest = training.result
 
-    def result(current: RoundRecords, number: int) -> Tensors | None:
+    def result(current: RoundRecords, number: int) -> ModelUpdate | None:
         trained, state = honest(current, number), client._context.inputs(current).previous
         if trained is None or state.stage != "train":
             return trained
-        return send(trained, training._begin(current, number)[0], state.trained + 1)
+        return replace(trained, tensors=send(trained.tensors, training._begin(current, number)[0], state.trained + 1))
 
-    training.trained = result
+    training.result = result
 
 
 def reversed_update(trained: Tensors, start: Tensors, times: float) -> Tensors:
