@@ -39,7 +39,7 @@ from fedgrove.chain.records import (
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, TooLarge
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.methods.terms import fetch_method
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
+from fedgrove.node.protocol.content import fetch_metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -205,9 +205,7 @@ def _round_report(
     seconds: Mapping[int, float],
 ) -> RoundReport:
     standing = current.closing.model_digest if current.stands else current.opened.model_digest
-    metrics = (
-        Metrics.from_bytes(store.fetch(current.closing.metrics_digest, MAX_JSON_BYTES)) if current.stands else None
-    )
+    metrics = fetch_metrics(store, current.closing.metrics_digest) if current.stands else None
     evaluated = metrics if metrics is not None and metrics.samples > 0 else None
     return RoundReport(
         round=current.number,

@@ -4,15 +4,14 @@ from dataclasses import dataclass, replace
 
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.methods.procfl.round_inputs import course_of, metrics_of, state_after
+from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, state_after
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.round_inputs import only_evaluates
-from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import name_clients
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status.standing import Standing
@@ -88,17 +87,13 @@ class ClusterLook:
         number = current.number if current is not None else len(view.rounds.rounds) + 1
         try:
             state = self._state(base) if base is not None else None
-            over = base is not None and self._over(view.rounds, base, number)
+            over = is_over(self._terms, view.rounds, number, self._store)
             state = state.at_rest if over and state is not None else state
             if state is not None and current is not None and current.sealed is not None:
                 state = method_of(self._terms).inputs(view.rounds, current, self._ledger, self._store).previous
         except (StoreError, InvalidModel, InvalidBlob) as fault:
             return ClusterSight(fault=str(fault))
         return ClusterSight(cluster_standing(self._course, state, current, committing, over))
-
-    def _over(self, rounds: Rounds, base: RoundRecords, number: int) -> bool:
-        """Whether members only evaluate the last models in a round."""
-        return only_evaluates(self._terms, rounds, number, lambda: metrics_of(base, self._store))
 
     def _state(self, base: RoundRecords) -> ClusterState:
         """Resulting state of a round, with the statement about it."""

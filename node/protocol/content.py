@@ -118,6 +118,11 @@ class Metrics:
         return metrics
 
 
+def fetch_metrics(store: ContentReader, digest: bytes) -> Metrics:
+    """Fetch and parse what a closed round states beside its model; raises StoreError or InvalidBlob."""
+    return Metrics.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
+
+
 def _head(pair: list) -> tuple[int, bytes]:
     block, block_hash = pair
     if type(block) is not int or block < 0 or len(bytes.fromhex(block_hash)) != 32:

@@ -10,7 +10,7 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, add, flatten
 from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph
 from fedgrove.node.privacy.records import PrivacyRecord
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, ModelT
+from fedgrove.node.protocol.content import Metrics, ModelT, fetch_metrics
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds, shares_of_round
 from fedgrove.node.protocol.terms import FederationConfig
@@ -95,7 +95,7 @@ class RoundInputs(Generic[ModelT]):
         current = self.rounds.base_of(self.current.number)
         if current is None:
             return None
-        return Metrics.from_bytes(self.store.fetch(current.closing.metrics_digest, MAX_JSON_BYTES))
+        return fetch_metrics(self.store, current.closing.metrics_digest)
 
     @cached_property
     def only_evaluates(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics
+from fedgrove.node.protocol.content import InvalidBlob, fetch_metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
 
@@ -37,7 +37,7 @@ class RoundFigures:
     def _stated(self, current: RoundRecords) -> dict[str, float]:
         """What the closing says of the model; nothing where that is not readable, which is for members to dispute."""
         try:
-            metrics = Metrics.from_bytes(self._store.fetch(current.closing.metrics_digest, MAX_JSON_BYTES))
+            metrics = fetch_metrics(self._store, current.closing.metrics_digest)
         except InvalidBlob:
             return {}
         found = {"loss": metrics.loss, "samples": metrics.samples} if metrics.samples else {}

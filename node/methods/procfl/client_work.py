@@ -57,7 +57,7 @@ class LocalClusters:
     """
 
     def __init__(self, config: FederationConfig, workplace: Workplace[ClusterState, Samples | TaskData]) -> None:
-        store, data, journal, inputs = workplace.store, workplace.data, workplace.journal, workplace.inputs
+        store, journal, inputs = workplace.store, workplace.journal, workplace.inputs
         self._store, self._config, self._journal = store, config, journal
         self._rounds, self._inputs = workplace.rounds, inputs
         self._executor = workplace.executor
@@ -66,8 +66,8 @@ class LocalClusters:
         self._training = ClusterTraining(store, config, self._data, journal, inputs, self._course)
         self._shown = ShownUploads(store, config, journal, inputs)
         self._committee: CommitteeWork | None = None  # the terms allow none where a task is trained
-        if isinstance(data, Samples):
-            own = (store, config, data, journal, self._course)
+        if isinstance(self._data, NetworkMember):
+            own = (store, config, self._data, journal, self._course)
             self._committee = CommitteeWork(*own, self._training, self._shown, self._rounds, workplace.keys)
         self._running: tuple[int, Future] | None = None
 

@@ -111,7 +111,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
             weights = self._weights(inputs, state)
             sums = checked(group_sums(inputs, record, state.layout, behind), weights, self.config.masking.bound)
             return Outcome(self._trained(inputs, state, sums, weights), members=evaluated(inputs, sums))
-        return Outcome(self._after_talk(inputs, state, record), members=not_evaluated(inputs))
+        return Outcome(self._without_training(inputs, state, record), members=not_evaluated(inputs))
 
     def opened(
         self, inputs: RoundInputs[ClusterState], record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
@@ -149,7 +149,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
 
     # --- one round --------------------------------------------------------------------------------------------------
 
-    def _after_talk(
+    def _without_training(
         self, inputs: RoundInputs[ClusterState], state: ClusterState, record: RecoveryRecord
     ) -> ClusterState:
         """The state after a round in which nobody trains."""

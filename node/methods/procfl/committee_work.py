@@ -10,13 +10,13 @@ import numpy as np
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import flatten
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.judging import Judging, judge_all
 from fedgrove.node.methods.procfl.local_training import ClusterTraining
 from fedgrove.node.methods.procfl.mailbox import NotForReader, seal, unseal
+from fedgrove.node.methods.procfl.member_data import NetworkMember
 from fedgrove.node.methods.procfl.round_inputs import shown_bytes, shown_to, trained_round
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -39,8 +39,10 @@ class CommitteeWork:
 
     Parameters
     ----------
-    store, config, samples, journal
+    store, config, journal
         As ``LocalTraining`` takes them.
+    data : NetworkMember
+        The judge's own: it trains on what is not held out.
     course : Course
     training : ClusterTraining
     shown : ShownUploads
@@ -54,7 +56,7 @@ class CommitteeWork:
         self,
         store: ContentReader,
         config: FederationConfig,
-        samples: Samples,
+        data: NetworkMember,
         journal: Journal,
         course: Course,
         training: ClusterTraining,
@@ -62,7 +64,7 @@ class CommitteeWork:
         rounds: Callable[[], Rounds],
         keys: Keys,
     ) -> None:
-        self._store, self._config, self._samples, self._journal = store, config, samples, journal
+        self._store, self._config, self._data, self._journal = store, config, data, journal
         self._course, self._training, self._shown = course, training, shown
         self._rounds, self._keys = rounds, keys
 
@@ -127,7 +129,7 @@ class CommitteeWork:
             shown=tuple(models.get(member) for member in case.members),
             steps=steps_of(state, case.cluster, case.members, client),
             labels=state.labels_of(case.cluster),
-            samples=self._samples,
+            samples=self._data.training_samples,
             rule=self._course.terms.rule,
             shared=fetch_shared(self._store, config),
             position=self._training.again(state),

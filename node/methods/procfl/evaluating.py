@@ -6,11 +6,10 @@ Each group's metrics are summed apart, as its models are. What a group sends tha
 from collections import Counter
 from collections.abc import Iterable
 
-from fedgrove.node.masking.graph import MIN_CLIENTS
-from fedgrove.node.methods.procfl.round_inputs import course_of
+from fedgrove.node.methods.procfl.round_inputs import course_of, metrics_sent_before
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.sums import GroupSum
-from fedgrove.node.methods.training.metric_sums import after_those_before, course_before, least_loss, sum_of
+from fedgrove.node.methods.training.metric_sums import course_before, least_loss, sum_of, with_course_before
 from fedgrove.node.protocol.members_metrics import MembersMetrics, of_sums
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -20,31 +19,19 @@ def evaluated(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> Me
     """What a round states of the models that it began with, over all groups; None where the terms ask for nothing."""
     if inputs.config.evaluation is None:
         return None
-    sizes, found = inputs.previous.sizes, []
-    for each in sums:
-        if each.words is not None and not metrics_sent_before(inputs):
-            found.append(sum_of(inputs.config, each.behind, [sizes[client] for client in each.group]))
+    sizes = inputs.previous.sizes
+    known = () if metrics_sent_before(inputs) else [each for each in sums if each.words is not None]
+    found = [sum_of(inputs.config, each.behind, [sizes[client] for client in each.group]) for each in known]
     course, together = course_of(inputs.config), _together(found, least_loss(inputs.config))
     # A loss that stays with one model for all may well fall with a model for each cluster, so it ends nothing.
     first_stage = course.is_global(inputs.previous) and course.last_global < course.training_rounds
-    return after_those_before(inputs, together, anew=first_stage)
+    return with_course_before(inputs, together, anew=first_stage)
 
 
 def not_evaluated(inputs: RoundInputs[ClusterState]) -> MembersMetrics | None:
     """What a round states in which nobody trains: how the loss went before, where the terms have a patience."""
     course = course_before(inputs)
     return None if course is None else MembersMetrics(0, {}, course=course)
-
-
-def metrics_sent_before(inputs: RoundInputs[ClusterState]) -> bool:
-    """Whether somebody may know a sum of the metrics of these very models: they do not change when a round is repeated.
-
-    The difference of two sums, from one of which a member is missing, is that member's. So nobody sends any again.
-    """
-    base, number = inputs.rounds.base_of(inputs.current.number), inputs.current.number
-    after = base.number if base else 0
-    earlier = (each for each in inputs.rounds.rounds.values() if after < each.number < number)
-    return any(len(each.commits) >= MIN_CLIENTS for each in earlier)
 
 
 def _together(found: list[MembersMetrics], least: float) -> MembersMetrics:

@@ -8,8 +8,7 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, flatten
 from fedgrove.node.learning.training import RoundPosition
 from fedgrove.node.methods.procfl.course import Course, chosen_by
-from fedgrove.node.methods.procfl.evaluating import metrics_sent_before
-from fedgrove.node.methods.procfl.round_inputs import sums_before, trained_round
+from fedgrove.node.methods.procfl.round_inputs import metrics_sent_before, sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.local_training import LocalTraining, Trainer
 from fedgrove.node.methods.training.metric_sums import nothing_measured
@@ -75,11 +74,12 @@ class ClusterTraining(LocalTraining):
         return {"number": state.trained, "rounds": self._course.training_rounds, "seed": seed}
 
     def _may_begin_anew(self, current: RoundRecords) -> bool:
-        """Never: rounds fail by other clusters' members, too, and a member that diverges sends what it began with.
+        """Never: rounds fail by other clusters' members, too, and a member that diverges sends what it began with."""
+        return False
 
-        The last models are in force, whether or not a member can evaluate its own: it says so, and measures nothing.
-        """
-        return self._only_evaluates(current)
+    def _may_measure_nothing(self, current: RoundRecords) -> bool:
+        """Always: rounds need not fail for that, as each group is summed apart."""
+        return True
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         inputs = self._inputs(current)

@@ -31,4 +31,4 @@ class NetworkMember(NetworkTrainer):
 
     def training_loss(self, model: Tensors) -> float:
         """As ``MemberData`` says."""
-        return evaluate(self._config.trained, model, self._parts[0]).loss
+        return evaluate(self._config.trained, model, self.training_samples).loss

@@ -21,7 +21,7 @@ from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
 from fedgrove.node.methods.procfl.terms import labels_of, terms_of
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, fetch_available
+from fedgrove.node.protocol.content import InvalidBlob, fetch_available, fetch_metrics
 from fedgrove.node.protocol.round_inputs import RoundInputs, only_evaluates
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
@@ -54,12 +54,19 @@ def state_before(
     base = rounds.base_of(current.number)
     if base is not None:
         state = state_after(base, config, store, model)
-        over = only_evaluates(config, rounds, current.number, lambda: metrics_of(base, store))
-        return state.at_rest if over else state
+        return state.at_rest if is_over(config, rounds, current.number, store) else state
     try:
         return course_of(config).heard(model or _fetch_state(store, current.opened.model_digest, config), None)
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
+
+
+def is_over(config: FederationConfig, rounds: Rounds, number: int, store: ContentReader) -> bool:
+    """Whether members only evaluate the last models in a round; raises StoreError or InvalidBlob."""
+    base = rounds.base_of(number)
+    return only_evaluates(
+        config, rounds, number, lambda: fetch_metrics(store, base.closing.metrics_digest) if base else None
+    )
 
 
 def state_after(
@@ -72,16 +79,11 @@ def state_after(
     StoreError, InvalidModel, InvalidBlob
     """
     state = model or _fetch_state(store, base.closing.model_digest, config)
-    metrics = metrics_of(base, store)
+    metrics = fetch_metrics(store, base.closing.metrics_digest)
     try:
         return accepted(config, state, base.closing.model_digest, Stated.of(metrics.stated))
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
-
-
-def metrics_of(base: RoundRecords, store: ContentReader) -> Metrics:
-    """What a closed round states beside its model; raises StoreError or InvalidBlob."""
-    return Metrics.from_bytes(store.fetch(base.closing.metrics_digest, MAX_JSON_BYTES))
 
 
 def accepted(config: FederationConfig, state: ClusterState, digest: bytes, stated: Stated | None) -> ClusterState:
@@ -182,10 +184,7 @@ def sums_before(
     inputs : callable
         The public inputs of a sealed round.
     """
-    base = round_inputs.rounds.base_of(round_inputs.current.number)
-    after = base.number if base else 0
-    before = (each for each in round_inputs.rounds.rounds.values() if after < each.number < round_inputs.current.number)
-    placed = (inputs(each) for each in before if each.commits)
+    placed = (inputs(each) for each in held_before(round_inputs) if each.commits)
     return sum(any(summed_groups(earlier.graph, earlier.survivors)) for earlier in placed)
 
 
@@ -194,11 +193,25 @@ def counts_sent_before(inputs: RoundInputs[ClusterState]) -> bool:
 
     It may be of a round that fell with its base, too: what that was to do depended on the closing that is void.
     """
-    base = inputs.rounds.base_of(inputs.current.number)
-    after = base.number if base else 0
     earlier = (each for each in inputs.rounds.rounds.values() if each.number < inputs.current.number)
-    lost = (each for each in earlier if each.number > after or isinstance(each.end, Voided))
-    return any(len(each.commits) >= MIN_CLIENTS for each in lost)
+    voided = (each for each in earlier if isinstance(each.end, Voided))
+    return any(len(each.commits) >= MIN_CLIENTS for each in (*held_before(inputs), *voided))
+
+
+def metrics_sent_before(inputs: RoundInputs[ClusterState]) -> bool:
+    """Whether somebody may know a sum of the metrics of these very models: they do not change when it is held again.
+
+    The difference of two sums, from one of which a member is missing, is that member's. So nobody sends any again.
+    """
+    return any(len(each.commits) >= MIN_CLIENTS for each in held_before(inputs))
+
+
+def held_before(inputs: RoundInputs[ClusterState]) -> list[RoundRecords]:
+    """Earlier rounds that were to do the same as this one, and came to nothing."""
+    number, rounds = inputs.current.number, inputs.rounds
+    base = rounds.base_of(number)
+    after = base.number if base else 0
+    return [each for each in rounds.rounds.values() if after < each.number < number]
 
 
 def session_of(inputs: RoundInputs[ClusterState]) -> bytes:

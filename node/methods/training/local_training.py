@@ -154,6 +154,10 @@ class LocalTraining:
         """Whether a client that cannot train from the round's model trains from the first one."""
         return self._inputs(current).begins_anew
 
+    def _may_measure_nothing(self, current: RoundRecords) -> bool:
+        """Whether a client that cannot evaluate the last model says so, and does not sit out."""
+        return self._may_begin_anew(current)
+
     def _only_evaluates(self, current: RoundRecords) -> bool:
         if self._config.evaluation is None:
             return False
@@ -177,7 +181,7 @@ class LocalTraining:
         try:
             metrics = sums_of(future.result(), self._config.evaluation)
         except CannotTakePart:  # the last model is in force, whether or not anybody can evaluate it
-            if not self._may_begin_anew(current):
+            if not self._may_measure_nothing(current):
                 raise
             metrics = nothing_measured(self._config.evaluation)
         self._journal.write(number, METRICS, metrics.to_bytes())

@@ -97,11 +97,19 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
     if inputs.config.evaluation is None:
         return None
     found = sum_of(inputs.config, words, [inputs.graph.participants[position].samples for position in positions])
-    return after_those_before(inputs, found, inputs.begins_anew)
+    return with_course_before(inputs, found, anew=inputs.begins_anew)
 
 
 def sum_of(config: FederationConfig, words: np.ndarray, samples: Sequence[int]) -> MembersMetrics:
-    """What members with so many samples measured, from the sum of their words; the terms ask for an evaluation."""
+    """What members measured, from the sum of their words; the terms ask for an evaluation.
+
+    Parameters
+    ----------
+    words : uint32 array of shape (words_behind(config),)
+        Without masks.
+    samples : sequence of int
+        How many each of these members has; void is what does not fit to that.
+    """
     settings = config.evaluation
     assert settings is not None
     held_out = [settings.samples_of(count) for count in samples]
@@ -117,8 +125,8 @@ def least_loss(config: FederationConfig) -> float:
     return -math.inf if config.task is not None and not config.task.name else 0.0
 
 
-def after_those_before(inputs: RoundInputs, found: MembersMetrics, anew: bool = False) -> MembersMetrics:
-    """What was measured, with the course of the loss, which goes on from the round before; ``anew``: from here.
+def with_course_before(inputs: RoundInputs, found: MembersMetrics, *, anew: bool) -> MembersMetrics:
+    """What was measured, with the course of the loss: that of the round before goes on, or it begins ``anew``.
 
     Raises
     ------

@@ -44,6 +44,11 @@ class NetworkTrainer:
     def __len__(self) -> int:
         return len(self._samples)
 
+    @property
+    def training_samples(self) -> Samples:
+        """The samples that are not held out; raises CannotTakePart where there are none."""
+        return self._parts[0]
+
     def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
         """As ``Trainer`` says; StoreError or InvalidSharedSet where the shared set cannot be had."""
         config, (own, held_out) = self._config, self._parts

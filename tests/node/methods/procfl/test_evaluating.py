@@ -1,87 +1,35 @@
 """Members of clusters evaluate the models that they train from: exact sums under masks, which an audit recomputes."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed
-from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.cli.clusters_look import ClusterLook
 from fedgrove.node.learning.held_out import HoldOutRule, marks_of, split
-from fedgrove.node.learning.partition import groups
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.learning.training import held_out_sums
-from fedgrove.node.masking.ring import WORD
-from fedgrove.node.methods.procfl.evaluating import metrics_sent_before
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.terms import ProCflTerms
-from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.hold_out import KEPT
 from fedgrove.node.methods.training.metric_sums import sums_of
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersMetrics
-from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
-from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.coordinator import Coordinator
 
-from tests.node.federation import Federation
+from tests.adversary.clustered import SAMPLES, coordinator, found
 
-CLIENTS, COMPARING, LIAR, HELD = 6, 2, 4, 10
-QUICK = TrainingSettings(epochs=5, batch_size=10, learning_rate=0.1, momentum=0.5)
+CLIENTS, COMPARING, HELD = 6, 2, SAMPLES // 4
 HELD_OUT = EvaluationSettings(0.25)
 
 pytestmark = pytest.mark.xdist_group("clusters that evaluate")
 
 
-class LyingMember(Client):
-    """Claims a thousand right answers more than it can have, in every round with metrics."""
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        codec = self._context.disclosure._method.codec
-        encode = codec.encode
-
-        def lying(inputs, *rest):
-            upload = encode(inputs, *rest)
-            if inputs.previous.stage != "train":
-                return upload
-            words = np.frombuffer(upload, WORD).copy()
-            words[-7:-6] += np.uint32(1000)  # the right answers; behind them are two sums of three words
-            return words.tobytes()
-
-        codec.encode = lying
-
-
-def run(network, directory, trained=3, patience=0, liar=None, training=QUICK, global_share=0.3):
-    """A federation in two groups of three with main labels of their own, that has run."""
-    keys, rounds = Keys.generate(), COMPARING + trained
-    own = {"counter": keys.mailbox_public.hex(), "signer": keys.address}
-    made = Federation.found(
-        network,
-        directory,
-        CLIENTS,
-        coordinator=keys,
-        federation=FederationSettings(rounds=rounds, patience=patience),
-        training=training,
-        evaluation=HELD_OUT,
-        method=ProCflTerms(alpha=0.5, global_share=global_share, seats=0, **own),
-        membership=MembershipSettings("approved"),
-    )
-    data = load_dataset("digits").train()
-    parts = groups(data.y, CLIENTS, 2, 0.2, np.random.default_rng(3))
-    made.samples = [data.take(part[: 4 * HELD]) for part in parts]
+def run(network, directory, trained=3, **terms):
+    """A federation in two groups of three that has run; its members hold out a quarter of their samples."""
+    made = found(network, directory, (0, 0, 0, 1, 1, 1), COMPARING + trained, seats=0, evaluation=HELD_OUT, **terms)
     made.register()
-    members = {number: made.client(number) for number in range(1, CLIENTS + 1)}
-    if liar is not None:
-        members[liar] = made.client(liar, LyingMember)
-    method = method_of(made.config)
-    aides = method.aides(keys, made.test)
-    made.run(
-        Coordinator(made.ledger(keys), made.store, made.config, method.first_model(), aides, members=CLIENTS), members
-    )
+    made.run(coordinator(made))
     return made
 
 
@@ -94,7 +42,7 @@ def network():
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
     with embedded() as made:
-        yield run(made, tmp_path_factory.mktemp("honest"))
+        yield run(made, tmp_path_factory.mktemp("honest"), global_share=0.3)
 
 
 def closed(federation):
@@ -124,34 +72,33 @@ def measured(federation, model_of):
 
 
 def test_members_evaluate_the_model_of_their_cluster_and_the_sums_are_exact(honest):
-    federation = honest
-    found, models = stated(federation), states(federation)
-    assert found[:COMPARING] == [None, None]
-    assert [each.last for each in found[COMPARING:]] == [False, False, False, True]
-    assert {each.samples for each in found[COMPARING:]} == {CLIENTS * HELD}
+    said, models = stated(honest), states(honest)
+    assert said[:COMPARING] == [None, None]
+    assert [each.last for each in said[COMPARING:]] == [False, False, False, True]
+    assert {each.samples for each in said[COMPARING:]} == {CLIENTS * HELD}
     last = models[-2]
     assert len(last.models) == 2 and models[-1].to_bytes() == last.to_bytes()
     cluster = {client: number for number, members in enumerate(last.groups) for client in members}
     assert len(cluster) == CLIENTS
-    assert found[-1].sums == measured(federation, lambda client: last.models[cluster[client]]).sums
-    assert found[COMPARING].sums == measured(federation, lambda client: models[0].models[0]).sums
-    assert found[-1].loss < 0.95 * found[COMPARING].loss
-    assert federation.audit().verdict == "verified"
+    assert said[-1].sums == measured(honest, lambda client: last.models[cluster[client]]).sums
+    assert said[COMPARING].sums == measured(honest, lambda client: models[0].models[0]).sums
+    assert said[-1].loss < 0.95 * said[COMPARING].loss
+    assert honest.audit().verdict == "verified"
 
 
-def test_a_liar_takes_the_metrics_of_its_own_group_alone(network, tmp_path):
-    federation = run(network, tmp_path, liar=LIAR)
-    found = stated(federation)[COMPARING:]
-    assert f"right answers of {CLIENTS * HELD}" in found[0].void  # one model for all, so one group
-    assert [each.samples for each in found[1:]] == [CLIENTS // 2 * HELD] * 3
-    assert federation.audit().verdict == "verified"
+def test_status_says_that_the_last_models_are_evaluated(honest):
+    view = LedgerView(honest.ledger(honest.coordinator_keys))
+    view.refresh()
+    look = ClusterLook(honest.config, honest.store, (honest.network.chain_id, honest.deployment.ledger))
+    assert look.look(view).standing.doing == "members evaluate the last models"
 
 
 def test_only_a_loss_that_stays_with_a_model_for_each_cluster_ends_the_training(network, tmp_path):
-    federation = run(network, tmp_path, 6, patience=1, training=replace(QUICK, learning_rate=1e-6), global_share=0.3)
-    found = stated(federation)[COMPARING:]
-    assert [bool(each.ending) for each in found] == [False, False, True, True]
-    assert [each.last for each in found] == [False, False, False, True]
+    stalled = TrainingSettings(epochs=1, batch_size=20, learning_rate=1e-6)
+    federation = run(network, tmp_path, 6, patience=1, training=stalled, global_share=0.3)
+    said = stated(federation)[COMPARING:]
+    assert [bool(each.ending) for each in said] == [False, False, True, True]
+    assert [each.last for each in said] == [False, False, False, True]
     assert federation.audit().verdict == "verified"
 
 
@@ -167,22 +114,6 @@ def test_false_metrics_of_a_coordinator_are_found(honest, closing):
     assert member._context.closings.fault(current) == ""
     current.end = replace(current.end, metrics_digest=honest.store.put(lie.to_bytes()).digest)
     assert "members' metrics are not the sum of what they sent" in member._context.closings.fault(current)
-
-
-class Standing(RoundRecords):
-    stands = True
-
-
-@pytest.mark.parametrize(("commits", "known"), [(2, False), (3, True)])
-def test_metrics_of_the_same_models_are_never_summed_twice(commits, known):
-    """Two sums in which one member is missing would show that member's metrics."""
-    base, failed, again = (
-        kind(SimpleNamespace(round=n)) for n, kind in enumerate((Standing, RoundRecords, RoundRecords), 1)
-    )
-    failed.commits.update(dict.fromkeys(range(1, commits + 1)))
-    base.commits.update(dict.fromkeys(range(1, 9)))
-    inputs = SimpleNamespace(rounds=Rounds(rounds={1: base, 2: failed, 3: again}), current=again)
-    assert metrics_sent_before(inputs) is known
 
 
 @pytest.mark.parametrize("stage", ["labels", "show", "vote"])

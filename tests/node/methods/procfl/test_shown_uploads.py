@@ -80,6 +80,12 @@ def test_words_of_metrics_behind_an_upload_are_no_part_of_what_is_judged(tmp_pat
     assert judged.against(judged.secrets) == (POISONER,)
 
 
+def test_a_judge_trains_on_nothing_that_it_holds_out(tmp_path):
+    judged = Judged(tmp_path, "upload", EvaluationSettings(0.25))
+    inputs = judged.place(judged.rounds.rounds[3])
+    assert len(judged.judge._committee._task(inputs, inputs.previous, CASE, JUDGE).samples) == 45
+
+
 def test_who_is_silent_is_opened_by_its_partners(tmp_path):
     """Its masks are theirs, too: an honest member whose machine failed is judged like the others."""
     judged = Judged(tmp_path, "upload")

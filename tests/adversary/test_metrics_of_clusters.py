@@ -1,0 +1,110 @@
+"""Members that lie about how their cluster's model does, and holders who want one member's metrics.
+
+A liar would void the metrics of everybody, so each group is summed apart. Who holds enough shares knows the sum of a
+round that the ledger lets fail; were the same metrics summed again when it is repeated, without one member, the
+difference would be that member's. So they are sent once, and who makes a round fail takes its metrics away, as the
+threat model says.
+"""
+
+import numpy as np
+import pytest
+from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Closed, Failed
+from fedgrove.node.learning.settings import EvaluationSettings
+from fedgrove.node.masking.ring import WORD
+from fedgrove.node.methods.procfl import codec, evaluating, local_training
+from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.step import Step
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.recover import ReleaseShares
+
+from tests.adversary.clustered import SAMPLES, coordinator, found
+from tests.node.federation import with_phase
+
+GROUPS, LIAR, COMPARING = (0, 0, 0, 1, 1, 1), 4, 2
+HELD = SAMPLES // 4
+
+
+class LyingMember(Client):
+    """Claims a thousand right answers more than it can have, in every round with metrics."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        codec = self._context.disclosure._method.codec
+        encode = codec.encode
+
+        def lying(inputs, *rest):
+            words = np.frombuffer(encode(inputs, *rest), WORD).copy()
+            if inputs.previous.stage == "train":
+                words[-7] += np.uint32(1000)  # the right answers; behind them are two sums of three words
+            return words.tobytes()
+
+        codec.encode = lying
+
+
+class Withholding(ReleaseShares):
+    """Keeps its shares to itself in the first round of training."""
+
+    def act(self, turn):
+        if turn.current.number != COMPARING + 1:
+            return super().act(turn)
+        return Step.wait("recover", "nobody", turn.deadlines.close_end)
+
+
+@pytest.fixture
+def attacked(tmp_path):
+    """``attacked(kind)``: a federation with such members, by number, of two groups of three, that has run."""
+    with embedded() as network:
+
+        def run(kinds, trained=1, repeats=0):
+            terms = {"seats": 0, "evaluation": EvaluationSettings(0.25), "repeats": repeats}
+            made = found(network, tmp_path, GROUPS, COMPARING + trained, **terms)
+            made.register()
+            everybody = range(1, len(GROUPS) + 1)
+            made.run(
+                coordinator(made), {number: made.client(number, kinds.get(number, Client)) for number in everybody}
+            )
+            return made
+
+        yield run
+
+
+def stated(federation):
+    ends = [record for record in federation.records() if isinstance(record, Closed)]
+    found = [Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 20)).members for end in ends]
+    return found[COMPARING:]
+
+
+def test_a_liar_takes_the_metrics_of_its_own_group_alone(attacked):
+    federation = attacked({LIAR: LyingMember})
+    assert [(each.there, each.samples) for each in stated(federation)] == [(True, 3 * HELD)] * 2
+    assert federation.audit().verdict == "verified"
+
+
+def test_if_groups_were_checked_together_one_liar_would_take_everybodys(attacked, monkeypatch):
+    honestly = evaluating.evaluated
+
+    def at_once(inputs, sums):
+        known = [each for each in sums if each.words is not None]
+        group = tuple(client for each in known for client in each.group)
+        behind = np.add.reduce([each.behind for each in known], axis=0, dtype=WORD)
+        return honestly(inputs, [type(known[0])(group, known[0].words, behind=behind)])
+
+    monkeypatch.setattr(codec, "evaluated", at_once)
+    assert not any(each.there for each in stated(attacked({LIAR: LyingMember})))
+
+
+def test_metrics_of_the_same_models_are_not_summed_again(attacked):
+    federation = attacked(dict.fromkeys(range(1, 7), with_phase(Client, ClientPhase.RECOVER, Withholding)), repeats=2)
+    assert [record.round for record in federation.records() if isinstance(record, Failed)] == [COMPARING + 1]
+    repeated, last = stated(federation)
+    assert (repeated.samples, repeated.sums, repeated.void) == (0, {}, "") and last.samples == 6 * HELD
+    assert federation.audit().verdict == "verified"
+
+
+def test_if_they_were_holders_of_shares_would_have_two_sums_of_them(attacked, monkeypatch):
+    for module in (evaluating, local_training):
+        monkeypatch.setattr(module, "metrics_sent_before", lambda inputs: False)
+    kinds = dict.fromkeys(range(1, 7), with_phase(Client, ClientPhase.RECOVER, Withholding))
+    assert stated(attacked(kinds, repeats=2))[0].samples == 6 * HELD
