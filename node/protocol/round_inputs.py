@@ -148,9 +148,7 @@ class RoundInputs(Generic[ModelT]):
         return self.current.positions(self.current.commits)
 
 
-def only_evaluates(
-    config: FederationConfig, rounds: Rounds, number: int, stated: Callable[[], Metrics | None]
-) -> bool:
+def only_evaluates(config: FederationConfig, rounds: Rounds, number: int, stated: Callable[[], Metrics | None]) -> bool:
     """Whether a round trains nothing: the training has ended, and its members evaluate the last model.
 
     Parameters
