@@ -297,4 +297,4 @@ def _beside(row: BenchRow) -> str:
     """The rival or limit of a row, and how the figure compares."""
     if row.limit is None:
         return row.beside or ""
-    return f"{row.limit:,} {row.unit or ''} {row.limit_name} (ratio {row.ratio})"
+    return f"{_figure(row.limit)} {row.unit or ''} {row.limit_name} (ratio {row.ratio})"

@@ -28,7 +28,7 @@ def run(clients: int, rounds: int, drop: float) -> BenchResult:
     dropping = f"a round in which {int(drop * clients)} of them drop out"
     rows = (
         BenchRow(f"a round of {clients} clients", without, "s"),
-        BenchRow(dropping, with_drop, "s", limit=round(without, 3), limit_name="without", ratio=ratio),
+        BenchRow(dropping, with_drop, "s", limit=without, limit_name="without", ratio=ratio),
     )
     return BenchResult(rows, {"clients": clients, "rounds": rounds, "drop": drop, "ratio": ratio})
 

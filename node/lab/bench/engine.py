@@ -325,4 +325,4 @@ def _median_round(marks: Sequence[float]) -> float:
 
 def _row(name: str, value: float, limit: float, limit_name: str) -> BenchRow:
     ratio = round(value / limit, 2) if limit else None  # processor time is counted in hundredths of a second
-    return BenchRow(name, value, "s", limit=round(limit, 4), limit_name=limit_name, ratio=ratio)
+    return BenchRow(name, value, "s", limit=limit, limit_name=limit_name, ratio=ratio)

@@ -49,7 +49,7 @@ def run(size: int = _BYTES, folder: Path | None = None) -> BenchResult:
 
 def _row(name: str, value: float, limit: float, limit_name: str) -> BenchRow:
     ratio = round(value / limit, 3)
-    return BenchRow(name, round(value, 1), "MB/s", limit=round(limit, 1), limit_name=limit_name, ratio=ratio)
+    return BenchRow(name, round(value, 1), "MB/s", limit=limit, limit_name=limit_name, ratio=ratio)
 
 
 def _rate(size: int, task: Callable[[], object]) -> float:

@@ -163,8 +163,7 @@ def _goal(name: str, goal: float, value: float) -> BenchRow:
 
 
 def _row(name: str, value: float, unit: str, limit: float, limit_name: str) -> BenchRow:
-    shown = float(f"{limit:.4g}")
-    return BenchRow(name, value, unit, limit=shown, limit_name=limit_name, ratio=round(value / limit, 3))
+    return BenchRow(name, value, unit, limit=limit, limit_name=limit_name, ratio=round(value / limit, 3))
 
 
 def _timed(work: Callable[[], Result]) -> tuple[float, Result]:

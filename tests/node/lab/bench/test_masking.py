@@ -16,7 +16,7 @@ def rows():
 
 def test_the_figures_of_the_specification_are_there(rows):
     client = rows["client: mask, 7 partners"]
-    assert client.value > 0 and client.ratio == pytest.approx(client.value / client.limit, rel=0.1)
+    assert client.value > 0 and client.ratio == pytest.approx(client.value / client.limit, abs=0.001)
     assert rows["server: recover secrets"].value > 0
     assert all(rows[f"server: sum and unmask, {which}"].value > 0 for which in ("7 partners", "default terms"))
     shares, released = 40 + 190 * 99, 52 + 54 * 99
