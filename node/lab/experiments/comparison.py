@@ -1,10 +1,10 @@
 """All methods by one protocol: equal trials on validation samples, five seeds (docs/results/PROTOCOL.md)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.comparison_trials import EVERY, LAST, METHODS, best_plans
+from fedgrove.node.lab.experiments.comparison_trials import CIFAR10_TRIALS, EVERY, LAST, METHODS, MNIST_TRIALS, Trials
 from fedgrove.node.lab.experiments.paired import Runs, accuracies, first, table
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.settings import PartitionSettings
@@ -15,31 +15,56 @@ CELLS = {
 }
 
 
-def arms(results: Path) -> dict[str, Plan]:
-    """The methods that have trials, on each split; the label is such as shards2-moon."""
-    return {
-        f"{cell}-{method}": replace(plan, partition=split)
-        for cell, (_, split) in CELLS.items()
-        for method, plan in best_plans(results).items()
-    }
+@dataclass(frozen=True)
+class Comparison:
+    """All methods that have trials on a data set, each with its best.
 
+    Attributes
+    ----------
+    name, title : str
+        Of the experiment.
+    trials : Trials
+    """
 
-def report(findings: Findings) -> Report:
-    """A table of each split with paired differences; *first* as the protocol defines it."""
-    results, parts = {}, []
-    for cell, (title, _) in CELLS.items():
-        runs = _runs_of(findings, cell)
-        if runs:
-            ends = accuracies(runs, LAST)
-            results[cell] = {"accuracies": ends, "first": first(ends)}
-            parts.append(f"### {title}\n{table(runs, LAST)}")
-    legend = (
-        f"Accuracy on the test samples: the mean over the last {LAST * EVERY} rounds, tested every {EVERY} rounds; "
-        "± is the standard deviation of a sample of seeds. *First* is only a method whose paired difference to each "
-        "other method has a 95 % interval above zero. [The trials](../comparison_trials/README.md) that chose each "
-        "method's settings are all published.\n"
-    )
-    return Report(results, "\n".join([*parts, legend]))
+    name: str
+    title: str
+    trials: Trials
+
+    def arms(self, results: Path) -> dict[str, Plan]:
+        """The methods that have trials, on each split; the label is such as shards2-moon."""
+        return {
+            f"{cell}-{method}": replace(plan, partition=split)
+            for cell, (_, split) in CELLS.items()
+            for method, plan in self.trials.best_plans(results).items()
+        }
+
+    def report(self, findings: Findings) -> Report:
+        """A table of each split with paired differences; *first* as the protocol defines it."""
+        results, parts = {}, []
+        for cell, (title, _) in CELLS.items():
+            runs = _runs_of(findings, cell)
+            if runs:
+                ends = accuracies(runs, LAST)
+                results[cell] = {"accuracies": ends, "first": first(ends)}
+                parts.append(f"### {title}\n{table(runs, LAST)}")
+        legend = (
+            f"Accuracy on the test samples: the mean over the last {LAST * EVERY} rounds, tested every {EVERY} "
+            "rounds; ± is the standard deviation of a sample of seeds. *First* is only a method whose paired "
+            "difference to each other method has a 95 % interval above zero. "
+            f"[The trials](../{self.trials.name}/README.md) that chose each method's settings are all published.\n"
+        )
+        return Report(results, "\n".join([*parts, legend]))
+
+    def experiment(self) -> Experiment:
+        """To be registered."""
+        return Experiment(
+            name=self.name,
+            title=self.title,
+            paper="One run a cell, settings unknown; FedAom is first everywhere.",
+            arms=self.arms,
+            report=self.report,
+            seeds=(0, 1, 2, 3, 4),
+        )
 
 
 def _runs_of(findings: Findings, cell: str) -> Runs:
@@ -47,11 +72,14 @@ def _runs_of(findings: Findings, cell: str) -> Runs:
     return {method: {record.plan.seed: record for record in group} for method, group in groups.items() if group}
 
 
-EXPERIMENT = Experiment(
-    name="comparison",
-    title="All methods on MNIST, 10,000 training samples, each with its best of four trials",
-    paper="One run a cell, settings unknown; FedAom is first everywhere.",
-    arms=arms,
-    report=report,
-    seeds=(0, 1, 2, 3, 4),
+_COMPARISONS = (
+    Comparison(
+        "comparison", "All methods on MNIST, 10,000 training samples, each with its best of four trials", MNIST_TRIALS
+    ),
+    Comparison(
+        "comparison_cifar10",
+        "All methods on CIFAR-10, 10,000 training samples, each with its best of four trials",
+        CIFAR10_TRIALS,
+    ),
 )
+EXPERIMENTS = tuple(comparison.experiment() for comparison in _COMPARISONS)

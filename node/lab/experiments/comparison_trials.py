@@ -8,16 +8,12 @@ from typing import Any
 
 from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
 from fedgrove.node.lab.experiments.measures import end_accuracy
-from fedgrove.node.lab.experiments.regimes import PAPER_LIKE, plan_of
+from fedgrove.node.lab.experiments.regimes import CIFAR10, PAPER_LIKE, plan_of
 from fedgrove.node.lab.experiments.tables import NAMES, markdown
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep, ServerSettings
+from fedgrove.node.learning.settings import TrainingSettings
 
-RATES = (0.03, 0.1)
-# A method without an option of its own tries twice as many rates.
-MORE_RATES = (0.01, 0.03, 0.1, 0.3)
-# Two epochs: with one, FedAom's literal equation 7 and its default are the same.
-TRAINING = replace(PAPER_LIKE, epochs=2)
 ROUNDS = 40
 EVERY = 5
 LAST = 4  # evaluations, of the last 20 rounds
@@ -44,15 +40,6 @@ class Method:
 
     strategy: str
     variants: Mapping[str, Variant] = field(default_factory=lambda: {"": Variant()})
-
-    def trials(self) -> dict[str, tuple[float, Variant]]:
-        """Learning rate and variant of each trial: as many for every method."""
-        rates = RATES if len(self.variants) == 2 else MORE_RATES
-        return {
-            f"lr{rate:g}" + (f"-{name}" if name else ""): (rate, variant)
-            for rate in rates
-            for name, variant in self.variants.items()
-        }
 
 
 def _tuned(strategy: str, option: str, values: tuple[float, float], **fixed: float) -> Method:
@@ -87,20 +74,88 @@ METHODS = {
 }
 
 
-def comparison_plan(strategy: str, rate: float, variant: Variant) -> Plan:
-    """A trial's plan: MNIST, 10,000 training samples and a tenth of them for validation, 100 clients, 5 a round."""
-    training = replace(TRAINING, learning_rate=rate)
-    plan = plan_of(strategy, options=dict(variant.options), server=variant.server, training=training, rounds=ROUNDS)
-    return replace(plan, evaluate_every=EVERY, train_samples=10_000, validation=0.1)
+@dataclass(frozen=True)
+class Trials:
+    """The trials of all methods on one data set.
 
+    Attributes
+    ----------
+    name, title : str
+        Of the experiment.
+    dataset : str
+    training : TrainingSettings
+        What all have in common. Two epochs: with one, FedAom's literal equation 7 and its default are the same.
+    rates : tuple of float
+        Learning rates that a method with an option of its own tries with each of its two values.
+    more_rates : tuple of float
+        Those of a method without one: twice as many.
+    """
 
-def arms(results: Path) -> dict[str, Plan]:
-    """The label says what is tried, such as moon-lr0.1-mu1."""
-    return {
-        f"{name}-{trial}": comparison_plan(method.strategy, rate, variant)
-        for name, method in METHODS.items()
-        for trial, (rate, variant) in method.trials().items()
-    }
+    name: str
+    title: str
+    dataset: str
+    training: TrainingSettings
+    rates: tuple[float, float]
+    more_rates: tuple[float, float, float, float]
+
+    def of_method(self, method: Method) -> dict[str, tuple[float, Variant]]:
+        """Learning rate and variant of each trial: as many for every method."""
+        rates = self.rates if len(method.variants) == 2 else self.more_rates
+        return {
+            f"lr{rate:g}" + (f"-{name}" if name else ""): (rate, variant)
+            for rate in rates
+            for name, variant in method.variants.items()
+        }
+
+    def plan(self, strategy: str, rate: float, variant: Variant) -> Plan:
+        """A trial's plan: 10,000 training samples and a tenth of them for validation, 100 clients, 5 a round."""
+        plan = plan_of(
+            strategy,
+            dataset=self.dataset,
+            options=dict(variant.options),
+            server=variant.server,
+            training=replace(self.training, learning_rate=rate),
+            rounds=ROUNDS,
+        )
+        return replace(plan, evaluate_every=EVERY, train_samples=10_000, validation=0.1)
+
+    def arms(self, results: Path) -> dict[str, Plan]:
+        """The label says what is tried, such as moon-lr0.1-mu1."""
+        return {
+            f"{name}-{trial}": self.plan(method.strategy, rate, variant)
+            for name, method in METHODS.items()
+            for trial, (rate, variant) in self.of_method(method).items()
+        }
+
+    def best_plans(self, results: Path) -> dict[str, Plan]:
+        """Each method's plan with the settings that its trials chose, tested on the test samples.
+
+        Raises
+        ------
+        InvalidExperiment
+            There are no trials, or what is stored is none.
+        """
+        path, tried = results / self.name / "summary.json", self.arms(results)
+        try:
+            best: Mapping[str, Any] = json.loads(path.read_bytes())["results"]["best"]
+            return {name: replace(tried[label], validation=0.0) for name, label in best.items()}
+        except OSError:
+            raise InvalidExperiment(
+                f"there are no trials in {path}: run `fedgrove experiment {self.name}` first"
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InvalidExperiment(f"{path} has no best settings: run `{self.name}` again") from None
+
+    def experiment(self) -> Experiment:
+        """To be registered."""
+        return Experiment(
+            name=self.name,
+            title=self.title,
+            paper="It does not say how its settings were chosen, and the settings (tables 2 and 3) are lost.",
+            arms=self.arms,
+            report=report,
+            seeds=(100,),
+        )
 
 
 def report(findings: Findings) -> Report:
@@ -128,31 +183,20 @@ def report(findings: Findings) -> Report:
     return Report({"best": best, "trials": trials}, text)
 
 
-def best_plans(results: Path) -> dict[str, Plan]:
-    """Each method's plan with the settings that its trials chose, tested on the test samples.
-
-    Raises
-    ------
-    InvalidExperiment
-        There are no trials, or what is stored is none.
-    """
-    path, tried = results / EXPERIMENT.name / "summary.json", arms(results)
-    try:
-        best: Mapping[str, Any] = json.loads(path.read_bytes())["results"]["best"]
-        return {name: replace(tried[label], validation=0.0) for name, label in best.items()}
-    except OSError:
-        raise InvalidExperiment(
-            f"there are no trials in {path}: run `fedgrove experiment {EXPERIMENT.name}` first"
-        ) from None
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InvalidExperiment(f"{path} has no best settings: run `{EXPERIMENT.name}` again") from None
-
-
-EXPERIMENT = Experiment(
+MNIST_TRIALS = Trials(
     name="comparison_trials",
     title="Four trials a method on validation samples, MNIST, Dirichlet 0.1",
-    paper="It does not say how its settings were chosen, and the settings (tables 2 and 3) are lost.",
-    arms=arms,
-    report=report,
-    seeds=(100,),
+    dataset="mnist",
+    training=replace(PAPER_LIKE, epochs=2),
+    rates=(0.03, 0.1),
+    more_rates=(0.01, 0.03, 0.1, 0.3),
 )
+CIFAR10_TRIALS = Trials(
+    name="comparison_cifar10_trials",
+    title="Four trials a method on validation samples, CIFAR-10, Dirichlet 0.1",
+    dataset="cifar10",
+    training=CIFAR10,
+    rates=(0.01, 0.03),
+    more_rates=(0.003, 0.01, 0.03, 0.1),
+)
+EXPERIMENTS = (MNIST_TRIALS.experiment(), CIFAR10_TRIALS.experiment())

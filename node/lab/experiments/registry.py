@@ -20,11 +20,11 @@ from fedgrove.node.lab.experiments import (
 from fedgrove.node.lab.experiments.base import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        *(rounds_to_90, fedaom_options, sweep, rounds_to_90_tuned, accuracy_table),
-        *(comparison_trials, comparison),
-        *(out_of_distribution, shared_data, masking, partition_picture, geyer, signds),
-        *(personalised, poisoning),
+    experiment.name: experiment
+    for experiment in (
+        *(rounds_to_90.EXPERIMENT, fedaom_options.EXPERIMENT, sweep.EXPERIMENT, rounds_to_90_tuned.EXPERIMENT),
+        *(accuracy_table.EXPERIMENT, *comparison_trials.EXPERIMENTS, *comparison.EXPERIMENTS),
+        *(out_of_distribution.EXPERIMENT, shared_data.EXPERIMENT, masking.EXPERIMENT, partition_picture.EXPERIMENT),
+        *(geyer.EXPERIMENT, signds.EXPERIMENT, personalised.EXPERIMENT, poisoning.EXPERIMENT),
     )
 }

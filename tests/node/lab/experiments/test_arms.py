@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from fedgrove.node.lab.experiments import (
     accuracy_table,
-    comparison,
     comparison_trials,
     rounds_to_90,
     rounds_to_90_tuned,
@@ -19,6 +18,8 @@ from fedgrove.node.lab.experiments.regimes import METHODS
 from fedgrove.node.lab.experiments.registry import EXPERIMENTS
 from fedgrove.node.learning.server_steps import MomentumStep
 
+TRIALS = (comparison_trials.MNIST_TRIALS, comparison_trials.CIFAR10_TRIALS)
+
 
 @pytest.fixture
 def results(tmp_path):
@@ -27,15 +28,15 @@ def results(tmp_path):
     plans = {plan.strategy: plan for plan in sweep.arms(tmp_path).values()}
     best = {name: {"training": p.to_json()["training"], "options": dict(p.options)} for name, p in plans.items()}
     (tmp_path / "sweep" / "summary.json").write_text(json.dumps({"results": {"best": best}}))
-    write_trials(
-        tmp_path, {name: f"{name}-{next(iter(each.trials()))}" for name, each in comparison_trials.METHODS.items()}
-    )
+    for trials in TRIALS:
+        methods = comparison_trials.METHODS.items()
+        write_trials(tmp_path, trials, {name: f"{name}-{next(iter(trials.of_method(each)))}" for name, each in methods})
     return tmp_path
 
 
-def write_trials(results, best):
-    (results / "comparison_trials").mkdir(exist_ok=True)
-    (results / "comparison_trials" / "summary.json").write_text(json.dumps({"results": {"best": best}}))
+def write_trials(results, trials, best):
+    (results / trials.name).mkdir(exist_ok=True)
+    (results / trials.name / "summary.json").write_text(json.dumps({"results": {"best": best}}))
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
@@ -102,17 +103,19 @@ def test_arms_are_chosen_by_strategy_and_by_label(results):
             choose(rounds_to_90.EXPERIMENT, arms, strategies, only)
 
 
-def test_every_method_of_the_comparison_has_four_trials_on_validation_samples(results):
-    arms = comparison_trials.arms(results)
+@pytest.mark.parametrize("trials", TRIALS, ids=["mnist", "cifar10"])
+def test_every_method_of_the_comparison_has_four_trials_on_validation_samples(trials, results):
+    arms = trials.arms(results)
     for method in comparison_trials.METHODS:
         assert len([label for label in arms if label.partition("-")[0] == method]) == 4
     assert len({plan.digest() for plan in arms.values()}) == len(arms)
-    assert {plan.validation for plan in arms.values()} == {0.1}
+    assert {(plan.dataset, plan.validation) for plan in arms.values()} == {(trials.dataset, 0.1)}
 
 
 def test_the_comparison_runs_the_best_trials_on_test_samples_of_the_same_circumstances(results):
-    write_trials(results, {"fedaom_eq7": "fedaom_eq7-lr0.03-shared_batch30", "fedavgm": "fedavgm-lr0.1-momentum0.9"})
-    arms = comparison.arms(results)
+    best = {"fedaom_eq7": "fedaom_eq7-lr0.03-shared_batch30", "fedavgm": "fedavgm-lr0.1-momentum0.9"}
+    write_trials(results, comparison_trials.MNIST_TRIALS, best)
+    arms = EXPERIMENTS["comparison"].arms(results)
     assert set(arms) == {f"{cell}-{name}" for cell in ("dirichlet0.1", "shards2") for name in ("fedaom_eq7", "fedavgm")}
     literal = arms["shards2-fedaom_eq7"]
     assert (literal.strategy, literal.training.learning_rate, literal.options) == (
@@ -125,10 +128,18 @@ def test_the_comparison_runs_the_best_trials_on_test_samples_of_the_same_circums
     assert len({circumstances(plan) for label, plan in arms.items() if label.startswith("shards2")}) == 1
 
 
+def test_the_comparison_on_cifar10_takes_the_trials_on_cifar10(results):
+    write_trials(results, comparison_trials.CIFAR10_TRIALS, {"moon": "moon-lr0.01-mu1"})
+    arms = EXPERIMENTS["comparison_cifar10"].arms(results)
+    assert set(arms) == {"dirichlet0.1-moon", "shards2-moon"}
+    for plan in arms.values():
+        assert (plan.dataset, plan.training.learning_rate, plan.options["mu"]) == ("cifar10", 0.01, 1)
+
+
 @pytest.mark.parametrize(("content", "says"), [(None, "there are no trials"), ("{}", "has no best settings")])
 def test_a_comparison_without_trials_says_what_to_run(tmp_path, content, says):
     if content is not None:
         (tmp_path / "comparison_trials").mkdir()
         (tmp_path / "comparison_trials" / "summary.json").write_text(content)
     with pytest.raises(InvalidExperiment, match=says):
-        comparison.arms(tmp_path)
+        EXPERIMENTS["comparison"].arms(tmp_path)
