@@ -122,9 +122,11 @@ def _as_member(
         client = ledger.client_of(keys.address).client
         if not client:
             raise CommandError(f"{keys.address} is not a member of this federation")
+        journal = Journal(directory / "journal", keys.storage)
+        journal.bind(ledger.chain_id, ledger.address)
         withdrawals = [record for record in ledger.records() if isinstance(record, Withdrawn)]
         try:
-            request, receipt = ask(ledger, client, Journal(directory / "journal", keys.storage), withdrawals, rows)
+            request, receipt = ask(ledger, client, journal, withdrawals, rows)
         except CannotForget as fault:
             raise CommandError(str(fault)) from None
         said = "is on the ledger" if receipt is not None else "was already on the ledger"

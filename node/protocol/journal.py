@@ -7,7 +7,8 @@ training), ``masked`` (what was committed) and ``released`` (the shares it let g
 
 Some things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
 model that it trained (the newest stays until that of a later round is there and that round is over), the list of
-rounds that an upload was made in, where uploads spend a privacy budget, and which samples are held out from training.
+rounds that an upload was made in, where uploads spend a privacy budget, which samples are held out from training, and
+the federation that all this is of.
 
 All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the
@@ -39,12 +40,13 @@ _KEYS = "keys"
 _MAX_NOTE_BYTES = 1 << 20
 _MAX_FILE_BYTES = 1 << 33  # above any blob that a federation may allow
 _UPLOADS = "uploads"
+_FEDERATION = "federation"
 STATE = "state"
 """Name of the blob that outlives its round."""
 
 
 class JournalDamaged(RuntimeError):
-    """A journal file is not what this node wrote with this key."""
+    """A journal file is not what this node wrote with this key, or not of the federation that it runs in."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,26 @@ class Journal:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._swept = False
         self._finish_destruction()
+
+    def bind(self, chain_id: int, ledger: str) -> None:
+        """Give a new journal to the federation of a ledger.
+
+        What it keeps means nothing elsewhere: rounds have the same numbers in every federation.
+
+        Raises
+        ------
+        JournalDamaged
+            It is another federation's.
+        """
+        own = json.dumps({"chain_id": chain_id, "ledger": ledger}, sort_keys=True).encode()
+        found = self.kept(_FEDERATION)
+        if found is None:
+            self.keep(_FEDERATION, own)
+        elif found != own:
+            raise JournalDamaged(
+                f"{self._directory} is the journal of another federation: give this client a folder of its own "
+                "(--directory)"
+            )
 
     def note(self, round_number: int) -> RoundNote | None:
         """Return the note of a round, or None if this client has not taken part in it."""

@@ -70,6 +70,11 @@ class Client:
         Fraction of the closed rounds that this client recomputes at least (``node.protocol.closing``).
     device : str
         Where a shipped network is trained: ``cpu`` or ``cuda``.
+
+    Raises
+    ------
+    JournalDamaged
+        The directory is the journal of another federation, or of other keys.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Client:
         parameters = method.parameters_of(method.read_model(first))
         base = RoleContext(ledger, store, config, method, view, parameters)
         journal = Journal(directory, keys.storage)
+        journal.bind(ledger.chain_id, ledger.address)
         chain = (ledger.block_hash, ledger.deployment.block)
         self._context = ClientContext(
             ledger,

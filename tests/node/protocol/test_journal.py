@@ -237,3 +237,13 @@ def test_file_systems_that_keep_what_is_overwritten_are_named(tmp_path, monkeypa
     assert keeps_overwritten(tmp_path) == "ext4 with data=journal"
     mounts.unlink()
     assert keeps_overwritten(tmp_path) == ""
+
+
+def test_a_journal_belongs_to_the_federation_that_it_was_begun_in(journal, tmp_path):
+    journal.bind(31337, "0xAb")
+    again = Journal(tmp_path / "journal", KEY)
+    again.bind(31337, "0xAb")
+    for chain_id, ledger in ((1, "0xAb"), (31337, "0xCd")):
+        with pytest.raises(JournalDamaged, match=r"journal of another federation.*--directory"):
+            again.bind(chain_id, ledger)
+    again.bind(31337, "0xAb")

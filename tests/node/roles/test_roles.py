@@ -14,7 +14,7 @@ from fedgrove.node.base.tensors import flatten, load
 from fedgrove.node.devnet.demo import windows
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.sealing import OPENING_BYTES
-from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import FederationSettings, MaskingSettings, MembershipSettings
 
@@ -77,7 +77,15 @@ def test_the_update_leaves_only_after_its_commitment_and_secrets_go_with_the_rou
     assert seen == {"held back", "published"}
     watched.step()
     left = {path.name for path in (federation.directory / "client-1").iterdir()}
-    assert left == {"keys", "begun.sealed"}
+    assert left == {"keys", "begun.sealed", "federation.sealed"}
+
+
+def test_a_client_refuses_the_journal_of_another_federation(federation, network, tmp_path):
+    federation.client(1)
+    other = Federation.found(network, tmp_path / "other")
+    other.keys[0] = federation.keys[0]
+    with pytest.raises(JournalDamaged, match="another federation"):
+        replace(other, directory=federation.directory).client(1)
 
 
 def test_a_client_refuses_other_terms(federation):
