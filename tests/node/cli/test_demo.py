@@ -22,11 +22,14 @@ def ended_by(how: signal.Signals, place: Path, *options: str) -> tuple[int, str]
         command = [FEDGROVE, "demo", *options, "--out", "run"]
         running = subprocess.Popen(command, cwd=place, stdout=said, stderr=said, process_group=0)
     deadline = time.monotonic() + 240
-    while len(list((place / "run").rglob("*"))) < held + 60:
-        assert running.poll() is None and time.monotonic() < deadline, (place / "said.txt").read_text()
-        time.sleep(0.1)
-    running.send_signal(how)
-    return running.wait(60), (place / "said.txt").read_text()
+    try:
+        while len(list((place / "run").rglob("*"))) < held + 60:
+            assert running.poll() is None and time.monotonic() < deadline, (place / "said.txt").read_text()
+            time.sleep(0.1)
+        running.send_signal(how)
+        return running.wait(60), (place / "said.txt").read_text()
+    finally:
+        running.kill()
 
 
 def audited(place: Path) -> int:

@@ -473,8 +473,10 @@ class World:
         told = []
         for name, keys in zip(self.clients, made.keys, strict=True):
             told += told_by(rounds.member(keys.address).client, told_of(self.root, name))
-        place = (self.ledger.chain_id, self.ledger.address, made.config.masking)
-        graphs = {each.number: each.graph(*place) for each in rounds.rounds.values() if each.sealed}
+        # Not the ledger's draws alone say who is summed with whom: after a failed round groups are summed apart.
+        place, store = (self.ledger.chain_id, self.ledger.address), open_store(self._store)
+        sealed = [each for each in rounds.rounds.values() if each.sealed]
+        graphs = {each.number: method_of(made.config).inputs(rounds, each, place, store).graph for each in sealed}
         return violations(told, rounds.rounds, graphs, self._stood)
 
     def __enter__(self) -> "World":
