@@ -31,7 +31,7 @@ from fedgrove.node.learning.shared import shared_to_bytes
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.accountant import noise_for
-from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import (
@@ -61,12 +61,12 @@ class DemoPlan:
     """Plan of a demonstration: number of clients, dataset, skew and dropouts.
 
     ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
-    is the budget of client-level differential privacy for the whole run, at δ = 0.001; 0 asks for none. With
-    ``method`` procfl (and settings), clients come in groups that have main labels of their own, compare their data
-    by private intersection in rounds before the ``rounds``, and train in clusters in a part of these. With ``held_out``
-    clients evaluate each round's model on this share of their samples, and ``patience`` is the number of rounds
-    without a lower loss of theirs after which the run ends (0: it never ends early). ``portable`` training gives the
-    same bytes on all processors with AVX2.
+    is the budget of client-level differential privacy for the whole run, evaluations included, at δ = 0.001; 0 asks for
+    none. With ``method`` procfl (and settings), clients come in groups that have main labels of their own, compare
+    their data by private intersection in rounds before the ``rounds``, and train in clusters in a part of these. With
+    ``held_out`` clients evaluate each round's model on this share of their samples, and ``patience`` is the number of
+    rounds without a lower loss of theirs after which the run ends (0: it never ends early). ``portable`` training gives
+    the same bytes on all processors with AVX2.
     """
 
     clients: int = 8
@@ -114,12 +114,12 @@ def make_config(
         shared=SharedSettings(shared_digest.hex()),
         membership=membership_for(clusters),
         method=clusters or TrainingTerms(),
-        **common_terms(plan, dataset.name),
+        **common_terms(plan, dataset.name, EvaluationSettings(plan.held_out) if plan.held_out else None),
     )
 
 
-def common_terms(plan: DemoPlan, name: str) -> dict[str, Any]:
-    """The terms that follow from the plan alone, by table."""
+def common_terms(plan: DemoPlan, name: str, evaluation: EvaluationSettings | None) -> dict[str, Any]:
+    """The terms that follow from the plan and from how members evaluate, by table."""
     rounds = plan.ledger_rounds
     return {
         "federation": FederationSettings(
@@ -127,17 +127,20 @@ def common_terms(plan: DemoPlan, name: str) -> dict[str, Any]:
         ),
         "strategy": StrategySettings(plan.strategy),
         "masking": MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),
-        "ledger": windows(plan.clients),
-        "privacy": _privacy(plan),
-        "evaluation": EvaluationSettings(plan.held_out) if plan.held_out else None,
+        "ledger": windows(plan.clients, LEAST_RATED) if plan.epsilon and evaluation else windows(plan.clients),
+        "privacy": _privacy(plan, plan.rounds + (evaluation is not None)),
+        "evaluation": evaluation,
     }
 
 
-def _privacy(plan: DemoPlan) -> ClientLevelSettings | None:
-    """As much noise as the budget asks for, if every client takes part in all rounds; provision for dropouts."""
+def _privacy(plan: DemoPlan, uploads: int) -> ClientLevelSettings | None:
+    """As much noise as the budget asks for, if every client takes part in all rounds; provision for dropouts.
+
+    ``uploads`` of a client count: its rates of the last model cost as much as an update.
+    """
     if not plan.epsilon:
         return None
-    sigma = noise_for(plan.rounds, 1.0, plan.epsilon, _DELTA)
+    sigma = noise_for(uploads, 1.0, plan.epsilon, _DELTA)
     terms = {"epsilon": plan.epsilon, "delta": _DELTA, "noise_multipliers": (sigma,)}
     return ClientLevelSettings(**terms, clip=_CLIP, dropouts=min(plan.drop, 0.9))
 

@@ -15,6 +15,7 @@ from fedgrove.node.devnet.demo_figures import WriteFigures
 from fedgrove.node.devnet.method_option import TRAINING, check_method
 from fedgrove.node.devnet.silence import check_drop
 from fedgrove.node.learning.settings import STRATEGIES
+from fedgrove.node.privacy.settings import LEAST_RATED
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
 ServePages = Callable[[Network, Deployment, ContentReader, str, str, Path], AbstractContextManager[str]]
@@ -86,6 +87,7 @@ def check_request(request: DemoRequest) -> None:
         raise InvalidOption("epsilon", "cannot be combined with method: clusters have no privacy mechanism")
     if not 0 <= plan.held_out <= 0.9:
         raise InvalidOption("held-out", f"must be from 0 to 0.9, not {plan.held_out}")
+    _check_private_evaluation(plan)
     if not 0 <= plan.drop < 1:
         raise InvalidOption("drop", f"must be at least 0 and below 1, not {plan.drop}")
     hopeless = "" if plan.method != TRAINING else check_drop(plan.clients, plan.drop)
@@ -105,6 +107,15 @@ def check_request(request: DemoRequest) -> None:
         raise InvalidOption("base", "is for a task's frozen bases: leave it out with a data set")
     if request.task is None and request.settings:
         raise InvalidOption("settings", "are keys of a task's terms.toml: leave them out with a data set")
+
+
+def _check_private_evaluation(plan: DemoPlan) -> None:
+    """Refuse what members cannot tell under the noise of client-level privacy."""
+    if plan.epsilon and plan.held_out and plan.clients < LEAST_RATED:
+        needed = f"{LEAST_RATED} clients, not {plan.clients}: noise drowns the rates of fewer"
+        raise InvalidOption("held-out", f"with a privacy budget needs {needed}")
+    if plan.epsilon and plan.patience:
+        raise InvalidOption("patience", "must be 0 with a privacy budget: members tell noisy rates, and no loss")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

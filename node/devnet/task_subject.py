@@ -89,9 +89,8 @@ class TaskSubject:
         self._clients = plan.clients
         self._code.publish(store)
         suggested = self._code.suggestion
-        common = common_terms(plan, "task")
+        common = common_terms(plan, "task", self._evaluation(plan))
         common["masking"] = replace(common["masking"], bound=suggested.bound)
-        common["evaluation"] = self._evaluation(plan)
         clusters = cluster_terms(plan.method, keys.mailbox_public, keys.address)
         common |= {"method": clusters or TrainingTerms(), "membership": membership_for(clusters)}
         training = replace(suggested.training, portable=suggested.training.portable or plan.portable)

@@ -3,7 +3,7 @@
 from fedgrove.chain.deployment import Settings
 
 
-def windows(clients: int) -> Settings:
+def windows(clients: int, quorum: int = 3) -> Settings:
     """Windows in blocks for a chain that mines one block a transaction, as test chains do."""
     each = clients + 4
     return Settings(
@@ -15,7 +15,7 @@ def windows(clients: int) -> Settings:
         recover_window=4 * each,  # half for updates that are still on their way, a quarter for shares
         close_window=8,
         coordinator_grace=4,
-        quorum=3,
+        quorum=quorum,
         max_clients=clients,
         absence_limit=3,
         absence_rounds=1,

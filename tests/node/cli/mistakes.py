@@ -34,6 +34,7 @@ demo --out text.json/run
 demo --out loop
 demo --held-out 2
 demo --held-out nan
+demo --held-out 0.2 --epsilon 8
 demo --patience 3 --rounds 1 --strategy fedavg --clients 3
 demo --epsilon -1
 demo --epsilon inf
