@@ -133,9 +133,11 @@ def simulate(
         table: Tables | None = None if method is None else method_table(method)
         given = read_plan(None if plan is None else Path(plan), [*changes, from_dotted(settings or {})], table)
         place = None if data_dir is None else Path(data_dir)
-        shown = paths_by_name(bases)
+        shown, words = paths_by_name(bases), _Words(progress)
+        if given.left_out:
+            words.say(given.left_out)
         request = SimulationRequest(given, [given.plan], place, sandbox, executor, workers, kept, resume, shown)
-        return _run(request, keep_models, _Words(progress))
+        return _run(request, keep_models, words)
 
 
 class _Words:

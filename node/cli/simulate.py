@@ -87,6 +87,8 @@ def simulate(
     changes = [nested(key, value) for key, value in named.items() if value is not None]
     changes += [_setting(each) for each in change or []]
     given = read_plan(plan, changes, None if method is None else _method(method))
+    if given.left_out:
+        console.print(given.left_out, soft_wrap=True, markup=False)
     if resume and out is None:
         raise CommandError("--resume needs --out, the directory of the run to go on with")
     numbers = [given.plan.seed] if seeds is None else read_seeds(seeds)

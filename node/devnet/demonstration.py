@@ -87,7 +87,7 @@ def demonstrate(request: DemoRequest, directory: Path, audience: Audience, comma
     """
     check_request(request)
     with ExitStack() as stack:
-        plan, subject = _subject(request, stack)
+        plan, subject = _subject(request, audience, stack)
         state = RunState.beside(directory)
         _prepare(directory, state)
         stack.enter_context(state.claimed())
@@ -108,7 +108,7 @@ def resume(
     """
     request = replace(asked_for(directory), pages=pages, figures=figures)
     with ExitStack() as stack:
-        plan, subject = _subject(request, stack)
+        plan, subject = _subject(request, audience, stack)
         state = RunState.beside(directory)
         stack.enter_context(state.claimed())
         return _run_on(_Course(request, plan, subject, directory, state), audience, command, stack)
@@ -148,14 +148,20 @@ def _serve_pages(
     audience.say(f"watch: {stack.enter_context(served)}")
 
 
-def _subject(request: DemoRequest, stack: ExitStack) -> tuple[DemoPlan, Subject]:
-    """What is learned, and the plan with what suits it in place of what was left open."""
+def _subject(request: DemoRequest, audience: Audience, stack: ExitStack) -> tuple[DemoPlan, Subject]:
+    """What is learned, and the plan with what suits it in place of what was left open.
+
+    The audience is told of suggestions that are not followed.
+    """
     plan = request.plan
     if request.task is None or request.source is None:
         data = load_dataset(request.dataset, request.data_dir)
         workers = plan.workers or _workers(data)
         return replace(plan, workers=workers, strategy=request.strategy or DEFAULT_STRATEGY), DatasetSubject(data)
     subject = TaskSubject(request.task, request.source, choose(request.sandbox), stack, request.settings, request.bases)
+    left_out = subject.left_out(plan, "--held-out")
+    if left_out:
+        audience.say(left_out)
     # A task's training has processes of its own.
     return replace(plan, workers=1, strategy=request.strategy or subject.strategy), subject
 

@@ -14,10 +14,12 @@ from fedgrove.node.devnet.demo import DemoPlan, common_terms
 from fedgrove.node.devnet.method_option import cluster_terms, membership_for
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.terms import method_of, with_first_model
+from fedgrove.node.methods.training.suggestion import evaluation_left_out
 from fedgrove.node.methods.training.task_code import read_code, write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskProcess
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.methods.training.terms import TrainingTerms
+from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle
@@ -99,6 +101,11 @@ class TaskSubject:
         first = method_of(config).first_from(model)
         store.put(first)
         return with_first_model(config, first), first
+
+    def left_out(self, plan: DemoPlan, remedy: str = "") -> str:
+        """Which of the task's suggestions the plan's terms do not follow, in one sentence; empty where they do."""
+        left_out = self._code.suggestion.evaluation is not None and self._evaluation(plan) is None
+        return evaluation_left_out(ClientLevelSettings.mechanism, remedy) if left_out else ""
 
     def _evaluation(self, plan: DemoPlan) -> EvaluationSettings | None:
         """As the task suggests, with the plan's share if that asks for one; with privacy only if it does."""

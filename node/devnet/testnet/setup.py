@@ -88,7 +88,7 @@ def _with_task(
     say("packing the task, and training one client to see how long it takes")
     try:
         with _open_store(layout, plan) as store:
-            begun = begin_task(layout, plan, store, everyone[COORDINATOR])
+            begun = begin_task(layout, plan, store, everyone[COORDINATOR], say)
     except DivergedTraining as fault:
         raise TestnetError(f"the task's training diverges: {fault}") from None
     _equip(layout, everyone)

@@ -1,6 +1,6 @@
 """Initial contents of a testnet with a task of the user's own: packed, stored, approved for the clients it makes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,13 +32,17 @@ class TaskBeginning:
     bases: Mapping[str, Path]
 
 
-def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, keys: Keys) -> TaskBeginning:
+def begin_task(
+    layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, keys: Keys, say: Callable[[str], None]
+) -> TaskBeginning:
     """Pack and store the task and its first model, and measure how long a round takes.
 
     Parameters
     ----------
     keys : Keys
         The coordinator's.
+    say : callable
+        Told of a suggestion of the task's that is not followed.
 
     Raises
     ------
@@ -50,6 +54,9 @@ def begin_task(layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, key
     demo = DemoPlan(plan.clients, plan.rounds, strategy=plan.strategy, seed=plan.seed, epsilon=plan.epsilon)
     with ExitStack() as stack:
         subject = TaskSubject(Path(plan.task), Path(plan.data), choose(plan.sandbox), stack, bases=bases)
+        left_out = subject.left_out(demo)
+        if left_out:
+            say(left_out)
         config, first = subject.found(demo, store, keys)
         seconds = task_seconds(config, subject.parts(config), load(first))
         parts, test = subject.places(), subject.test_place(config)

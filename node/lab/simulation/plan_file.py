@@ -32,7 +32,7 @@ from fedgrove.node.learning.settings import (
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
-from fedgrove.node.methods.training.suggestion import suggested_by
+from fedgrove.node.methods.training.suggestion import SuggestedTerms, evaluation_left_out, suggested_by
 from fedgrove.node.privacy.settings import MECHANISMS
 
 # One of these, or a model's shape, stands in a federation's own file only.
@@ -61,10 +61,14 @@ _TABLES = (*_PLAIN, "training", "partition", "privacy", "server", "attack", "tas
 
 @dataclass(frozen=True)
 class GivenPlan:
-    """A plan, and the model with its shape where a federation's file names one."""
+    """A plan, and the model with its shape where a federation's file names one.
+
+    ``left_out`` says which of its task's suggestions the plan does not follow, in one sentence; empty where it does.
+    """
 
     plan: Plan
     model: ModelSpec | None = None
+    left_out: str = ""
 
     def check_data(self, dataset: Dataset) -> None:
         """Raise InvalidPlan if the model is for samples of another shape or number of classes."""
@@ -103,7 +107,8 @@ def read_plan(path: Path | None, changes: Sequence[Tables] = (), method: Tables 
             raise InvalidPlan(f"{path}: {fault}") from None
     if method is not None:
         tables = {name: table for name, table in tables.items() if name not in METHODS} | method
-    return GivenPlan(plan_of(reduce(merged, changes, tables)), model)
+    tables = reduce(merged, changes, tables)
+    return GivenPlan(plan_of(tables), model, _left_out(tables))
 
 
 def plan_of(tables: Tables) -> Plan:
@@ -171,23 +176,36 @@ def plan_bytes(plan: Plan) -> bytes:
 
 def _with_suggestions(tables: Tables) -> Tables:
     """The tables, with what the author of their task suggests in place of keys that are left out."""
-    task = tables.get("task")
-    folder = task.get("folder") if isinstance(task, dict) else None
-    if not isinstance(folder, str) or not folder:
+    suggestion = _suggestion(tables)
+    if suggestion is None:
         return tables
-    suggested = suggested_by(Path(folder)).to_tables()
+    suggested = suggestion.to_tables()
     given = {name: tables.get(name, {}) for name in suggested}
-    if "evaluation" not in tables and _one_open_model(tables):
-        evaluation = suggested_by(Path(folder)).evaluation
-        tables = tables | ({} if evaluation is None else {"evaluation": _listed(dataclasses.asdict(evaluation))})
+    if "evaluation" not in tables and suggestion.evaluation is not None and not _mechanism(tables):
+        tables = tables | {"evaluation": _listed(dataclasses.asdict(suggestion.evaluation))}
     return tables | {name: suggested[name] | given[name] for name in given if isinstance(given[name], dict)}
 
 
-def _one_open_model(tables: Tables) -> bool:
-    """Whether members can evaluate together: there is one model, and no privacy mechanism."""
+def _left_out(tables: Tables) -> str:
+    """Which suggestion of their task's the tables do not follow, in one sentence; empty where they do."""
+    suggestion, mechanism = _suggestion(tables), _mechanism(tables)
+    if suggestion is None or suggestion.evaluation is None or "evaluation" in tables or not mechanism:
+        return ""
+    return evaluation_left_out(mechanism, "a table [evaluation]")
+
+
+def _suggestion(tables: Tables) -> SuggestedTerms | None:
+    """What the author of the tables' task suggests; None without a task."""
+    task = tables.get("task")
+    folder = task.get("folder") if isinstance(task, dict) else None
+    return suggested_by(Path(folder)) if isinstance(folder, str) and folder else None
+
+
+def _mechanism(tables: Tables) -> str:
+    """The privacy mechanism that tables name; empty for none."""
     privacy = tables.get("privacy", {})
-    hidden = isinstance(privacy, dict) and privacy.get("mechanism", "none") != "none"
-    return not hidden and METHODS.keys().isdisjoint(tables)
+    name = privacy.get("mechanism", "none") if isinstance(privacy, dict) else "none"
+    return "" if name == "none" else str(name)
 
 
 def _listed(table: Tables) -> Tables:

@@ -11,6 +11,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig, Option, build
 from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.learning.task_settings import TaskSettings
+from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
 from fedgrove.node.tasks.folder import read_file
 
 TERMS = "terms.toml"
@@ -57,6 +58,18 @@ class SuggestedTerms:
         """The tables that terms and a simulation's plan have in common."""
         own = asdict(self.task) | {"keep": list(self.task.keep), "bases": [asdict(base) for base in self.task.bases]}
         return {"task": own, "training": asdict(self.training), "masking": {"bound": self.bound}}
+
+
+def evaluation_left_out(mechanism: str, remedy: str = "") -> str:
+    """A sentence for people: why a suggested evaluation is not followed with a privacy mechanism.
+
+    ``remedy`` names what asks for one all the same, where there is something.
+    """
+    told = f"the [evaluation] that the task suggests is left out with privacy.mechanism {mechanism}"
+    if mechanism != ClientLevelSettings.mechanism:
+        return f"{told}, under which members do not evaluate together"
+    ask = f"; ask for it with {remedy}" if remedy else ""
+    return f"{told}: it spends budget, and needs {LEAST_RATED} drawn clients{ask}"
 
 
 def suggested_by(folder: Path, changes: Mapping[str, Any] | None = None) -> SuggestedTerms:
