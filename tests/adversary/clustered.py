@@ -41,7 +41,7 @@ APPROVED = MembershipSettings("approved")
 
 def found(network: Network, directory: Path, groups: Sequence[int], rounds: int, **terms: object) -> Federation:
     """A federation with a member for each entry of ``groups``, which says whose labels it has."""
-    settings = FederationSettings(rounds=rounds, seed=5, patience=terms.pop("patience", 0))
+    settings = FederationSettings(rounds=rounds, seed=terms.pop("seed", 5), patience=terms.pop("patience", 0))
     training, evaluation, repeats = terms.pop("training", QUICK), terms.pop("evaluation", None), terms.pop("repeats", 0)
     keys = Keys.generate()
     given = {"alpha": 0.5, "global_share": 0.0, "public_samples": 300, **terms}

@@ -321,8 +321,8 @@ def _check_evaluation(plan: Plan) -> None:
         return
     if isinstance(plan.privacy, ClientLevelSettings):
         _check_rates(plan, plan.privacy, plan.evaluation)
-    elif plan.privacy or plan.clustering:
-        other = plan.privacy.mechanism if plan.privacy else plan.clustering.method if plan.clustering else ""
+    elif plan.privacy:
+        other = plan.privacy.mechanism
         raise InvalidPlan(f"evaluation must be left out with {other}: members do not evaluate together there")
     if plan.task is None and (plan.evaluation.held_out == 0 or set(plan.evaluation.metrics) - {RIGHT}):
         raise InvalidPlan(f"evaluation must have a held_out above 0, and metrics {RIGHT} only, without a task")

@@ -8,6 +8,8 @@ from types import NoneType
 from typing import Any
 
 from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.methods.procfl.settings import ProCflSettings
+from fedgrove.node.methods.procfl.training import global_rounds
 from fedgrove.node.methods.training.metric_sums import ending_after
 
 Released = Mapping[str, float | int | None]
@@ -218,7 +220,17 @@ class RunRecord:
 
 def ending_of(plan: Plan, rounds: Iterable[RoundResult]) -> str:
     """Why the plan's patience is over after these rounds, in one clause: by the rule of federations; else empty."""
-    return ending_after((each.members or {} for each in rounds), plan.patience) if plan.patience else ""
+    if not plan.patience:
+        return ""
+    return ending_after((each.members or {} for each in rounds), plan.patience, _first_stage(plan))
+
+
+def _first_stage(plan: Plan) -> int:
+    """Rounds that train one model for all before each cluster has its own."""
+    if not isinstance(plan.clustering, ProCflSettings):
+        return 0
+    last_global = global_rounds(plan.rounds, plan.clustering.global_share)
+    return last_global if last_global < plan.rounds else 0
 
 
 def _result(entry: dict[str, Any]) -> RoundResult:

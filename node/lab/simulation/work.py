@@ -156,7 +156,7 @@ class TrainingTask:
 
     def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[tuple[int, HeldOutSums]]:
         for work in self.clients:
-            _, held_out = _split(self.terms, work.client, _samples_of(self, work))
+            _, held_out = split_samples(self.terms, work.client, _samples_of(self, work))
             assert held_out is not None
             yield work.client, held_out_sums(self.terms.spec, tensors, held_out, self.terms.device)
 
@@ -292,7 +292,7 @@ def train_client(
     """One client's trained parameters as a vector, and what else is kept."""
     terms = task.terms
     samples = _samples_of(task, work)
-    own, held_out = _split(terms, work.client, samples)
+    own, held_out = split_samples(terms, work.client, samples)
     training = partial(
         train,
         terms.spec,
@@ -346,7 +346,7 @@ def _samples_of(task: TrainingTask, work: ClientWork) -> Samples:
     return work.samples if isinstance(work.samples, Samples) else opened(task.training).take(work.samples)
 
 
-def _split(terms: RunTerms, client: int, samples: Samples) -> tuple[Samples, Samples | None]:
+def split_samples(terms: RunTerms, client: int, samples: Samples) -> tuple[Samples, Samples | None]:
     """The samples to train on, and those to evaluate on; all, and None, where the plan asks for no evaluation."""
     if terms.evaluation is None:
         return samples, None

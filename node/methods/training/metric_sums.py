@@ -64,11 +64,15 @@ def figures_of_rates(rates: Mapping[str, float], noise: float) -> dict[str, Any]
     return MembersRates(rates, noise).to_figures()
 
 
-def ending_after(rounds: Iterable[Mapping[str, Any]], patience: int) -> str:
-    """Why no further round trains after those that state such figures, in one clause; empty where one can."""
+def ending_after(rounds: Iterable[Mapping[str, Any]], patience: int, first_stage: int = 0) -> str:
+    """Why no further round trains after those that state such figures, in one clause; empty where one can.
+
+    The course of the loss begins anew in each of the ``first_stage`` rounds, so that they end nothing.
+    """
     course = None
-    for figures in rounds:
-        course = next_course(course, figures.get("loss"), figures.get("standard_error"), patience)
+    for number, figures in enumerate(rounds, 1):
+        before = None if number <= first_stage else course
+        course = next_course(before, figures.get("loss"), figures.get("standard_error"), patience)
     return course.ending if course is not None else ""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,9 @@ from fedgrove.node.lab.simulation.data import Dealt
 from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.lab.simulation.tasks import TASK_BYTES, TaskMaker
 from fedgrove.node.lab.simulation.uploads import Encoder
-from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, RunTerms, TrainingTask
+from fedgrove.node.lab.simulation.work import ClientResult, MembersEvaluation, ModelReference, RunTerms, TrainingTask
 from fedgrove.node.lab.simulation.workers import Workforce
+from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.methods.procfl.committee import Ballot
@@ -140,6 +141,13 @@ class Crew:
         alone = {client: (client,) for group in groups.values() for client in group}
         sums, results = self._workforce.train(tasks, alone, self._layout.length, self._keeper(number, keep))
         return {client: words.view("<f4") for client, words in sums.items()}, results
+
+    def measured(
+        self, number: int, models: Mapping[int, ModelReference], groups: Mapping[int, Cluster]
+    ) -> dict[int, HeldOutSums]:
+        """Each client's evaluation of its group's model, by client; nobody trains."""
+        tasks = self._training(number, models, groups, Showing(self._plan.bound), WORD.itemsize * self._layout.length)
+        return dict(chain.from_iterable(self._workforce.run(map(MembersEvaluation, tasks))))
 
     def tests(self, number: int, models: Mapping[int, ModelReference]) -> Iterator[LabelTest]:
         """Tests of models on the samples for evaluation, and, as models −1, −2, …, on what the attack hides in."""

@@ -6,7 +6,7 @@ A checkpoint holds the models, the watch's references and the record. All else f
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -30,15 +30,17 @@ from fedgrove.node.lab.simulation.clustered.similarity import (
 from fedgrove.node.lab.simulation.clustered.work import LabelCounts
 from fedgrove.node.lab.simulation.dataset_run import DatasetRun
 from fedgrove.node.lab.simulation.plan import InvalidPlan
-from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
+from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, Released, RoundResult
 from fedgrove.node.lab.simulation.run import round_result
 from fedgrove.node.lab.simulation.tasks import TaskMaker
 from fedgrove.node.lab.simulation.work import ClientResult, ModelReference
 from fedgrove.node.lab.simulation.workers import PendingTest
+from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.methods.training.metric_sums import figures_of
 
 # The matrix of overlaps, and robust means, hold something of all clients at once.
 MAX_CLIENTS = 5_000
@@ -105,11 +107,10 @@ class ClusteredSimulation(DatasetRun):
 
     def _round(self, number: int, drawn: tuple[int, ...]) -> RoundResult:
         crew, watch = self._crew, self._watch
-        self._models = self._models * (self._method.models(number) // len(self._models))
+        self._models = self._models_for(number)
         start = crew.publish(self._models)
         if watch is not None:
             watch.enter(crew, number, self._models)
-            drawn = tuple(client for client in drawn if client not in watch.expelled)
         groups = self._groups(number, start, drawn)
         means, results = self._trained(number, start, groups)
         models = [means.get(k, model) for k, model in enumerate(self._models)]
@@ -121,13 +122,29 @@ class ClusteredSimulation(DatasetRun):
         self._models = models
         trained = tuple(groups.get(k, ()) for k in range(len(models)))
         clustering = ClusterResult(trained, None, scores, judgements, self._attacking(number))
-        return replace(round_result(number, results), clustering=clustering)
+        members = self._figures(each.measured for each in results if each.measured is not None)
+        return replace(round_result(number, results), clustering=clustering, members=members)
+
+    def _of_last_model(self, number: int, drawn: tuple[int, ...]) -> Released | None:
+        start = self._crew.publish(self._models_for(number))
+        groups = self._groups(number, start, drawn)
+        return self._figures(self._crew.measured(number, dict(enumerate(start)), groups).values())
+
+    def _figures(self, measured: Iterable[HeldOutSums]) -> Released | None:
+        """What a round states of its clients' evaluations, over all models; None where the plan asks for none."""
+        return figures_of(measured, self._plan.evaluation) if self._plan.evaluation is not None else None
+
+    def _models_for(self, number: int) -> list[Tensors]:
+        """The models that a round begins with: the one model is each cluster's first."""
+        return self._models * (self._method.models(number) // len(self._models))
 
     def _attacking(self, number: int) -> tuple[int, ...]:
         return tuple(sorted(self._attackers.at(number))) if self._attackers else ()
 
     def _groups(self, number: int, start: Sequence[ModelReference], drawn: Sequence[int]) -> dict[int, Cluster]:
-        """Who trains which model."""
+        """Who trains which model; who was expelled trains none."""
+        if self._watch is not None:
+            drawn = [client for client in drawn if client not in self._watch.expelled]
         known, choices = self._chosen
         if known != number:
             options = {client: self._method.options(client, number) for client in drawn}

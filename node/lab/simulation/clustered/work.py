@@ -93,7 +93,7 @@ class Chooser:
 
 @dataclass(frozen=True)
 class LossTask:
-    """Losses of models on clients' own samples."""
+    """Losses of models on clients' own samples, without those that they hold out."""
 
     doing: ClassVar[str] = "choosing clusters"
 
@@ -106,14 +106,17 @@ class LossTask:
     def perform(self) -> dict[int, dict[int, float]]:
         """Mean cross-entropy (nats) by client and model."""
         losses: dict[int, dict[int, float]] = {chooser.client: {} for chooser in self.clients}
+        known = {chooser.client: self._trained_on(chooser) for chooser in self.clients}
         for number, model in self.models.items():
             tensors = model.tensors()
             for chooser in self.clients:
                 if number in chooser.options:
-                    samples = _samples(chooser.samples, self.training)
-                    score = evaluate(self.terms.spec, tensors, samples, self.terms.device)
+                    score = evaluate(self.terms.spec, tensors, known[chooser.client], self.terms.device)
                     losses[chooser.client][number] = score.loss
         return losses
+
+    def _trained_on(self, chooser: Chooser) -> Samples:
+        return work.split_samples(self.terms, chooser.client, _samples(chooser.samples, self.training))[0]
 
 
 @dataclass(frozen=True)
@@ -153,13 +156,15 @@ class JudgingTask:
     def perform(self) -> tuple[int, Ballot]:
         """The cluster, and the judge's votes on its members."""
         (judge,) = self.own.clients
-        spec, device = self.own.terms.spec, self.own.terms.device
-        samples = _samples(judge.samples, self.own.training)
+        terms = self.own.terms
+        spec, device = terms.spec, terms.device
+        samples, _ = work.split_samples(terms, judge.client, _samples(judge.samples, self.own.training))
         tensors = self.own.model.tensors()
         start = flatten(tensors)
-        rng = np.random.default_rng([self.own.terms.seed, self.round, judge.client, self.cluster])
+        rng = np.random.default_rng([terms.seed, self.round, judge.client, self.cluster])
         alike = replace(judge, samples=resampled(samples, np.array(self.labels), rng))
-        trained, _ = work.train_client(self.own, alike, tensors, start)
+        own = replace(self.own, terms=replace(terms, evaluation=None))  # it trains on all of these
+        trained, _ = work.train_client(own, alike, tensors, start)
 
         def scored(model: ModelReference) -> int:
             if self.rule.test == "direction":

@@ -169,7 +169,6 @@ MANY = {"simulation": {"clients": 300}, "federation": {"sampling_rate": 1.0}}
     [
         ({"privacy": {"mechanism": "signds"}}, "evaluation must be left out with signds"),
         ({"privacy": {"mechanism": "local"}}, "evaluation must be left out with local"),
-        ({"procfl": {}}, "evaluation must be left out with procfl"),
         (
             CLIENT | {"simulation": {"clients": 1000}},
             "evaluation with privacy.mechanism client needs 300 drawn clients",
