@@ -63,7 +63,7 @@ class SuggestedTerms:
 def evaluation_left_out(mechanism: str, remedy: str = "") -> str:
     """A sentence for people: why a suggested evaluation is not followed with a privacy mechanism.
 
-    ``remedy`` names what asks for one all the same, where there is something.
+    ``remedy`` is an option or a table by which the user can ask for an evaluation anyway; empty where there is none.
     """
     told = f"the [evaluation] that the task suggests is left out with privacy.mechanism {mechanism}"
     if mechanism != ClientLevelSettings.mechanism:

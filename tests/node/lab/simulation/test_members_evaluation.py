@@ -169,6 +169,7 @@ MANY = {"simulation": {"clients": 300}, "federation": {"sampling_rate": 1.0}}
     [
         ({"privacy": {"mechanism": "signds"}}, "evaluation must be left out with signds"),
         ({"privacy": {"mechanism": "local"}}, "evaluation must be left out with local"),
+        ({"procfl": {}, "evaluation": {"held_out": 0.0}}, "evaluation must have a held_out above 0, and metrics right"),
         (
             CLIENT | {"simulation": {"clients": 1000}},
             "evaluation with privacy.mechanism client needs 300 drawn clients",

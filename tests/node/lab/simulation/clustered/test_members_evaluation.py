@@ -12,9 +12,12 @@ from fedgrove.node.lab.simulation.checkpoint import RECORD
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
-from fedgrove.node.lab.simulation.executors import open_executor
+from fedgrove.node.lab.simulation.clustered.work import JudgingTask
+from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.lab.simulation.held_out import held_out_by
 from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.lab.simulation.run import Simulation
+from fedgrove.node.lab.simulation.work import split_samples
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.protocol.content import Metrics
@@ -122,13 +125,33 @@ ATTACKED = plan_of(clustering=WATCHED, attack=ATTACK, strategy="moon", rounds=6,
 
 @pytest.fixture(scope="module")
 def attacked(digits, tmp_path_factory):
-    """A run with attackers, of whom committees expel some; its directory."""
-    directory = tmp_path_factory.mktemp("attacked")
-    return simulate(ATTACKED, digits, directory=directory), directory
+    """A run with attackers, of whom committees expel some; its directory, and what judges of any samples would vote."""
+    directory, votes, perform = tmp_path_factory.mktemp("attacked"), [], JudgingTask.perform
+
+    def judging(task):
+        votes.append((perform(task), perform(on_what_it_trains_on(task))))
+        return votes[-1][0]
+
+    with patch.object(JudgingTask, "perform", judging):
+        return simulate(ATTACKED, digits, directory=directory), directory, votes
+
+
+def on_what_it_trains_on(task):
+    """The task of a judge that has no other samples, and holds none of them out."""
+    (judge,), terms = task.own.clients, task.own.terms
+    samples, held_out = split_samples(terms, judge.client, task.own.training.take(judge.samples))
+    assert len(held_out)
+    own = replace(task.own, clients=(replace(judge, samples=samples),), terms=replace(terms, evaluation=None))
+    return replace(task, own=own)
+
+
+def test_judges_judge_on_what_they_train_on(attacked):
+    _, _, votes = attacked
+    assert votes and all(found == wanted for found, wanted in votes)
 
 
 def test_who_was_expelled_evaluates_no_more(attacked):
-    simulation, _ = attacked
+    simulation, *_ = attacked
     record, clusters = simulation.record, simulation.clusters.members
     expelled = {client for each in record.rounds for found in each.clustering.judgements for client in found.expelled}
     left = [[client for client in members if client not in expelled] for members in clusters]
@@ -153,4 +176,11 @@ def test_clients_of_the_rivals_evaluate_too(settings, digits):
     simulation = simulate(plan_of(clustering=settings), digits)
     members = figures_of(simulation.record)
     assert [each["samples"] for each in members] == [held_out_in(simulation, [range(1, CLIENTS + 1)])] * 4
-    assert len({each["loss"] for each in members}) == 4, "a round's model was not evaluated"
+    assert len({each["loss"] for each in members}) == 4
+
+
+def test_one_model_for_all_is_evaluated_as_without_clusters(digits):
+    clustered = simulate(plan_of(clustering=GlobalSettings()), digits)
+    plain = Simulation(replace(clustered.record.plan, clustering=None), digits, InlineExecutor(), 1)
+    list(plain.run())
+    assert figures_of(clustered.record) == figures_of(plain.record)
