@@ -41,6 +41,7 @@ _MAX_NOTE_BYTES = 1 << 20
 _MAX_FILE_BYTES = 1 << 33  # above any blob that a federation may allow
 _UPLOADS = "uploads"
 _FEDERATION = "federation"
+_OWN_FOLDER = "give this client a folder of its own (--directory)"
 STATE = "state"
 """Name of the blob that outlives its round."""
 
@@ -106,10 +107,7 @@ class Journal:
         if found is None:
             self.keep(_FEDERATION, own)
         elif found != own:
-            raise JournalDamaged(
-                f"{self._directory} is the journal of another federation: give this client a folder of its own "
-                "(--directory)"
-            )
+            raise JournalDamaged(f"{self._directory} is the journal of another federation: {_OWN_FOLDER}")
 
     def note(self, round_number: int) -> RoundNote | None:
         """Return the note of a round, or None if this client has not taken part in it."""
@@ -173,10 +171,9 @@ class Journal:
                 key = slots.find(file.read(ID_BYTES))
             data = _unsealed(key, path, file)
         if data is None:
-            raise JournalDamaged(
-                f"{path} was not written with this keystore or has been changed: remove every file of its round, "
-                "to take part in the next"
-            )
+            of_round = _round_of(path) > -1
+            remedy = "remove every file of its round, to take part in the next" if of_round else _OWN_FOLDER
+            raise JournalDamaged(f"{path} was not written with this keystore or has been changed: {remedy}")
         return data
 
     def state(self, before: int) -> bytes | None:

@@ -243,6 +243,8 @@ def test_a_journal_belongs_to_the_federation_that_it_was_begun_in(journal, tmp_p
     journal.bind(31337, "0xAb")
     again = Journal(tmp_path / "journal", KEY)
     again.bind(31337, "0xAb")
+    with pytest.raises(JournalDamaged, match=r"federation.sealed was not written with this keystore.*--directory"):
+        Journal(tmp_path / "journal", bytes(32)).bind(31337, "0xAb")
     for chain_id, ledger in ((1, "0xAb"), (31337, "0xCd")):
         with pytest.raises(JournalDamaged, match=r"journal of another federation.*--directory"):
             again.bind(chain_id, ledger)
