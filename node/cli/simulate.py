@@ -20,7 +20,7 @@ from fedgrove.node.lab.simulation.executors import NoExecutor
 from fedgrove.node.lab.simulation.figures import FiguresUnavailable
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.lab.simulation.plan_file import method_table, read_plan
-from fedgrove.node.lab.simulation.session import SimulatedRun, SimulationRequest, open_session
+from fedgrove.node.lab.simulation.session import SUITED, SimulatedRun, SimulationRequest, open_session
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.tasks.sandbox.modes import AUTO
@@ -63,9 +63,9 @@ def simulate(
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="Seeds of the randomness, one run each: 0,1,2.")] = None,
     executor: Annotated[
-        str, typer.Option(help="inline, processes, or dask=tcp://HOST:PORT of a scheduler.")
-    ] = "processes",
-    workers: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0 starts one per core.")] = 0,
+        str, typer.Option(help="auto, inline, processes, or dask=tcp://HOST:PORT of a scheduler.")
+    ] = SUITED,
+    workers: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0 starts one per core, if any.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Keep checkpoints, records and figures here.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     log_to: LogTo = None,

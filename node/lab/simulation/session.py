@@ -1,9 +1,10 @@
 """One or several runs of a plan from its options to what they leave, for the command and for ``fedgrove.simulate``."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -24,6 +25,15 @@ if TYPE_CHECKING:  # it brings torch, which this process loads while its workers
     from fedgrove.node.lab.simulation.task_folder import OpenedTask
 
 PLAN = "plan.toml"
+SUITED = "auto"
+"""The executor's name for processes where there is much to train, else this process."""
+MUCH = 50_000
+"""Passes over a sample from which on a run has processes of its own: fewer take no longer than processes to start.
+
+A pass over a digit takes about 0.1 ms.
+"""
+_DIGITS = 1_437
+_PASSES_PER_COMPARISON = 200  # a private comparison of two clients takes about 20 ms
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class SimulationRequest:
     sandbox : str
         How a task's code is contained.
     executor, workers : str, int
-        As ``open_executor`` takes them.
+        As ``open_executor`` takes them; ``auto`` is processes where that many are asked for, or where they pay.
     out : Path or None
         Keeps checkpoints, records and figures; None keeps nothing.
     resume : bool
@@ -171,11 +181,34 @@ def open_session(request: SimulationRequest) -> Iterator[SimulationSession]:
         for plan in request.plans:
             check_directory(request.out / _name(plan), plan, request.resume)
         _make(request.out)
-    portable = any(plan.training.portable for plan in request.plans)
-    executor = (request.executor, request.workers, portable and request.given.plan.task is None)
-    # The processes load torch while this one reads the data.
-    with open_executor(*executor) as (pool, workers), _opened(request) as subject:
-        yield SimulationSession(request, pool, workers, subject)
+    task = request.plans[0].task is not None
+    portable = any(plan.training.portable for plan in request.plans) and not task
+    with ExitStack() as stack:
+        subject = stack.enter_context(_opened(request)) if task else None
+        name = executor_for(request, subject)
+        pool, workers = stack.enter_context(open_executor(name, request.workers, portable))
+        # A data set is read while the processes load torch.
+        yield SimulationSession(request, pool, workers, subject or stack.enter_context(_opened(request)))
+
+
+def executor_for(request: SimulationRequest, task: "OpenedTask | None") -> str:
+    """The executor that a request names, or the one that suits what its plans train."""
+    if request.executor != SUITED:
+        return request.executor
+    few = not request.workers and all(_passes(plan, task) < MUCH for plan in request.plans)
+    return "inline" if few else "processes"
+
+
+def _passes(plan: Plan, task: "OpenedTask | None") -> float:
+    """How often a plan's clients train on a sample, comparisons of clients included.
+
+    Infinite where the number says little of the work: with larger images, and with frozen bases.
+    """
+    samples: float = _DIGITS if plan.dataset == "digits" else math.inf
+    if task is not None:
+        samples = math.inf if task.place.bases else sum(each.description.samples for each in task.clients)
+    pairs = math.comb(plan.clients, 2) if isinstance(plan.clustering, ProCflSettings) else 0
+    return plan.rounds * plan.sampled * samples * plan.training.epochs + _PASSES_PER_COMPARISON * pairs
 
 
 @contextmanager
