@@ -1,11 +1,12 @@
 """The Python face of the contracts: keys, verifiable randomness, the ledger, and the networks it lives on."""
 
 import sys
+from contextlib import suppress
 
 _limit = min(sys.getrecursionlimit(), 1000)
-# eth_account depends on py_ecc, which raises the limit of recursion to 100,000 on import. Deeply nested JSON, which
+# py_ecc, which web3 and py-evm depend on, raises the limit of recursion to 100,000 on import. Deeply nested JSON, which
 # anyone can put into a store, would then overflow the C stack and kill the process instead of raising RecursionError.
-# This import is quick; eth_account's takes half a second, so functions that sign or recover signers import it.
-import py_ecc  # noqa: E402, F401
+with suppress(ImportError):
+    import py_ecc  # noqa: F401
 
 sys.setrecursionlimit(_limit)

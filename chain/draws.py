@@ -1,21 +1,16 @@
 """Draws that a client signs and somebody else submits (EIP-712), so that one transaction can carry many."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from eth_abi import encode
-from eth_keys.exceptions import BadSignature
 from eth_utils import keccak, to_checksum_address
 from fedgrove.chain import vrf
+from fedgrove.chain.account import MAX_S, Account, signer_of_bytes
 from fedgrove.chain.calldata import ARGUMENTS, WORD, byte_string, word
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.keys import Keys
 
-if TYPE_CHECKING:
-    from eth_account.messages import SignableMessage
-    from eth_account.signers.local import LocalAccount
-
-_MAX_S = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # half of secp256k1's order (EIP-2)
+_DOMAIN = (("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"))
 _DRAW = (
     ("round", "uint64"),
     ("account", "address"),
@@ -61,10 +56,9 @@ def sign_draw(
     return signed_by(keys.account, deployment, number, unsigned)
 
 
-def signed_by(account: "LocalAccount", deployment: Deployment, number: int, item: SignedDraw) -> SignedDraw:
+def signed_by(account: Account, deployment: Deployment, number: int, item: SignedDraw) -> SignedDraw:
     """The draw with this account's signature, whatever was there before."""
-    message = _signable(deployment, number, item.as_tuple()[:-1])
-    return replace(item, signature=bytes(account.sign_message(message).signature))
+    return replace(item, signature=account.sign_bytes(_digest(deployment, number, item)))
 
 
 def batched_draw(data: bytes, index: int) -> SignedDraw:
@@ -89,33 +83,29 @@ def batched_draws(data: bytes) -> int:
 
 def is_signed(item: SignedDraw, deployment: Deployment, number: int) -> bool:
     """Whether its account signed a draw for ``number``, as ``DrawSignature.sol``: r ‖ s ‖ v, s in the lower half."""
-    signature = item.signature
-    if len(signature) != 65 or signature[64] not in (27, 28) or int.from_bytes(signature[32:64], "big") > _MAX_S:
+    if int.from_bytes(item.signature[32:64], "big") > MAX_S or item.samples >> 32:
         return False
-    if item.samples >> 32:
-        return False
-    from eth_account import Account
-
     try:
-        signer = Account.recover_message(_signable(deployment, number, item.as_tuple()[:-1]), signature=signature)
-    except (BadSignature, ValueError):
+        return signer_of_bytes(_digest(deployment, number, item), item.signature) == item.account
+    except ValueError:
         return False
-    return signer == item.account
 
 
-def _signable(deployment: Deployment, number: int, values: tuple) -> "SignableMessage":
-    from eth_account.messages import encode_typed_data
+def _digest(deployment: Deployment, number: int, item: SignedDraw) -> bytes:
+    """What a draw's author signs (EIP-712)."""
+    domain = ("fedgrove", "1", deployment.chain_id, deployment.ledger)
+    values = (number, *item.as_tuple()[:-1])
+    return keccak(b"\x19\x01" + _struct("EIP712Domain", _DOMAIN, domain) + _struct("Draw", _DRAW, values))
 
-    return encode_typed_data(
-        domain_data={
-            "name": "fedgrove",
-            "version": "1",
-            "chainId": deployment.chain_id,
-            "verifyingContract": deployment.ledger,
-        },
-        message_types={"Draw": [{"name": name, "type": kind} for name, kind in _DRAW]},
-        message_data=dict(zip((name for name, _ in _DRAW), (number, *values), strict=True)),
-    )
+
+def _struct(name: str, fields: tuple[tuple[str, str], ...], values: tuple) -> bytes:
+    """hashStruct of EIP-712 for fields that are no structs: texts and bytes stand in it as their hashes."""
+    kinds = [kind for _, kind in fields]
+    members = ",".join(f"{kind} {field}" for field, kind in fields)
+    words = [keccak(text=value) if kind == "string" else value for kind, value in zip(kinds, values, strict=True)]
+    words = [keccak(value) if kind == "bytes" else value for kind, value in zip(kinds, words, strict=True)]
+    static = ["bytes32" if kind in ("string", "bytes") else kind for kind in kinds]
+    return keccak(encode(["bytes32", *static], [keccak(text=f"{name}({members})"), *words]))
 
 
 def key_tag(x: int, y: int) -> int:

@@ -17,11 +17,11 @@ from eth.db.backends.memory import MemoryDB
 from eth.exceptions import HeaderNotFound
 from eth.vm.forks.cancun.state import get_total_blob_gas
 from eth.vm.message import Message
-from eth_account import Account
 from eth_tester import EthereumTester, PyEVMBackend
 from eth_typing import Address, BlockNumber, Hash32
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
 from fedgrove.chain.access import Mined, Network, Paid, Payer
+from fedgrove.chain.account import Account
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.embedded_state import StateFile
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
@@ -52,7 +52,7 @@ class EmbeddedNetwork(Network):
         self.chain_id = self._chain.chain_id
         # The library sets the keys after its constructor's None, untyped.
         first = self._backend.account_keys[0]  # pyright: ignore[reportOptionalSubscript]
-        self._funder = Account.from_key(first.to_bytes())  # pyright: ignore[reportAttributeAccessIssue]
+        self._funder = Account(first.to_bytes())  # pyright: ignore[reportAttributeAccessIssue]
         self._lock = threading.RLock()
 
     def block_number(self) -> int:

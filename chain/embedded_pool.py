@@ -14,6 +14,7 @@ from fedgrove.chain.access import Mined
 from fedgrove.chain.block_rlp import type_of
 from fedgrove.chain.embedded import EmbeddedNetwork
 from fedgrove.chain.errors import InsufficientFunds, NonceConflict, TransactionRefused, Underpriced
+from fedgrove.chain.transactions import Content, Offer, signed
 
 MOST_WAITING = 10_000
 KINDS = (0, 2)
@@ -69,9 +70,8 @@ class PooledNetwork(EmbeddedNetwork):
         with self._lock:
             nonce = self.nonce(self.funder)
             nonce += sum(each.sender == self._funder_bytes() for each in self._waiting.values())
-            fields = {"chainId": self.chain_id, "nonce": nonce, "to": address, "value": wei, "gas": TRANSFER_GAS}
-            fees = {"maxFeePerGas": 2 * self.base_fee() + 1, "maxPriorityFeePerGas": 1}
-            return self.send(bytes(self._funder.sign_transaction(fields | fees).raw_transaction))
+            content = Content(address, b"", TRANSFER_GAS, wei)
+            return self.send(signed(self._funder, self.chain_id, nonce, Offer(2 * self.base_fee() + 1, 1), content))
 
     def _make_block(self) -> None:
         # Blocks bear the time at which they are made, not that at which their parent was.

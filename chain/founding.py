@@ -1,17 +1,14 @@
 """Founding a federation on a chain, finding one, and checking that its contracts run the shipped code."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from eth_utils import to_checksum_address
 from fedgrove.chain.access import Network
+from fedgrove.chain.account import Account
 from fedgrove.chain.contract import Contract
 from fedgrove.chain.deployment import Deployment, Settings, Terms, created_address, creation_data, deployed_code
 from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
 from fedgrove.chain.transactions import sender_of
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
 
 REGISTRY_GAS = 4_000_000
 LEDGER_GAS = 10_000_000
@@ -19,7 +16,7 @@ LEDGER_GAS = 10_000_000
 
 def deploy(
     network: Network,
-    deployer: "LocalAccount",
+    deployer: Account,
     coordinator: str,
     settings: Settings,
     terms: Terms,
@@ -31,7 +28,7 @@ def deploy(
 
     Parameters
     ----------
-    deployer : LocalAccount
+    deployer : Account
         Pays; has no rights afterwards.
     admin : str, optional
         Approves members where membership is not open; by default the deployer.

@@ -11,19 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fedgrove.chain import secret_storage, vrf
+from fedgrove.chain.account import Account
 from fedgrove.chain.errors import KeystoreError
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.secret_storage import STANDARD_COST
 from fedgrove.chain.strict_json import parse_json
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
 
 MAX_KEYSTORE_BYTES = 1 << 18
 MAX_PAST_MAILBOXES = 256
@@ -36,7 +34,7 @@ class Keys:
 
     Attributes
     ----------
-    account : LocalAccount
+    account : Account
         Signs transactions.
     vrf : bytes
         Secret VRF key, 32 bytes big-endian.
@@ -48,7 +46,7 @@ class Keys:
         Mailbox keys before rotation, oldest first, so that old messages can be read.
     """
 
-    account: "LocalAccount"
+    account: Account
     vrf: bytes
     mailbox: bytes
     storage: bytes
@@ -57,7 +55,7 @@ class Keys:
     @classmethod
     def generate(cls) -> "Keys":
         """Fresh keys from the operating system's generator."""
-        return cls(_account(_secret_scalar()), _secret_scalar(), os.urandom(32), os.urandom(32))
+        return cls(Account(_secret_scalar()), _secret_scalar(), os.urandom(32), os.urandom(32))
 
     @property
     def address(self) -> str:
@@ -148,7 +146,7 @@ def _to_json(keys: Keys, password: str, cost: int) -> bytes:
         "version": 3,
         "id": str(uuid.uuid4()),
         "address": keys.address.removeprefix("0x").lower(),
-        "crypto": secret_storage.seal(bytes(keys.account.key), password, cost),
+        "crypto": secret_storage.seal(keys.account.key, password, cost),
         "fedgrove": {"version": 1, "crypto": secret_storage.seal(json.dumps(secrets).encode(), password, cost)},
     }
     return json.dumps(document, indent=1).encode() + b"\n"
@@ -159,7 +157,7 @@ def _from_plain(path: Path, account_key: bytes, secrets: bytes) -> Keys:
     try:
         values = json.loads(secrets)
         keys = Keys(
-            _account(account_key),
+            Account(account_key),
             bytes.fromhex(values["vrf"]),
             bytes.fromhex(values["mailbox"]),
             bytes.fromhex(values["storage"]),
@@ -218,12 +216,6 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _account(key: bytes) -> "LocalAccount":
-    from eth_account import Account
-
-    return Account.from_key(key)
 
 
 def _secret_scalar() -> bytes:

@@ -6,11 +6,11 @@ the contract's own reason, ``InsufficientFunds``, ``TransactionTimeout`` or ``Co
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from eth_utils import to_checksum_address
 from fedgrove.chain import tree, vrf
 from fedgrove.chain.access import Network
+from fedgrove.chain.account import Account
 from fedgrove.chain.contract import Contract
 from fedgrove.chain.deployment import Deployment, Settings
 from fedgrove.chain.draws import SignedDraw, key_tag
@@ -19,9 +19,6 @@ from fedgrove.chain.indexes import index_of
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.records import FailureReason, Phase, Position, Record
 from fedgrove.chain.transactions import Receipt, sender_of
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
 
 # Limits of gas, about twice what each call was measured to use; what is left over is not paid for.
 GAS = {
@@ -93,11 +90,11 @@ class Ledger:
         Shared by any number of facades.
     deployment : Deployment
         Whose contracts these are.
-    account : LocalAccount, optional
+    account : Account, optional
         Sends the transactions; without one the facade only reads.
     """
 
-    def __init__(self, network: Network, deployment: Deployment, account: "LocalAccount | None" = None) -> None:
+    def __init__(self, network: Network, deployment: Deployment, account: Account | None = None) -> None:
         self._network = network
         self._ledger = Contract(network, "TrainingLedger", deployment.ledger)
         self._registry = Contract(network, "ClientRegistry", deployment.registry)

@@ -1,36 +1,23 @@
 """Messages that an account signs outside transactions (EIP-191, version 0x45), and whose signature one bears."""
 
-from typing import TYPE_CHECKING
+from eth_utils import keccak
+from fedgrove.chain.account import SIGNATURE_BYTES, Account, signer_of_bytes
 
-from eth_keys.exceptions import BadSignature
-
-if TYPE_CHECKING:
-    from eth_account.messages import SignableMessage
-    from eth_account.signers.local import LocalAccount
-
-SIGNATURE_BYTES = 65
-_PARITIES = (27, 28)
+__all__ = ["SIGNATURE_BYTES", "is_signed_by", "sign_message"]
 
 
-def sign_message(account: "LocalAccount", message: bytes) -> bytes:
+def sign_message(account: Account, message: bytes) -> bytes:
     """Sign: r ‖ s ‖ v, 65 bytes, always the same for a message (RFC 6979). No transaction has such a signature."""
-    return bytes(account.sign_message(_signable(message)).signature)
+    return account.sign_bytes(_digest(message))
 
 
 def is_signed_by(address: str, message: bytes, signature: bytes) -> bool:
     """Whether the holder of an account signed a message."""
-    if len(signature) != SIGNATURE_BYTES or signature[-1] not in _PARITIES:
-        return False
-    from eth_account import Account
-
     try:
-        signer = Account.recover_message(_signable(message), signature=signature)
-    except BadSignature:
+        return signer_of_bytes(_digest(message), signature).lower() == address.lower()
+    except ValueError:
         return False
-    return signer.lower() == address.lower()
 
 
-def _signable(message: bytes) -> "SignableMessage":
-    from eth_account.messages import encode_defunct
-
-    return encode_defunct(primitive=message)
+def _digest(message: bytes) -> bytes:
+    return keccak(b"\x19Ethereum Signed Message:\n%d" % len(message) + message)

@@ -4,14 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import rlp
-from eth_keys import keys
-from eth_keys.exceptions import BadSignature, ValidationError
 from eth_utils import keccak, to_checksum_address
+from fedgrove.chain.account import MAX_S, signer_of
 from fedgrove.chain.rlp_bytes import rlp_bytes
 from rlp.exceptions import RLPException
 
 _UNPROTECTED = (27, 28)
-_MAX_S = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0  # half of secp256k1's order (EIP-2)
 _LEGACY_FIELDS = 9
 _TYPED_FIELDS = {1: 11, 2: 12, 3: 14, 4: 13}
 """Fields of each EIP-2718 type: access list, dynamic fee, blob, set code; the last three are the signature."""
@@ -60,7 +58,7 @@ def decode_transaction(raw: bytes) -> SignedTransaction:
         kind = raw[0] if raw and raw[0] < 0x80 else 0
         fields = rlp.decode(raw[1:] if kind else raw)
         return _typed(kind, fields) if kind else _legacy(fields)
-    except (RLPException, BadSignature, ValidationError, TypeError, RecursionError) as fault:
+    except (RLPException, TypeError, RecursionError) as fault:
         raise ValueError(f"not a signed transaction ({type(fault).__name__})") from None
 
 
@@ -93,11 +91,11 @@ def _signed(
     nonce, to, data, max_fee, max_tip = content
     if not (isinstance(to, bytes) and len(to) in (0, 20) and isinstance(data, bytes)):
         raise ValueError("a malformed recipient or malformed calldata")
-    if signature[2] > _MAX_S:
+    if signature[2] > MAX_S:
         raise ValueError("a signature with a high s, which chains reject")
-    signer = keys.Signature(vrs=signature).recover_public_key_from_msg_hash(keccak(message))
+    signer = signer_of(keccak(message), *signature)
     recipient = to_checksum_address(to) if to else None
-    return SignedTransaction(signer.to_checksum_address(), chain_id, _number(nonce), recipient, data, max_fee, max_tip)
+    return SignedTransaction(signer, chain_id, _number(nonce), recipient, data, max_fee, max_tip)
 
 
 def _amount(word: Any) -> int:

@@ -9,9 +9,10 @@ are replaced, not waited for.
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from eth_utils import keccak, to_canonical_address
 from fedgrove.chain.access import GWEI, Mined, Network, Payer
+from fedgrove.chain.account import Account
 from fedgrove.chain.errors import (
     ChainError,
     ContractRevert,
@@ -24,10 +25,9 @@ from fedgrove.chain.errors import (
     Underpriced,
 )
 from fedgrove.chain.fees import FeeHistory
+from fedgrove.chain.rlp_bytes import rlp_bytes
 
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
-
+_DYNAMIC_FEE = b"\x02"  # EIP-2718 type of EIP-1559's transactions
 FEE_SECONDS = 10.0
 RECEIPT_SECONDS = 120.0
 LOOK_SECONDS = 1.0
@@ -92,29 +92,24 @@ class Attempt:
         self.fee, self.tip = fee, min(fee, max(-(-self.tip * above // below), least.tip))
         return True
 
-    def sign(self, account: "LocalAccount", chain_id: int) -> None:
+    def sign(self, account: Account, chain_id: int) -> None:
         """Make ``raw`` with the fees of now."""
-        fields = {
-            "type": 2,
-            "chainId": chain_id,
-            "nonce": self.nonce,
-            "gas": self.content.gas,
-            "maxFeePerGas": self.fee,
-            "maxPriorityFeePerGas": self.tip,
-            "value": self.content.value,
-            "data": self.content.data,
-        }
-        if self.content.to is not None:
-            fields["to"] = self.content.to
-        signed = account.sign_transaction(fields)
-        self.raw = bytes(signed.raw_transaction)
-        self.hashes.append(bytes(signed.hash))
+        self.raw = signed(account, chain_id, self.nonce, Offer(self.fee, self.tip), self.content)
+        self.hashes.append(keccak(self.raw))
+
+
+def signed(account: Account, chain_id: int, nonce: int, offer: Offer, content: Content) -> bytes:
+    """A transaction of type 2 without an access list (EIP-1559), signed, as it is sent."""
+    to = to_canonical_address(content.to) if content.to is not None else b""
+    head = [chain_id, nonce, offer.tip, offer.fee, content.gas, to, content.value, content.data, []]
+    parity, r, s = account.sign(keccak(_DYNAMIC_FEE + rlp_bytes(head)))
+    return _DYNAMIC_FEE + rlp_bytes([*head, parity, r, s])
 
 
 class Sender:
     """Signs and sends for one account; safe to share among threads."""
 
-    def __init__(self, network: Network, account: "LocalAccount") -> None:
+    def __init__(self, network: Network, account: Account) -> None:
         self._network = network
         self._account = account
         self._lock = threading.Lock()
@@ -348,6 +343,6 @@ class Sender:
         return ContractRevert("")
 
 
-def sender_of(network: Network, account: "LocalAccount") -> Sender:
+def sender_of(network: Network, account: Account) -> Sender:
     """The one sender of an account on a network, which counts its nonces."""
     return network.shared(Sender, account.address, lambda: Sender(network, account))

@@ -7,17 +7,14 @@ block that somebody published closes that gap, as far as the block goes.
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
 from eth_utils import is_checksum_address
+from fedgrove.chain.account import Account
 from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.node.protocol.bad_record import bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.rounds import Rounds
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
 
 FORMAT = "fedgrove-head-1"
 MAX_BYTES = 1 << 12
@@ -42,9 +39,7 @@ class HeadStatement:
     signature: str = ""
 
     @classmethod
-    def sign(
-        cls, account: "LocalAccount", chain_id: int, ledger: str, block: int, block_hash: bytes
-    ) -> "HeadStatement":
+    def sign(cls, account: Account, chain_id: int, ledger: str, block: int, block_hash: bytes) -> "HeadStatement":
         """State a head under an account's signature."""
         bare = cls(chain_id, ledger, block, block_hash.hex(), account.address)
         return replace(bare, signature=sign_message(account, bare.message()).hex())

@@ -1,16 +1,13 @@
 """From a federation's terms to its contracts: what they fix, and whether a ledger is the one that they describe."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fedgrove.chain.access import Network
+from fedgrove.chain.account import Account
 from fedgrove.chain.deployment import Deployment, Terms
 from fedgrove.chain.founding import deploy
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.terms import FederationConfig
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
 
 
 def terms_of(config: FederationConfig) -> Terms:
@@ -26,13 +23,13 @@ def terms_of(config: FederationConfig) -> Terms:
 
 
 def found(
-    network: Network, founder: "LocalAccount", config: FederationConfig, coordinator: str, admin: str | None = None
+    network: Network, founder: Account, config: FederationConfig, coordinator: str, admin: str | None = None
 ) -> Deployment:
     """Deploy a federation's contracts; the terms must name the first model (``with_first_model``).
 
     Parameters
     ----------
-    founder : LocalAccount
+    founder : Account
         Pays; has no rights afterwards unless it is the admin.
     coordinator, admin : str
         Addresses; by default the founder is the admin.

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from eth_utils import is_checksum_address
+from fedgrove.chain.account import Account
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 from fedgrove.chain.strict_json import parse_json
@@ -27,9 +27,6 @@ from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.folder import read_folder, remove_folder, write_folder
 from fedgrove.node.tasks.names import BundleError, InvalidBundle
-
-if TYPE_CHECKING:
-    from eth_account.signers.local import LocalAccount
 
 FORMAT = "fedgrove-task-approval-1"
 MAX_BYTES = 1 << 12
@@ -59,7 +56,7 @@ class TaskApproval:
     signature: str = ""
 
     @classmethod
-    def sign(cls, account: "LocalAccount", bundle: CID, number: int) -> "TaskApproval":
+    def sign(cls, account: Account, bundle: CID, number: int) -> "TaskApproval":
         """Approve a bundle under an account's signature."""
         bare = cls(str(bundle), account.address, number)
         return replace(bare, signature=sign_message(account, bare.message()).hex())
@@ -143,7 +140,7 @@ class Approvals:
         others = [each for each in self._all() if each.bundle != str(cid)]
         return max(others, key=lambda each: each.number, default=None)
 
-    def approve(self, account: "LocalAccount", bundle: Bundle) -> TaskApproval:
+    def approve(self, account: Account, bundle: Bundle) -> TaskApproval:
         """Note that the account's holder approves a bundle, and keep its files; a second time makes it the newest."""
         if account.address != self.account:
             raise ValueError("these approvals are another account's")

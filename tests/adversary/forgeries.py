@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-from eth_account import Account
 from eth_utils import keccak, to_canonical_address
+from fedgrove.chain.account import Account
 from fedgrove.chain.deployment import Deployment, creation_data
 from fedgrove.chain.records import (
     AbsenceRecorded,
@@ -425,7 +425,7 @@ def _by_strangers(draft: Draft) -> None:
     """Every account's part is played by somebody without its key."""
     tape, senders = draft.tape, {}
     for call in draft.kept.history.transactions.values():
-        senders.setdefault(call.sender, Account.from_key(keccak(text=call.sender)))
+        senders.setdefault(call.sender, Account(keccak(text=call.sender)))
     accounts = iter(senders.values())
     for sheet in tape.sheets:
         for call in sheet.calls or ():

@@ -13,12 +13,12 @@ from typing import Any
 import rlp
 from eth_abi import decode as abi_decode
 from eth_abi import encode as abi_encode
-from eth_account import Account
 from eth_bloom import BloomFilter
 from eth_keys.datatypes import PrivateKey
 from eth_utils import keccak, to_canonical_address, to_checksum_address
 from fedgrove.chain import tree, vrf
 from fedgrove.chain.abi import functions
+from fedgrove.chain.account import Account
 from fedgrove.chain.block_rlp import decode_header, decode_receipt, trie_root
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.events import LEDGER_EVENTS, REGISTRY_EVENTS, decode
@@ -51,7 +51,7 @@ from fedgrove.chain.records import (
 )
 
 PARENT, TRANSACTIONS, RECEIPTS, BLOOM, NUMBER = 0, 4, 5, 6, 8
-STRANGER = Account.from_key(keccak(text="a stranger's key"))
+STRANGER = Account(keccak(text="a stranger's key"))
 
 # Which argument of the call holds which field of the record.
 ARGUMENTS: dict[type[Record], tuple[str, ...]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from eth_account.signers.local import LocalAccount
+from fedgrove.chain.account import Account
 from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
@@ -53,8 +53,8 @@ class Kept:
     """A run at rest, and the accounts of those who took part where a forger is one of them."""
 
     directory: Path
-    members: tuple[LocalAccount, ...] = ()
-    coordinator: LocalAccount | None = None
+    members: tuple[Account, ...] = ()
+    coordinator: Account | None = None
 
     @property
     def store(self) -> DiskStore:

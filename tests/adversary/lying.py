@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from eth_abi import encode as abi_encode
+from eth_account import Account as EthAccount
 from fedgrove.chain import events, tree, vrf
 from fedgrove.chain.access import Network
 from fedgrove.chain.contract import Contract
@@ -139,7 +140,8 @@ class MadeUp(ForgedChain):
         """Put a transaction of its own in the place of the true seal; the receipt stays."""
         fees = {"gas": 3_000_000, "maxFeePerGas": 3 * 10**9, "maxPriorityFeePerGas": 0}
         call = {"to": self.deployment.ledger, "value": 0, "data": data, "chainId": self.chain_id, "nonce": self.seals}
-        self.replace(at.transaction, bytes(self.account.sign_transaction(fees | call).raw_transaction))
+        signed = EthAccount.from_key(self.account.key).sign_transaction(fees | call)
+        self.replace(at.transaction, bytes(signed.raw_transaction))
         self.seals += 1
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import rlp
 from eth_abi import encode
-from eth_account.signers.local import LocalAccount
 from eth_keys.datatypes import PrivateKey
 from eth_utils import keccak, to_canonical_address
 from fedgrove.chain.abi import functions
 from fedgrove.chain.access import Network
+from fedgrove.chain.account import Account
 from fedgrove.chain.draws import SignedDraw
 
 GAS = 3_000_000
@@ -41,7 +41,7 @@ class Odd:
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
-    def send(self, account: LocalAccount, to: str, data: bytes, kind: str = "", gas: int = GAS) -> bool:
+    def send(self, account: Account, to: str, data: bytes, kind: str = "", gas: int = GAS) -> bool:
         """Send it as a transaction of some kind; whether it took effect."""
         kind = kind or self.random.choice(self.kinds)
         raw = self.signed(account, to, data, kind, gas)
@@ -51,7 +51,7 @@ class Odd:
         self.taken[kind] = self.taken.get(kind, 0) + mined.succeeded
         return mined.succeeded
 
-    def signed(self, account: LocalAccount, to: str, data: bytes, kind: str, gas: int = GAS) -> bytes:
+    def signed(self, account: Account, to: str, data: bytes, kind: str, gas: int = GAS) -> bytes:
         """The EIP-2718 encoding."""
         nonce, chain_id, target = self.network.nonce(account.address), self.network.chain_id, to_canonical_address(to)
         key = PrivateKey(bytes(account.key))

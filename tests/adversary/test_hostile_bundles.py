@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 
 import pytest
-from eth_account import Account
+from fedgrove.chain.account import Account
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.directory import (
     DirectoryEntry,
@@ -236,7 +236,7 @@ def test_every_block_altered_or_lost(store, tmp_path):
 
 def test_a_store_that_answers_with_another_bundle(store, tmp_path):
     """An approved bundle is fetched again because its files are gone, from a store that has others in its place."""
-    member = Account.from_key(bytes([1]) * 32)
+    member = Account(bytes([1]) * 32)
     good, evil = bundle(), bundle(task=b"import os\n")
     approvals = Approvals(tmp_path / "client", member.address)
     approvals.approve(member, good)
@@ -250,7 +250,7 @@ def test_a_store_that_answers_with_another_bundle(store, tmp_path):
 
 
 def test_an_approval_swapped_onto_another_bundle(store, tmp_path):
-    member = Account.from_key(bytes([1]) * 32)
+    member = Account(bytes([1]) * 32)
     good, evil = bundle(), bundle(task=b"import os\n")
     approvals = Approvals(tmp_path / "client", member.address)
     approvals.approve(member, good)
@@ -312,7 +312,7 @@ def test_without_the_last_comparison_one_bundle_has_two_names(store, monkeypatch
 
 
 def test_without_the_account_a_stranger_approves(tmp_path, monkeypatch):
-    member, stranger = (Account.from_key(bytes([byte]) * 32) for byte in (1, 2))
+    member, stranger = (Account(bytes([byte]) * 32) for byte in (1, 2))
     Approvals(tmp_path, stranger.address).approve(stranger, bundle())
     approvals = Approvals(tmp_path, member.address)
     with pytest.raises(BundleError, match="is signed by"):
@@ -327,7 +327,7 @@ def test_without_the_account_a_stranger_approves(tmp_path, monkeypatch):
 @pytest.mark.parametrize("count", COUNTS)
 def test_directories_locks_and_approvals_changed_at_random(count):
     packed = bundle()
-    approval = TaskApproval.sign(Account.from_key(bytes([1]) * 32), packed.cid, 1)
+    approval = TaskApproval.sign(Account(bytes([1]) * 32), packed.cid, 1)
     readers = (
         (decode_directory, packed.nodes[-1].data, InvalidDirectory),
         (PackageLock.from_bytes, packed.lock.to_bytes(), InvalidBundle),

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from eth_account import Account
+from eth_account import Account as EthAccount
 from eth_utils import keccak
 from fedgrove.chain import authors, block_rlp, blocks, calldata, draws, endpoint
 from fedgrove.chain.blocks import BadHistory
@@ -103,7 +103,8 @@ def test_a_blob_transaction_is_encoded_as_the_chain_hashes_it(anvil_network):
     network.fund(keys.address, 1)
     fields = {"type": 3, "chainId": network.chain_id, "nonce": 0, "gas": GAS, "value": 0, "to": keys.address}
     fees = {"maxFeePerGas": FEE, "maxPriorityFeePerGas": 0, "maxFeePerBlobGas": FEE}
-    raw = bytes(keys.account.sign_transaction(fields | fees, blobs=[bytes(1 << 17)]).raw_transaction)
+    signer = EthAccount.from_key(keys.account.key)
+    raw = bytes(signer.sign_transaction(fields | fees, blobs=[bytes(1 << 17)]).raw_transaction)
     with connect(network.url, timeout=120) as patient:  # for a first blob the node prepares its tables
         sent = patient.request("eth_sendRawTransaction", "0x" + raw.hex())
     encoded = network.signed_transaction(bytes.fromhex(sent[2:]))
@@ -125,7 +126,7 @@ def test_an_authorization_that_nobody_signed_stops_readers_that_check_what_the_c
 ):
     def by_the_library(raw):
         try:
-            Account.recover_transaction(raw)
+            EthAccount.recover_transaction(raw)
         except Exception:
             raise ValueError("not a signed transaction") from None
         return decode_transaction(raw)

@@ -10,9 +10,9 @@ do, with the hash that their own node gives.
 
 from base64 import b64encode
 
-from eth_account.signers.local import LocalAccount
 from eth_utils import keccak, to_canonical_address
 from fedgrove.chain.access import Network
+from fedgrove.chain.account import Account
 from fedgrove.chain.transactions import sender_of
 
 HISTORY = "0x0000F90827F1C53a10cb7A02335B175320002935"
@@ -39,7 +39,7 @@ def code_hash(code: bytes) -> str:
 class Feeder:
     """Feeds the contract with the hashes that a node gives."""
 
-    def __init__(self, network: Network, account: LocalAccount) -> None:
+    def __init__(self, network: Network, account: Account) -> None:
         self._network = network
         self._sender = sender_of(network, account)
 

@@ -1,13 +1,15 @@
 """Signatures of messages: an independent library finds them right, and nothing else passes for one."""
 
 import ecdsa
-from eth_account import Account
+from eth_account import Account as EthAccount
+from eth_account.messages import encode_defunct
 from eth_utils import keccak
+from fedgrove.chain.account import Account
 from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 from hypothesis import given
 from hypothesis import strategies as st
 
-ALICE, BOB = (Account.from_key(bytes([byte]) * 32) for byte in (1, 2))
+ALICE, BOB = (Account(bytes([byte]) * 32) for byte in (1, 2))
 MESSAGES = st.binary(max_size=300)
 
 
@@ -18,6 +20,7 @@ def test_another_library_verifies_them_by_the_text_of_eip_191(message):
     key = ecdsa.SigningKey.from_string(bytes(ALICE.key), ecdsa.SECP256k1).get_verifying_key()
     assert key.verify_digest(signature[:64], hashed) and len(signature) == SIGNATURE_BYTES
     assert signature == sign_message(ALICE, message)
+    assert signature == EthAccount.from_key(ALICE.key).sign_message(encode_defunct(message)).signature
 
 
 @given(MESSAGES, MESSAGES)

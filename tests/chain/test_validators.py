@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from block_hashes import Feeder
-from eth_account import Account
 from eth_utils import keccak, to_wei
 from federations import MODEL, TERMS, found
+from fedgrove.chain.account import Account
 from fedgrove.chain.deployment import Settings
 from fedgrove.chain.errors import BlockTimeout, ContractRevert, TransactionTimeout
 from fedgrove.chain.founding import deploy, verify_code
@@ -83,7 +83,7 @@ def chain(tmp_path_factory):
         find_injectived()
     except Missing as missing:
         pytest.skip(str(missing))
-    with Validators(tmp_path_factory.mktemp("chain"), Account.create()) as running:
+    with Validators(tmp_path_factory.mktemp("chain"), Account(os.urandom(32))) as running:
         yield running
 
 
@@ -233,9 +233,9 @@ def agree(chain: Validators, federation: Federation) -> None:
 
 def test_validators_end_with_a_killed_parent(chain, tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from eth_account import Account\n"
+        "import os, sys, time; from pathlib import Path; from fedgrove.chain.account import Account\n"
         "from validators import Validators\n"
-        "with Validators(Path(sys.argv[1]), Account.create(), count=1) as chain:\n"
+        "with Validators(Path(sys.argv[1]), Account(os.urandom(32)), count=1) as chain:\n"
         "    print(chain.all[0].pid, flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

@@ -23,7 +23,7 @@ from subprocess import DEVNULL
 import requests
 import tomli_w
 from block_hashes import HISTORY, code_hash, history_code
-from eth_account.signers.local import LocalAccount
+from fedgrove.chain.account import Account
 from fedgrove.chain.networks import dying_with_parent
 
 COSMOS_CHAIN_ID = "injective-777"
@@ -197,7 +197,7 @@ class Validators:
     Use it as a context manager: everything ends with it.
     """
 
-    def __init__(self, directory: Path, rich: LocalAccount, count: int = 4) -> None:
+    def __init__(self, directory: Path, rich: Account, count: int = 4) -> None:
         program = find_injectived()
         ports = free_ports(count * PORTS)
         self.all = [

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from eth_account import Account
 from eth_utils import keccak
+from fedgrove.chain.account import Account
 from fedgrove.chain.deployment import Deployment, Settings, Terms
 from fedgrove.chain.records import Position, Registered
 from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidHead, Pins
@@ -15,7 +15,7 @@ from fedgrove.node.protocol.rounds import Rounds
 from hypothesis import given
 from hypothesis import strategies as st
 
-ALICE, STRANGER = (Account.from_key(bytes([byte]) * 32) for byte in (1, 2))
+ALICE, STRANGER = (Account(bytes([byte]) * 32) for byte in (1, 2))
 CHAIN, FIRST, HEAD = 7, 10, 20
 LEDGER, REGISTRY = "0x" + "5f" * 20, "0x" + "1b" * 20
 DEPLOYMENT = Deployment(

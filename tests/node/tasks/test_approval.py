@@ -5,7 +5,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from eth_account import Account
+from fedgrove.chain.account import Account
 from fedgrove.chain.signatures import sign_message
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from tests.node.tasks.folders import bundle
 
-ALICE, STRANGER = (Account.from_key(bytes([byte]) * 32) for byte in (1, 2))
+ALICE, STRANGER = (Account(bytes([byte]) * 32) for byte in (1, 2))
 FIRST, SECOND, THIRD = bundle(), bundle(task=b"rate = 0.2\n"), bundle(task=b"rate = 0.3\n")
 
 

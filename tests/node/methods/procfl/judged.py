@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from eth_account import Account
+from fedgrove.chain.account import Account
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import flatten
@@ -42,7 +42,7 @@ MEMBERS, JUDGE = (2, 5, 8, 11, 14), 17
 POISONER, SILENT = MEMBERS[:2]
 CASE = Case(0, MEMBERS, (JUDGE,), MEMBERS, (JUDGE,))
 RULE = Rule()
-COORDINATOR = Account.from_key(bytes(31) + b"\1")
+COORDINATOR = Account(bytes(31) + b"\1")
 PLACE = {"number": 1, "rounds": 6, "seed": 0}
 
 
