@@ -404,28 +404,36 @@ contract InvariantsTest {
         list[0] = address(handler);
     }
 
-    function invariant_LeavesAreTheAcceptedDraws() public view {
+    /// @dev One campaign for all four: of each function's own the fixed seed would make the same calls again.
+    function invariant_DrawsCommitmentsRoundsAndOrders_AreThoseThatWereAccepted() public view {
+        _leavesAreTheAcceptedDraws();
+        _theOrderRootIsThatOfTheAscendingTickets();
+        _oneRoundRunsAtATime();
+        _nobodyCommitsTwice();
+    }
+
+    function _leavesAreTheAcceptedDraws() private view {
         RoundView[] memory list = handler.rounds();
         for (uint64 round = 1; round <= list.length; ++round) {
             require(list[round - 1].drawn == handler.draws(round), "draws and leaves differ");
         }
     }
 
-    function invariant_TheOrderRootIsThatOfTheAscendingTickets() public view {
+    function _theOrderRootIsThatOfTheAscendingTickets() private view {
         RoundView[] memory list = handler.rounds();
         for (uint64 round = 1; round <= list.length; ++round) {
             require(list[round - 1].orderRoot == handler.expectedRoot(round), "another order");
         }
     }
 
-    function invariant_OneRoundRunsAtATime() public view {
+    function _oneRoundRunsAtATime() private view {
         RoundView[] memory list = handler.rounds();
         for (uint64 round = 1; round < list.length; ++round) {
             require(handler.rank(round) == 200, "an earlier round still runs");
         }
     }
 
-    function invariant_NobodyCommitsTwice() public view {
+    function _nobodyCommitsTwice() private view {
         RoundView[] memory list = handler.rounds();
         for (uint64 round = 1; round <= list.length; ++round) {
             require(list[round - 1].committed <= list[round - 1].drawn, "more commitments than draws");
