@@ -404,7 +404,7 @@ contract InvariantsTest {
         list[0] = address(handler);
     }
 
-    /// @dev One campaign for all four: of each function's own the fixed seed would make the same calls again.
+    /// @dev One campaign for all four: with a fixed seed, campaigns of their own made the same calls, but for a few.
     function invariant_DrawsCommitmentsRoundsAndOrders_AreThoseThatWereAccepted() public view {
         _leavesAreTheAcceptedDraws();
         _theOrderRootIsThatOfTheAscendingTickets();
