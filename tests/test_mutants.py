@@ -172,12 +172,17 @@ def test_a_survivor_of_an_earlier_file_is_tried_in_the_same_line_and_counts_once
     assert survivors([again | {"outcome": "survived"}], [first, second], tmp_path) == {second: None}
 
 
-def test_a_file_is_found_in_the_history_by_its_digest(scripts):
-    now = subprocess.run(
-        ["git", "show", "HEAD:node/protocol/step.py"], cwd=ROOT, check=True, capture_output=True
-    ).stdout
-    assert scripts["mutants"].text_of("node/protocol/step.py", hashlib.sha256(now).hexdigest()[:12]) == now
-    assert scripts["mutants"].text_of("node/protocol/step.py", "0" * 12) is None
+def test_a_file_is_found_in_the_history_by_its_digest(scripts, monkeypatch, tmp_path):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for text in ("a = 1\n", "a = 2\n"):
+        (tmp_path / "m.py").write_text(text)
+        subprocess.run([*git, "add", "m.py"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", text], check=True)
+    monkeypatch.setattr(scripts["mutants"], "ROOT", tmp_path)
+    first = hashlib.sha256(b"a = 1\n").hexdigest()[:12]
+    assert scripts["mutants"].text_of("m.py", first) == b"a = 1\n"
+    assert scripts["mutants"].text_of("m.py", "0" * 12) is None
 
 
 def test_the_page_counts_and_gives_reasons(scripts):
