@@ -73,3 +73,9 @@ def test_it_gives_up_when_chain_or_store_stay_away(turn):
 def test_a_wait_is_logged_once_and_what_was_done_each_time():
     _, log = run(Step.wait("draw", "others"), Step.wait("draw", "others"), ACTED, ACTED, Step.wait("draw", "others"))
     assert [log.count(words) for words in ('"waits for others"', '"drew"')] == [2, 2]
+
+
+def test_a_line_of_the_log_is_written_at_once(tmp_path):
+    with (tmp_path / "log").open("w") as stream:
+        ServiceLog("client", stream).write("info", "drew")
+        assert '"drew"' in (tmp_path / "log").read_text()
