@@ -112,7 +112,7 @@ Accuracy on FLamby's pooled test of 254 rows. Each federation ran under masks on
 - The goal was {GOAL} for logistic regression and MLP. Rates, batches and rounds were chosen on the
   first five of the ten other splits, which divide the same rows otherwise.
 - "Each standardises alone": means and deviations of a hospital's own rows, to train and to evaluate, seed {SEEDS[0]}.
-- "Ten other splits": `random_state` 0 to 9 in place of {FLAMBY}, seed {SEEDS[0]}, mean ± standard deviation of a sample.
+- "Ten other splits": `random_state` 0 to 9 in place of {FLAMBY}, seed {SEEDS[0]}, mean ± sample standard deviation.
 - FLamby reports 0.748 for FedAvg, 0.785 for the best federated method and 0.795 for pooled training. Its pooled test
   standardises otherwise, and it trains another number of steps, so the figures are near, not equal in kind.
 - 254 rows: one more right answer is 0.004.

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -181,14 +181,13 @@ def open_session(request: SimulationRequest) -> Iterator[SimulationSession]:
         for plan in request.plans:
             check_directory(request.out / _name(plan), plan, request.resume)
         _make(request.out)
-    task = request.plans[0].task is not None
-    portable = any(plan.training.portable for plan in request.plans) and not task
     with ExitStack() as stack:
-        subject = stack.enter_context(_opened(request)) if task else None
-        name = executor_for(request, subject)
+        task = stack.enter_context(_task_of(request)) if request.plans[0].task is not None else None
+        portable = any(plan.training.portable for plan in request.plans) and task is None
+        name = executor_for(request, task)
         pool, workers = stack.enter_context(open_executor(name, request.workers, portable))
         # A data set is read while the processes load torch.
-        yield SimulationSession(request, pool, workers, subject or stack.enter_context(_opened(request)))
+        yield SimulationSession(request, pool, workers, task if task is not None else _data_of(request))
 
 
 def executor_for(request: SimulationRequest, task: "OpenedTask | None") -> str:
@@ -211,20 +210,20 @@ def _passes(plan: Plan, task: "OpenedTask | None") -> float:
     return plan.rounds * plan.sampled * samples * plan.training.epochs + _PASSES_PER_COMPARISON * pairs
 
 
-@contextmanager
-def _opened(request: SimulationRequest) -> Iterator["Dataset | OpenedTask"]:
-    """The data set, or the user's own task, whose processes end behind it."""
+def _task_of(request: SimulationRequest) -> AbstractContextManager["OpenedTask"]:
+    """The user's own task, whose processes end behind it."""
     from fedgrove.node.lab.simulation.task_folder import opened_task
+
+    return opened_task(request.plans[0], choose(request.sandbox), request.bases)
+
+
+def _data_of(request: SimulationRequest) -> "Dataset":
+    """The data set, checked against what the plan's file says of it."""
     from fedgrove.node.learning.datasets import load_dataset
 
-    plan = request.plans[0]
-    if plan.task is not None:
-        with opened_task(plan, choose(request.sandbox), request.bases) as task:
-            yield task
-        return
-    dataset = load_dataset(plan.dataset, request.data_dir)
+    dataset = load_dataset(request.plans[0].dataset, request.data_dir)
     request.given.check_data(dataset)
-    yield dataset
+    return dataset
 
 
 def _make(out: Path) -> None:
