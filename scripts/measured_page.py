@@ -23,16 +23,19 @@ def write_results(out: Path, label: str, settings: Mapping[str, Any], found: Map
     document = {**settings, **found, "made": MADE}
     (out / "runs" / f"{label}.json").write_text(json.dumps(document, indent=1) + "\n")
     runs = [json.loads(path.read_text()) for path in sorted((out / "runs").glob("*.json"))]
-    (out / "README.md").write_text(_page(runs, *page))
+    (out / "README.md").write_text(page_of(runs, *page))
 
 
-def _page(runs: list[dict[str, Any]], title: str, text: str, head: str, row: Callable[[Mapping[str, Any]], str]) -> str:
+def page_of(
+    runs: list[dict[str, Any]], title: str, text: str, head: str, row: Callable[[Mapping[str, Any]], str]
+) -> str:
     columns = len(head.split(" | "))
     lines = [f"# {title}", text, f"| {head} |", "|" + " --- |" * columns, *(f"| {row(run)} |" for run in runs), ""]
     lines += ["| run | command | commit | versions | processors, load at the beginning; memory |", "|" + " --- |" * 5]
     for run in runs:
         made = run["made"]
-        words = f"`{made['command']}` | {made['commit']} | {made['versions']} | {made['machine']}"
+        commit = f"{made['commit']} ({made['note']})" if "note" in made else made["commit"]
+        words = f"`{made['command']}` | {commit} | {made['versions']} | {made['machine']}"
         lines.append(f"| {made['time'][:16]} | {words} |")
     return "\n".join(lines) + "\n"
 

@@ -2,7 +2,8 @@
 
     python scripts/mutants.py --total 500         # shared by the packages in proportion to what can be changed
     python scripts/mutants.py --only node/privacy/grid.py --total 20
-    python scripts/mutants.py --again tests/node/privacy/test_grid.py --only node/privacy   # survivors only
+    python scripts/mutants.py --again --only node/privacy      # survivors only
+    python scripts/mutants.py --again tests/adversary/test_twin.py --only node/roles/twins.py   # with these tests
     python scripts/mutants.py --report            # only write the page anew
 
 Each mutant is made in a copy of the tree. What was tried stands in ``docs/results/mutants/tried.jsonl`` and is not
@@ -11,11 +12,13 @@ listed on the page beside it, with the reason that ``reasons.toml`` has for each
 
 Tests of a module are those of its name, or else those in the folder that mirrors its own that import it, or else those
 anywhere that import it, or else all of that folder. Those of a contract are forge's, for all contracts. A mutant that
-survives them may still be killed by the rest of the suite: ``--again`` without tests tries those anywhere that import
-the module.
+survives them may still be killed by the rest of the suite: ``--again`` with tests tries those. A survivor whose file
+has changed since is tried in the line that reads the same today; that trial takes the place of the earlier one on the
+page.
 """
 
 import argparse
+import hashlib
 import json
 import random
 import re
@@ -25,13 +28,14 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 
 from mutants_copy import ROOT, Copy
-from mutants_page import PACKAGES, key, page
+from mutants_page import PACKAGES, key, latest, page
 from mutants_switched import Switched
 from mutations import Mutation, mutations_of
 
@@ -51,6 +55,9 @@ ELSEWHERE = {
 """Tests of modules that have them under other names: those of the rules tell one story of records to all of these."""
 APART = ("tests/node/roles/faults", "tests/node/lab", "tests/node/cli", "tests/node/devnet", "tests/node/explorer")
 """Tests of whole commands and processes: too slow for every mutant."""
+
+Earlier = dict[str, str | int] | None
+"""Where a mutant stood in an earlier file, when it was tried there first."""
 
 # --- which mutants, and their tests -----------------------------------------------------------------------------------
 
@@ -133,8 +140,8 @@ def attempt(copy: Copy, mutation: Mutation, tests: Sequence[str]) -> str | None:
 
 
 def tests_for(path: str, again: Sequence[str] | None) -> Sequence[str]:
-    """Those that mirror a module; the second time those that are asked for, or all that import it, if any do."""
-    return tests_of(path) if again is None else again or importing(path) or tests_of(path)
+    """Those that are asked for, or else those that mirror a module."""
+    return again or tests_of(path)
 
 
 def commit() -> str:
@@ -143,17 +150,18 @@ def commit() -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def note(mutation: Mutation, tests: Sequence[str], trial: Callable[[], str | None], of: str) -> None:
+def note(mutation: Mutation, earlier: Earlier, tests: Sequence[str], trial: Callable[[], str | None], of: str) -> None:
     """Try a mutant, and keep how its tests ended with the commit and the seconds."""
     began, outcome = time.monotonic(), trial()
     if outcome is not None:
         took = {"seconds": round(time.monotonic() - began, 1), "tests": list(tests), "commit": of}
+        took |= {"earlier": earlier} if earlier else {}
         with (OUT / "tried.jsonl").open("a") as file:
             file.write(json.dumps({**asdict(mutation), "outcome": outcome, **took}, ensure_ascii=False) + "\n")
         print(f"{outcome}: {mutation.name}", flush=True)
 
 
-def try_all(copy: Copy, mutations: Sequence[Mutation], options: argparse.Namespace) -> None:
+def try_all(copy: Copy, mutations: Mapping[Mutation, Earlier], options: argparse.Namespace) -> None:
     """Try mutants of Python one by one, and then those of contracts, which are compiled together."""
     until, of = time.monotonic() + 60 * options.minutes, commit()
     contracts = [each for each in mutations if each.path.endswith(".sol")]
@@ -163,26 +171,69 @@ def try_all(copy: Copy, mutations: Sequence[Mutation], options: argparse.Namespa
     for mutation in others:
         if time.monotonic() < until:
             tests = tests_for(mutation.path, options.again)
-            note(mutation, tests, partial(attempt, copy, mutation, tests), of)
+            note(mutation, mutations[mutation], tests, partial(attempt, copy, mutation, tests), of)
     switched = Switched(copy.folder)
     for batch in switched.batches(contracts):
         if time.monotonic() < until:
             switched.compile(batch)
         for mutation in batch:
             if time.monotonic() < until:
-                note(mutation, tests_of(mutation.path), partial(switched.outcome, mutation), of)
+                trial = partial(switched.outcome, mutation)
+                note(mutation, mutations[mutation], tests_of(mutation.path), trial, of)
     if time.monotonic() >= until:
         print("time is up", file=sys.stderr)
 
 
-def to_try(copy: Copy, options: argparse.Namespace) -> list[Mutation]:
+def to_try(copy: Copy, options: argparse.Namespace) -> dict[Mutation, Earlier]:
     """What was not tried before, or what survived if it is to be tried again."""
-    last = {key(row): row["outcome"] for row in tried()}
+    rows = tried()
     paths = [[only] if (ROOT / only).is_file() else sources(only) for only in options.only]
     groups = [chosen(copy.folder, group, options.seed) for group in paths if group]
     if options.again is not None:
-        return [each for group in groups for each in group if last.get(key(asdict(each))) == "survived"]
-    return [each for each in spread(groups, options.total) if key(asdict(each)) not in last]
+        return survivors(rows, [each for group in groups for each in group], copy.folder)
+    known = {key(row) for row in rows}
+    return {each: None for each in spread(groups, options.total) if key(asdict(each)) not in known}
+
+
+def survivors(rows: Sequence[dict], mutations: Iterable[Mutation], root: Path) -> dict[Mutation, Earlier]:
+    """Those of the mutations that survived: on their files, or on earlier ones in a line that reads the same today."""
+    same = defaultdict(list)
+    for each in mutations:
+        same[each.path, each.operator, each.before, each.after].append(each)
+    found: dict[Mutation, Earlier] = {}
+    for row in latest(rows):
+        candidates = same[row["path"], row["operator"], row["before"], row["after"]]
+        if row["outcome"] != "survived" or not candidates:
+            continue
+        now = [each for each in candidates if (each.source, each.start) == (row["source"], row["start"])]
+        then = None if now else text_of(row["path"], row["source"])
+        if now:
+            found[now[0]] = None
+        elif then is not None:
+            line, column = _line(then, row["start"])
+            alike = [
+                each for each in candidates if _line((root / each.path).read_bytes(), each.start) == (line, column)
+            ]
+            if alike:
+                nearest = min(alike, key=lambda each: abs(each.line - row["line"]))
+                found[nearest] = {"source": row["source"], "start": row["start"]}
+    return found
+
+
+def text_of(path: str, digest: str) -> bytes | None:
+    """A file as some commit has it, by the first digits of its SHA-256."""
+    git = partial(subprocess.run, cwd=ROOT, check=True, capture_output=True)
+    for of in git(["git", "log", "--format=%h", "--diff-filter=AMR", "--", path]).stdout.decode().split():
+        text = git(["git", "show", f"{of}:{path}"]).stdout
+        if hashlib.sha256(text).hexdigest().startswith(digest):
+            return text
+    return None
+
+
+def _line(text: bytes, place: int) -> tuple[bytes, int]:
+    """The line around a place, and the place's column in it."""
+    start = text.rfind(b"\n", 0, place) + 1
+    return text[start:].split(b"\n", 1)[0], place - start
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -199,7 +250,7 @@ def main() -> int:
     parser.add_argument("--total", type=int, default=50, help="mutants, with those that were tried before")
     parser.add_argument("--only", nargs="*", default=PACKAGES, help="packages, or files")
     parser.add_argument(
-        "--again", nargs="*", help="try survivors again, with these tests, or with all that import the module"
+        "--again", nargs="*", help="try survivors again, with these tests, or with those that mirror the module"
     )
     parser.add_argument("--seed", type=int, default=0, help="gives the order of the mutants")
     parser.add_argument("--minutes", type=float, default=600, help="no mutant is begun after this many")

@@ -29,9 +29,20 @@ def key(row: Mapping) -> tuple:
     return row["path"], row["source"], row["start"], row["operator"], row["after"]
 
 
+def latest(rows: Sequence[dict]) -> list[dict]:
+    """The last trial of each mutant; one that was tried on a later file, too, counts there alone."""
+    last: dict[tuple, dict] = {}
+    for row in rows:
+        earlier = row.get("earlier")
+        if earlier is not None:
+            last.pop(key(row | earlier), None)
+        last[key(row)] = row
+    return list(last.values())
+
+
 def page(rows: Sequence[dict], reasons: Mapping[str, str]) -> str:
     """A line a package, and a line a survivor with its reason. Of several trials of a mutant, the last counts."""
-    rows = list({key(row): row for row in rows}.values())
+    rows = latest(rows)
     lines = [_HEAD, "| package | mutants | killed | timed out | survived |", "| --- | --: | --: | --: | --: |"]
     lines += [_counted(f"`{package}`", [row for row in rows if _below(row, package)]) for package in PACKAGES]
     lines += [_counted("all", rows), "", f"Commits: {', '.join(sorted({row['commit'] for row in rows}))}.", ""]

@@ -1,8 +1,11 @@
 """Mutations are what they say, each survives the parser, and tests are found for every file."""
 
 import ast
+import hashlib
 import importlib.util
+import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
@@ -153,6 +156,33 @@ def test_the_last_trial_of_a_mutant_counts(scripts):
     row = {"path": "ipfs/cid.py", "source": "a", "line": 3, "start": 9, "operator": "not", "before": "a", "after": "b"}
     rows = [{**row, "outcome": outcome, "commit": "c0ffee"} for outcome in ("survived", "killed")]
     assert "| all | 1 | 1 | 0 | 0 |" in scripts["mutants_page"].page(rows, {})
+
+
+def test_a_survivor_of_an_earlier_file_is_tried_in_the_same_line_and_counts_once(scripts, monkeypatch, tmp_path):
+    (tmp_path / "m.py").write_text("a = 1\nb = 1\n")
+    first, second = scripts["mutations"].mutations_of(tmp_path, "m.py")
+    survivors, earlier = scripts["mutants"].survivors, {"source": "before", "start": 16}
+    monkeypatch.setattr(scripts["mutants"], "text_of", lambda path, source: b"a = 1\nc = 1\nb = 1\n")
+    old = {**asdict(second), **earlier, "line": 3, "outcome": "survived", "commit": "c0ffee"}
+    gone = old | {"start": 10, "line": 2}
+    known = {**asdict(first), "outcome": "killed", "commit": "c0ffee"}
+    assert survivors([old, gone, known], [first, second], tmp_path) == {second: earlier}
+    again = {**asdict(second), "outcome": "killed", "commit": "c0ffee", "earlier": earlier}
+    assert scripts["mutants_page"].latest([old, gone, known, again]) == [gone, known, again]
+    assert survivors([again | {"outcome": "survived"}], [first, second], tmp_path) == {second: None}
+
+
+def test_a_file_is_found_in_the_history_by_its_digest(scripts, monkeypatch, tmp_path):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    for text in ("a = 1\n", "a = 2\n"):
+        (tmp_path / "m.py").write_text(text)
+        subprocess.run([*git, "add", "m.py"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", text], check=True)
+    monkeypatch.setattr(scripts["mutants"], "ROOT", tmp_path)
+    first = hashlib.sha256(b"a = 1\n").hexdigest()[:12]
+    assert scripts["mutants"].text_of("m.py", first) == b"a = 1\n"
+    assert scripts["mutants"].text_of("m.py", "0" * 12) is None
 
 
 def test_the_page_counts_and_gives_reasons(scripts):

@@ -74,7 +74,7 @@ def measure(arm: str, rounds: int, tables: Path) -> ArmResult:
         print(f"{arm}, seed {seed}: {runs[-1][0]:.4f}, {runs[-1][1]}", flush=True)
     baseline = Baseline(arm, rounds, SEEDS[0])
     others, apart = [baseline.pooled(state) for state in SPLITS], baseline.apart(FLAMBY)
-    print(f"{arm}: other splits {np.mean(others):.4f} ± {np.std(others):.4f}, apart {apart:.4f}", flush=True)
+    print(f"{arm}: other splits {np.mean(others):.4f} ± {np.std(others, ddof=1):.4f}, apart {apart:.4f}", flush=True)
     return ArmResult(arm, rounds, [run[0] for run in runs], [run[1] for run in runs], others, apart)
 
 
@@ -95,7 +95,7 @@ def page(found: list[ArmResult], private: list[PrivateResult], commit: str) -> s
     rows = [
         f"| {NAMES[each.arm]} | {each.rounds} | {np.mean(each.masked):.3f} | "
         f"{', '.join(f'{value:.3f}' for value in each.masked)} | {each.apart:.3f} | "
-        f"{np.mean(each.others):.3f} ± {np.std(each.others):.3f} | {_verdict(each)} |"
+        f"{np.mean(each.others):.3f} ± {np.std(each.others, ddof=1):.3f} | {_verdict(each)} |"
         for each in found
     ]
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
@@ -112,7 +112,7 @@ Accuracy on FLamby's pooled test of 254 rows. Each federation ran under masks on
 - The goal was {GOAL} for logistic regression and MLP. Rates, batches and rounds were chosen on the
   first five of the ten other splits, which divide the same rows otherwise.
 - "Each standardises alone": means and deviations of a hospital's own rows, to train and to evaluate, seed {SEEDS[0]}.
-- "Ten other splits": `random_state` 0 to 9 in place of {FLAMBY}, seed {SEEDS[0]}, mean ± standard deviation.
+- "Ten other splits": `random_state` 0 to 9 in place of {FLAMBY}, seed {SEEDS[0]}, mean ± sample standard deviation.
 - FLamby reports 0.748 for FedAvg, 0.785 for the best federated method and 0.795 for pooled training. Its pooled test
   standardises otherwise, and it trains another number of steps, so the figures are near, not equal in kind.
 - 254 rows: one more right answer is 0.004.

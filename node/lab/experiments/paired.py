@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
-from fedgrove.node.lab.experiments.measures import LAST, Spread, circumstances, end_accuracy
+from fedgrove.node.lab.experiments.measures import LAST, Spread, circumstances, diverged, end_accuracy
 from fedgrove.node.lab.experiments.store import RUNS, read_record
 from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
 from fedgrove.node.lab.simulation.record import RunRecord
@@ -91,7 +91,8 @@ def table(runs: Runs, last: int = LAST) -> str:
     for method, own in ends.items():
         difference = paired(own, base) if method != BASE else None
         seeds, spread = ", ".join(map(str, sorted(own))), Spread.of(list(own.values()))
-        rows.append([NAMES[method], seeds, with_deviation(spread, 100, 2), difference.text if difference else ABSENT])
+        accuracy = with_deviation(spread, 100, 2) + _mark(runs[method])
+        rows.append([NAMES[method], seeds, accuracy, difference.text if difference else ABSENT])
     head = ["method", "seeds", "accuracy at the end, %", f"difference to {NAMES[BASE]}, points [95 % interval]"]
     best = first(ends)
     return markdown(head, rows) + f"\nFirst: {NAMES[best] if best else 'nobody, by these seeds'}.\n"
@@ -117,6 +118,12 @@ def accuracies(runs: Runs, last: int = LAST) -> dict[str, dict[int, float]]:
         }
         for method, group in sorted(runs.items())
     }
+
+
+def _mark(runs: Mapping[int, RunRecord]) -> str:
+    """Which of a method's runs count as chance, in parentheses; empty if none does."""
+    seeds = [str(seed) for seed, record in sorted(runs.items()) if diverged(record)]
+    return f" (diverged, counts as {100 * _CHANCE:.0f}: seed {', '.join(seeds)})" if seeds else ""
 
 
 def _quantile(freedom: int) -> float:

@@ -160,3 +160,11 @@ def test_a_statement_is_one_line_of_json_with_sorted_names():
     data = stated().to_bytes()
     names = list(json.loads(data))
     assert names == sorted(names) and data.count(b"\n") == 1 and b" " not in data
+
+
+def test_a_statement_is_of_four_kibibytes_at_most():
+    room = 4096 - len(stated(ledger="").to_bytes())
+    longest = stated(ledger="5" * room)
+    assert HeadStatement.from_bytes(longest.to_bytes()) == longest
+    with pytest.raises(InvalidHead):
+        HeadStatement.from_bytes(stated(ledger="5" * (room + 1)).to_bytes())

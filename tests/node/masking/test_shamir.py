@@ -93,6 +93,11 @@ def test_too_few_or_too_many_wrong_shares_give_none_in_bounded_time():
     assert recover_secret(wrong, 21, lambda value: value == 77) is None
 
 
+def test_shares_that_are_all_zero_give_none_where_the_secret_is_another():
+    """The decoder then divides zero, which has fewer coefficients than any divisor."""
+    assert recover_secret(dict.fromkeys(range(3), 0), 2, lambda value: value == 77) is None
+
+
 @pytest.mark.parametrize(("secret", "threshold", "count"), [(-1, 1, 2), (PRIME, 1, 2), (1, 0, 2), (1, 3, 2), (1, 1, 0)])
 def test_what_cannot_be_shared_is_refused(secret, threshold, count):
     with pytest.raises(ValueError):

@@ -114,3 +114,9 @@ def test_a_stream_is_uniform_and_does_not_repeat():
 def test_noise_that_is_too_narrow_or_too_wide_is_refused(variance):
     with pytest.raises(ValueError, match="variance from 16"):
         discrete_gaussian(Fraction(variance))
+
+
+def test_the_bound_for_a_sum_is_that_of_all_shares_and_what_adding_them_adds():
+    added = 2 * math.exp(-2 * math.pi**2 * 8)  # η(√(v/2)) of v = 16
+    for shares in (1, 1000):
+        assert shares * added < sum_log_ratio(Fraction(16), shares) < 1.01 * shares * added

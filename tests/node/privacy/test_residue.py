@@ -6,7 +6,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from fedgrove.node.privacy.residue import Intervals, Residue
+from fedgrove.node.privacy.residue import Intervals, Residue, log_ratio
 from fedgrove.node.privacy.triangles import triangles
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +74,25 @@ def test_a_draw_near_a_boundary_is_decided_by_all_256_bits(k):
             assert drawn.tolist() == [bisect_right(left, point) - reach]
             asked = abs(point - end) < 2**212
             assert not stream.words or not asked
+
+
+def test_only_points_near_a_boundary_and_those_of_the_first_and_the_last_outcome_need_all_bits():
+    residue = triangles(Fraction(16)).residue
+    left, reach = residue.boundaries
+    for k, needed in ((-residue.near, True), (-3, False), (5, False), (residue.near, True)):
+        point = (left[k + reach - 1] + left[k + reach]) // 2
+        stream = Dictated((point >> 192) % 2**32, point % 2**192)
+        assert residue.draw(np.array([point >> 224], np.uint64), stream).tolist() == [k]
+        assert (not stream.words) == needed
+
+
+@pytest.mark.parametrize("variance", [Fraction(8), Fraction(100, 7), Fraction(21)])
+def test_the_bound_on_the_ratio_covers_both_signs_of_the_series_and_no_more_than_a_thousandth(variance):
+    with mpmath.workdps(400):
+        terms = [mpmath.exp(-2 * mpmath.pi**2 * variance.numerator * k * k / variance.denominator) for k in (1, 2, 3)]
+        series = 2 * mpmath.fsum(terms)
+        worst = max(abs(mpmath.log(1 + series)), abs(mpmath.log(1 - series)))
+        assert worst < log_ratio(variance) < worst * mpmath.mpf("1.001")
 
 
 @given(st.lists(st.integers(0, 2**40) | st.just(0), min_size=1, max_size=200), st.data())

@@ -1,8 +1,11 @@
 """Data that took part elsewhere: the member hears of it, once at each start, from whatever place it can be read."""
 
+import json
 import os
+from dataclasses import asdict, replace
 
 import pytest
+from fedgrove.node.base.files import MARK
 from fedgrove.node.roles.data_marks import DataMark, DataMarks
 
 ALICE = DataMark(1, "0x" + "a" * 40, "0x" + "1" * 40, "client")
@@ -91,3 +94,12 @@ def test_marks_are_for_their_owner_alone(enter, tmp_path):
     enter(ALICE)
     for place in (tmp_path / "alice.npz.budgets.json", tmp_path / "client" / "budgets.json"):
         assert os.stat(place).st_mode & 0o777 == 0o600
+
+
+def test_a_file_keeps_the_last_thousand_marks(enter, tmp_path):
+    enter(BARE)
+    place = tmp_path / f"alice.npz.{MARK}"
+    older = [asdict(replace(OTHER_FEDERATION, chain=chain)) for chain in range(1000)]
+    place.write_text(json.dumps(older))
+    enter(ALICE)
+    assert json.loads(place.read_text()) == [*older[1:], asdict(ALICE)]

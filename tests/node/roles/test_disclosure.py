@@ -78,6 +78,17 @@ def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
     assert client._context.disclosure.masked(each, 2, other) == masked
 
 
+def test_a_release_made_before_a_restart_is_the_one_that_is_sent(sealed):
+    """Shares of other clients in a second one could expose them."""
+    federation, each = sealed
+    first = federation.client(3)._context.disclosure.released(each, 3, [])
+    again = federation.client(3)._context.disclosure
+    assert again.released(each, 3, [2]) == first
+    (federation.directory / "client-3" / "00000001-released.sealed").unlink()
+    with pytest.raises(JournalDamaged, match="released"):
+        again.released(each, 3, [2])
+
+
 def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client):
     federation, each = sealed
     note = client._context.journal.note(1)

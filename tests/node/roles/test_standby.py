@@ -1,5 +1,7 @@
 """Who acts when the coordinator does not."""
 
+from types import SimpleNamespace
+
 import pytest
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
@@ -10,6 +12,7 @@ from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.standby import Standby
 
 from tests.node.federation import Federation
+from tests.node.roles.fakes import DEADLINES, entry_with
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 
@@ -111,3 +114,33 @@ def test_a_standby_that_is_no_member_pays_for_nothing(federation):
     step = role.step()
     assert not step.acted and "not an active member" in step.waiting
     assert federation.network.balance(stranger.address) == before
+
+
+def test_a_standby_leaves_the_first_round_to_the_coordinator(federation):
+    step = standby(federation, 1).step()
+    assert step.phase == "standby" and "only it may open the first round" in step.waiting
+
+
+AT = SimpleNamespace(at=SimpleNamespace(block=100))
+WINDOWS = SimpleNamespace(seal_window=8, recover_window=16, close_window=32, coordinator_grace=7)
+
+
+@pytest.mark.parametrize(
+    ("records", "since", "least", "most"),
+    [
+        ({}, DEADLINES.draw_end, 4, 5),  # half of the window, not the whole grace period
+        ({"sealed": AT}, DEADLINES.commit_end, 7, 10),
+        ({"sealed": AT, "recovered": AT}, 100, 7, 18),
+        ({"sealed": AT, "recovered": AT, "end": AT}, 100, 7, 10),
+        ({"end": AT, "voided": AT}, 100, 7, 10),
+    ],
+    ids=["opened", "sealed", "recovered", "closed", "voided unsealed"],
+)
+def test_a_standby_waits_for_the_grace_period_and_its_lot_but_to_seal_for_half_the_window_at_most(
+    federation, records, since, least, most
+):
+    role, waits = standby(federation, 1), set()
+    role.view = SimpleNamespace(block=0, settings=WINDOWS, deadlines=lambda current: DEADLINES)
+    for number in range(1, 60):
+        waits.add(role._act(entry_with(number, **records)).until - since)
+    assert (min(waits), max(waits)) == (least, most)

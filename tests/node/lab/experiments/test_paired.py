@@ -46,7 +46,9 @@ def test_the_table_has_methods_by_the_alphabet_and_a_run_that_diverged_at_chance
     assert lines[3].startswith("| MOON | 0, 1, 2 | 70.00 ± 0.00 | +19.0 [+16.5, +21.5] |")
     assert lines[-1] == "First: MOON."
     wild = {0: record_of([0.7] * 5, Plan(rounds=20, strategy="moon"))}
-    assert "| MOON | 0 | 10.00 |" in table({**runs, "moon": wild})
+    assert "| MOON | 0 | 10.00 (diverged, counts as 10: seed 0) |" in table({**runs, "moon": wild})
+    mixed = table({**runs, "moon": {**of("moon", 0.7, 0.7), 2: wild[0]}})
+    assert "| MOON | 0, 1, 2 | 50.00 ± 34.64 (diverged, counts as 10: seed 2) |" in mixed
 
 
 def test_runs_of_other_circumstances_are_not_compared():

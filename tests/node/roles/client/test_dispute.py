@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from fedgrove.chain import vrf
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
@@ -70,3 +71,9 @@ def test_a_lot_is_a_clients_own_and_one_for_each_closing():
     lots = {lot(own, end) for own in keys for end in ends}
     assert len(lots) == 4 and all(0 <= each < 1 for each in lots)
     assert lot(keys[0], ends[0]) in lots
+
+
+def test_a_lot_is_the_first_eight_bytes_of_the_output_as_a_fraction(monkeypatch):
+    end = SimpleNamespace(round=1, model_digest=bytes(32), metrics_digest=bytes(32))
+    monkeypatch.setattr(vrf, "proof_to_hash", lambda proof: bytes([0xC0]) + bytes(63))
+    assert lot(Keys.generate(), end) == 0.75

@@ -3,11 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
+from fedgrove.chain import vrf
 from fedgrove.chain.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import MaskingRefused
+from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.twins import TwinRunning
 
 from tests.node.federation import Federation
 
@@ -75,3 +78,36 @@ def test_a_round_that_its_masks_forbid_is_sat_out_until_its_end(client):
     step = client.step()
     assert (step.phase, step.waiting) == ("sit out", "this client: too many partners are gone")
     assert step.until == client.view.deadlines(client.view.rounds.last).close_end
+
+
+def test_another_process_on_its_keystore_comes_before_any_phase(client):
+    def meet(rounds, number, block):
+        assert (rounds, number, block) == (client.view.rounds, 1, client.view.block)
+        raise TwinRunning("another process uses this keystore")
+
+    client._context.twins.look = meet
+    with pytest.raises(TwinRunning):
+        client.step()
+
+
+def test_a_registration_is_sent_once_and_then_waited_for(tmp_path):
+    with embedded() as network:
+        made = Federation.found(network, tmp_path, training=QUICK)
+        client = made.client(1, confirmations=5)
+        assert client.step().acted == "registered"
+        before = network.block_number()
+        step = client.step()
+        assert (step.phase, step.acted, step.until) == ("register", "", client.view.block + 1)
+        assert "not yet confirmed" in step.waiting and network.block_number() == before
+
+
+@pytest.mark.parametrize(("chosen", "recomputes"), [({}, False), ({"check_rounds": 1.0}, True)])
+def test_a_client_recomputes_no_more_closed_rounds_than_the_terms_ask_unless_its_owner_wants_it(
+    federation, monkeypatch, chosen, recomputes
+):
+    client = federation.client(1, **chosen)
+    digests = {"model_digest": bytes(32), "metrics_digest": bytes(32)}
+    base = SimpleNamespace(number=1, closing=SimpleNamespace(round=1, **digests), commits=range(1000), disputes={})
+    monkeypatch.setattr(Closings, "_recompute", lambda self, current, end: "recomputed")
+    monkeypatch.setattr(vrf, "proof_to_hash", lambda proof: bytes([0xC0]) + bytes(63))  # a lot of 0.75
+    assert client._context.closings.fault(base, 1) == ("recomputed" if recomputes else "")

@@ -1,0 +1,51 @@
+"""Which of two processes with one keystore ends, by what the ledger has and what the journal made."""
+
+from types import SimpleNamespace
+
+import pytest
+from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.roles.twins import TwinRunning, Twins
+
+ME = 1
+
+
+def rounds_with(*draws):
+    """A ledger on which client ``ME`` drew in these rounds, at these blocks."""
+    found = {}
+    for number, block in draws:
+        found[number] = RoundRecords(SimpleNamespace(round=number))
+        found[number].draws[ME] = SimpleNamespace(mask_key=bytes(32), at=SimpleNamespace(block=block))
+    return SimpleNamespace(rounds=found, latest=found[max(found)] if found else None)
+
+
+def watching(tmp_path, begun, rounds):
+    """A watch since block 10, of a process whose journal drew first in round ``begun``."""
+    journal = Journal(tmp_path, bytes(32))
+    if begun:
+        journal.keep("begun", str(begun).encode())
+    twins = Twins(journal)
+    twins.look(rounds, ME, 10)
+    return twins
+
+
+@pytest.mark.parametrize("begun", [0, 2])
+def test_a_process_that_was_not_there_at_the_first_draw_ends_when_another_one_acts(tmp_path, begun):
+    twins = watching(tmp_path, begun, rounds_with((1, 5)))
+    with pytest.raises(TwinRunning, match=r"the draw of client 1 in round 3 .* the other process was first"):
+        twins.look(rounds_with((1, 5), (3, 20)), ME, 20)
+    assert not twins.alarm
+
+
+def test_the_process_that_made_the_first_draw_says_so_and_ends_when_a_second_round_shows_another_one(tmp_path):
+    twins = watching(tmp_path, 1, rounds_with((1, 5)))
+    twins.look(rounds_with((1, 5), (3, 20)), ME, 20)
+    assert twins.alarm.startswith("another process uses this keystore: the draw of client 1 in round 3")
+    with pytest.raises(TwinRunning, match="it continues"):
+        twins.look(rounds_with((1, 5), (3, 20), (4, 30)), ME, 30)
+
+
+def test_records_from_before_the_watch_are_nobody_elses(tmp_path):
+    twins = watching(tmp_path, 0, rounds_with())
+    twins.look(rounds_with((1, 10)), ME, 20)
+    assert not twins.alarm
