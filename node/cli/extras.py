@@ -29,6 +29,7 @@ OF_COMMANDS = {
     "experiment": "lab",
     "attack": "lab",
     "bench": "lab",
+    "kmeans": "kmeans",
     "privacy": "privacy",
 }
 """The commands that run only with an extra; the others need one for single options at most."""

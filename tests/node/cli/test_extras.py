@@ -26,7 +26,7 @@ MODULES = {
     "mlflow-skinny": "mlflow",
 }
 ALL = tuple(EXTRAS["lab"])
-ON_THIS_MACHINE = ("kmeans", "unlearn")  # these take a federation by its directory, too
+ON_THIS_MACHINE = ("unlearn",)  # takes a federation by its directory, too
 LINES = {
     "demo": ["--rounds", "1"],
     "network": ["status"],
@@ -34,6 +34,7 @@ LINES = {
     "experiment": ["list"],
     "attack": [],
     "bench": ["masking"],
+    "kmeans": ["--points", "200"],
     "privacy": ["plan", "--clients", "10", "--rate", "0.5", "--rounds", "3", "--epsilon", "4"],
 }
 TRAINING = [name for name, extra in OF_COMMANDS.items() if "torch" in EXTRAS[extra]]
