@@ -129,6 +129,12 @@ print(*(name.split(".")[0] for name, module in sys.modules.items() if module is 
     assert "numpy" in brought and brought - {"setuptools"} <= core | {"fedgrove"}, brought - core
 
 
+def test_the_packages_of_the_core_take_130_megabytes_before_they_are_compiled():
+    files = [file for name in required(PROJECT["dependencies"]) for file in distribution(name).files or []]
+    paths = [Path(str(file.locate())) for file in files if file.suffix != ".pyc"]
+    assert 50e6 < sum(path.stat().st_size for path in paths if path.is_file()) <= 130e6
+
+
 def test_web3_is_asked_for_by_its_extra(tmp_path):
     code = """
 from fedgrove.chain.errors import ChainError
