@@ -15,6 +15,8 @@ EXTRAS = {
     "learning": _LEARNING,
     "kmeans": ("flint",),
     "explorer": ("fastapi", "uvicorn", "jinja2"),
+    "tables": ("pyarrow",),
+    "images": ("PIL",),
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow",),
     "devnet": _DEVNET,

@@ -18,6 +18,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text
 MODULES = {
     "scikit-learn": "sklearn",
     "python-flint": "flint",
+    "pillow": "PIL",
     "Jinja2": "jinja2",
     "dp-accounting": "dp_accounting",
     "web3[tester]": "eth_tester",
