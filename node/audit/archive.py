@@ -5,6 +5,7 @@
 holds the ledger's history as its root and every blob.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -115,6 +116,8 @@ def export_car(directory: Path, target: Path) -> CID:
         run_files(directory)
     except RuleBroken as failure:
         raise NoArchive(f"{directory} holds more files than a run: {failure.record}") from None
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.realpath(target))) as scratch:
         root_store = DiskStore(Path(scratch) / STORE)
         with open_regular(directory / LEDGER, follow=False) as file:

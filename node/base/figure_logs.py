@@ -56,6 +56,8 @@ def _read(path: Path) -> set[tuple[str, str]]:
     """Run and number of each round in a file of ``CsvLog``; none where there is no file."""
     if not path.exists():
         return set()
+    if not path.is_file():  # a pipe never ends, and a device such as /dev/full has no end
+        raise FigureLogFailed(f"{path} is not a regular file: give another one")
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))

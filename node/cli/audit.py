@@ -133,7 +133,10 @@ def export(
 
     Example: fedgrove audit export runs/first first.car
     """
-    root = export_car(directory, target)
+    try:
+        root = export_car(directory, target)
+    except (FileNotFoundError, IsADirectoryError) as fault:
+        raise CommandError(f"cannot write {target}: {fault.strerror}; give another file") from None
     size = target.stat().st_size
     document = {"file": str(target), "bytes": size, "root": f"{root}"}
     report(document, f"wrote {target} ({size:,} bytes), root {root}", as_json)

@@ -10,6 +10,7 @@ import typer
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
+from fedgrove.node.cli.given import given
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
 from fedgrove.node.cli.output import CommandError, complain, console, fault_of_disk, is_users_to_mend, print_json
@@ -18,7 +19,6 @@ from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.sandbox.modes import AUTO
-from typer._click.core import ParameterSource
 
 if TYPE_CHECKING:
     from fedgrove.node.devnet.demo_request import DemoRequest, ServePages
@@ -199,8 +199,8 @@ def _say_what_failed(report: dict[str, Any]) -> None:
 
 def _given(context: typer.Context) -> frozenset[str]:
     """The parameters that the command line names, but for those that may change when a run goes on."""
-    given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    return frozenset(given - {"workers", "explorer"})
+    named = {name for name in context.params if given(context, name)}
+    return frozenset(named - {"workers", "explorer"})
 
 
 def _pages(wanted: bool) -> "ServePages | None":

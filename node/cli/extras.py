@@ -15,6 +15,8 @@ EXTRAS = {
     "learning": _LEARNING,
     "kmeans": ("flint",),
     "explorer": ("fastapi", "uvicorn", "jinja2"),
+    "tables": ("pyarrow",),
+    "images": ("PIL",),
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow",),
     "devnet": _DEVNET,
@@ -29,6 +31,7 @@ OF_COMMANDS = {
     "experiment": "lab",
     "attack": "lab",
     "bench": "lab",
+    "kmeans": "kmeans",
     "privacy": "privacy",
 }
 """The commands that run only with an extra; the others need one for single options at most."""

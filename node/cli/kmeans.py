@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from fedgrove.node.base.files import AlreadyInUse
+from fedgrove.node.cli.given import given
 from fedgrove.node.cli.output import CommandError, console, print_json
 from fedgrove.node.cli.points import NAMES, points_by_name
 from fedgrove.node.devnet.kmeans import STORES, LocalFederation, LocalFederationError
@@ -21,6 +22,7 @@ _DIRECTORY = Path("clusters")
 
 
 def kmeans(
+    context: typer.Context,
     data: Annotated[str, typer.Option(help=f"{', '.join(NAMES)}, or a .npz file with the array points.")] = "gaussian",
     data_dir: Annotated[Path, typer.Option(help="Folder that holds celltype/ and covtype/.")] = Path("data"),
     clients: Annotated[int, typer.Option(min=3, max=1000, help="Number of clients that share the points.")] = 8,
@@ -49,7 +51,7 @@ def kmeans(
 ) -> int:
     """Cluster the clients' points with all sums under masks, and keep the federation so that it can forget.
 
-    A directory that holds a federation resumes where it stopped.
+    A directory that holds a federation resumes where it stopped, if the options are those it was made with.
 
     Example: fedgrove kmeans --data gaussian --points 2000 --clients 5 --k 4 --dir clusters
     """
@@ -58,6 +60,8 @@ def kmeans(
     try:
         if not simulate and (directory / "federation.json").exists():
             federation = LocalFederation.open(directory)
+            options = {"data": Path(data).stem, "clients": clients, "iterations": iterations, "store": store}
+            _check_same(context, federation, options | ({"k": k} if k else {}))
         else:
             dealt_points = points_by_name(data, data_dir, clients, k, clusters_each, points, seed)
             if simulate:
@@ -74,6 +78,19 @@ def kmeans(
         return _train(federation, as_json)
     except (LocalFederationError, OutsideGrid, AlreadyInUse) as fault:
         raise CommandError(str(fault)) from None
+
+
+def _check_same(context: typer.Context, federation: LocalFederation, options: dict[str, int | str]) -> None:
+    """Refuse options that differ from what the federation was made with."""
+    terms = federation.config.method
+    assert isinstance(terms, KMeansTerms)
+    made = {"data": federation.config.federation.name, "clients": federation.clients, "store": federation.store}
+    made |= {"k": terms.k, "iterations": terms.iterations}
+    for name, value in options.items():
+        if given(context, name) and value != made[name]:
+            raise CommandError(
+                f"the federation in {federation.root} was made with --{name} {made[name]}: give another --dir"
+            )
 
 
 def show(role: str, step: Step) -> None:

@@ -11,6 +11,7 @@ from fedgrove.chain.errors import ChainError
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.extras import missing
+from fedgrove.node.cli.given import given
 from fedgrove.node.cli.network_options import (
     AUTO,
     check_method,
@@ -19,7 +20,6 @@ from fedgrove.node.cli.network_options import (
     check_task,
     choose_chain,
     choose_store,
-    given,
     sentences,
 )
 from fedgrove.node.cli.options import Epsilon, JsonFlag, Method, Sandbox

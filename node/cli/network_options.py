@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 from fedgrove.chain.networks import INSTALL_ANVIL, has_anvil
+from fedgrove.node.cli.given import given
 from fedgrove.node.cli.output import CommandError, console
 from fedgrove.node.devnet.kubo.local_node import INSTALL_KUBO, find_kubo
 from fedgrove.node.devnet.method_option import TRAINING
@@ -17,12 +18,6 @@ from fedgrove.node.methods.training.suggestion import suggested_by
 
 STORES, CHAINS = ("kubo", "disk"), ("anvil", "embedded")
 AUTO = "auto"
-
-
-def given(context: typer.Context, name: str) -> bool:
-    """Whether the user gave this option."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def choose_chain(chain: str, new: bool) -> str:

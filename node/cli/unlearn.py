@@ -11,6 +11,7 @@ from fedgrove.chain.records import Withdrawn
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.certificate import NoCertificate, certify
 from fedgrove.node.base.files import AlreadyInUse, write_atomically
+from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.kmeans import show
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
@@ -92,6 +93,7 @@ def read_rows(text: str) -> list[int]:
 def _locally(directory: Path, client: int, rows: list[int] | None, as_json: bool) -> int:
     try:
         federation = LocalFederation.open(directory.absolute())
+        require("kmeans", "`fedgrove unlearn --dir`")
         federation.check_client(client)
         with federation.awake(show) as session:
             session.run()

@@ -80,14 +80,20 @@ def test_processes_of_a_testnet_wait_for_room_and_go_on(tmp_path):
         up = ("network", "up", "--dir", place, "--clients", 3, "--rounds", 3, "--strategy", "fedavg", "--store", "disk")
         try:
             assert fedgrove(*up, "--chain", "anvil", "--no-explorer").returncode == 0
+            wait_for('"drew"', place / "logs")  # before a round, clients have nothing to write, and would not notice
             ballast = fill(disk)
-            while not any("the disk is full" in path.read_text() for path in (place / "logs").glob("client*")):
-                time.sleep(0.5)
+            wait_for("the disk is full", place / "logs")
             ballast.unlink()
             ended = fedgrove(*up, "--chain", "anvil", "--no-explorer", "--wait")
             assert ended.returncode == 0 and "closed" in ended.stderr, ended.stderr
         finally:
             fedgrove("network", "down", "--dir", place)
+
+
+def wait_for(text: str, logs: Path) -> None:
+    """Return once a client has logged it."""
+    while not any(text in path.read_text() for path in logs.glob("client*")):
+        time.sleep(0.5)
 
 
 def state_of_a_node(path, transactions: int) -> bytes:

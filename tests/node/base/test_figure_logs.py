@@ -1,8 +1,10 @@
 """Logs of figures: read again by the tools that they are for."""
 
 import csv
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from fedgrove.node.base.figure_logs import CsvLog, FigureLogFailed, MlflowLog, TensorBoardLog
@@ -56,6 +58,13 @@ def test_a_file_of_others_is_not_touched(tmp_path, content):
 
 
 # --- TensorBoard ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe", Path("/dev/full")):
+        with pytest.raises(FigureLogFailed, match="not a regular file"):
+            CsvLog(path)
 
 
 def test_tensorboard_reads_what_was_written(tmp_path):

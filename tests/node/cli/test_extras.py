@@ -18,6 +18,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text
 MODULES = {
     "scikit-learn": "sklearn",
     "python-flint": "flint",
+    "pillow": "PIL",
     "Jinja2": "jinja2",
     "dp-accounting": "dp_accounting",
     "web3[tester]": "eth_tester",
@@ -26,7 +27,7 @@ MODULES = {
     "mlflow-skinny": "mlflow",
 }
 ALL = tuple(EXTRAS["lab"])
-ON_THIS_MACHINE = ("kmeans", "unlearn")  # these take a federation by its directory, too
+ON_THIS_MACHINE = ("unlearn",)  # takes a federation by its directory, too
 LINES = {
     "demo": ["--rounds", "1"],
     "network": ["status"],
@@ -34,6 +35,7 @@ LINES = {
     "experiment": ["list"],
     "attack": [],
     "bench": ["masking"],
+    "kmeans": ["--points", "200"],
     "privacy": ["plan", "--clients", "10", "--rate", "0.5", "--rounds", "3", "--epsilon", "4"],
 }
 TRAINING = [name for name, extra in OF_COMMANDS.items() if "torch" in EXTRAS[extra]]
@@ -132,6 +134,12 @@ print(*(name.split(".")[0] for name, module in sys.modules.items() if module is 
     imported = packages_distributions().keys() & set(found.stdout.split())
     brought = {canonicalize_name(name) for each in imported for name in packages_distributions()[each]}
     assert "numpy" in brought and brought - {"setuptools"} <= core | {"fedgrove"}, brought - core
+
+
+def test_the_packages_of_the_core_take_130_megabytes_before_they_are_compiled():
+    files = [file for name in required(PROJECT["dependencies"]) for file in distribution(name).files or []]
+    paths = [Path(str(file.locate())) for file in files if file.suffix != ".pyc"]
+    assert 50e6 < sum(path.stat().st_size for path in paths if path.is_file()) <= 130e6
 
 
 def test_web3_is_asked_for_by_its_extra(tmp_path):

@@ -37,6 +37,16 @@ def test_nothing_is_written_over(run, tmp_path):
     assert (tmp_path / "metrics.csv").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    ("target", "said"), [("nowhere/run.car", "No such file"), ("folder", "Is a directory"), (".", "Is a directory")]
+)
+def test_an_archive_that_cannot_be_written_is_named(run, tmp_path, target, said):
+    (tmp_path / "folder").mkdir()
+    result = fedgrove("audit", "export", str(run.directory), target, cwd=tmp_path)
+    assert result.returncode == 2 and result.stderr.startswith(f"fedgrove: cannot write {target}: {said}")
+    assert len(result.stderr.splitlines()) == 1 and [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
 def test_a_model_is_saved_with_its_place(run, tmp_path):
     last = run.report["rounds"][-1]
     result = fedgrove("model", "save", str(run.directory), "last", "--json", cwd=tmp_path)

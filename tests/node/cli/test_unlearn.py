@@ -50,6 +50,14 @@ def trained(tmp_path_factory) -> Path:
     return directory
 
 
+@pytest.mark.parametrize(("option", "made"), [("--data gaussian", "mine"), ("--clients 5", "4"), ("--k 3", "2")])
+def test_a_federation_is_not_taken_for_one_of_other_options(trained, option, made):
+    result = fedgrove("kmeans", *option.split(), "--dir", "clusters", cwd=trained)
+    name = option.split()[0]
+    sentence = f"fedgrove: the federation in clusters was made with {name} {made}: give another --dir\n"
+    assert (result.returncode, result.stderr) == (2, sentence)
+
+
 def test_a_killed_request_is_made_once_and_honoured(trained):
     options = ("unlearn", "--dir", "clusters", "--client", "2", "--points", "3,5-6")
     assert spoken(trained, *options, until="sealed the order") == -signal.SIGKILL
