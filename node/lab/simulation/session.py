@@ -184,11 +184,11 @@ def open_session(request: SimulationRequest) -> Iterator[SimulationSession]:
     task = request.plans[0].task is not None
     portable = any(plan.training.portable for plan in request.plans) and not task
     with ExitStack() as stack:
-        subject = stack.enter_context(_opened(request)) if task else None
-        name = executor_for(request, subject)
+        own = stack.enter_context(_opened_task(request)) if task else None
+        name = executor_for(request, own)
         pool, workers = stack.enter_context(open_executor(name, request.workers, portable))
         # A data set is read while the processes load torch.
-        yield SimulationSession(request, pool, workers, subject or stack.enter_context(_opened(request)))
+        yield SimulationSession(request, pool, workers, own or _dataset(request))
 
 
 def executor_for(request: SimulationRequest, task: "OpenedTask | None") -> str:
@@ -212,19 +212,20 @@ def _passes(plan: Plan, task: "OpenedTask | None") -> float:
 
 
 @contextmanager
-def _opened(request: SimulationRequest) -> Iterator["Dataset | OpenedTask"]:
-    """The data set, or the user's own task, whose processes end behind it."""
+def _opened_task(request: SimulationRequest) -> Iterator["OpenedTask"]:
+    """The user's own task, whose processes end behind it."""
     from fedgrove.node.lab.simulation.task_folder import opened_task
+
+    with opened_task(request.plans[0], choose(request.sandbox), request.bases) as task:
+        yield task
+
+
+def _dataset(request: SimulationRequest) -> "Dataset":
     from fedgrove.node.learning.datasets import load_dataset
 
-    plan = request.plans[0]
-    if plan.task is not None:
-        with opened_task(plan, choose(request.sandbox), request.bases) as task:
-            yield task
-        return
-    dataset = load_dataset(plan.dataset, request.data_dir)
+    dataset = load_dataset(request.plans[0].dataset, request.data_dir)
     request.given.check_data(dataset)
-    yield dataset
+    return dataset
 
 
 def _make(out: Path) -> None:
