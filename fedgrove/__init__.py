@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fedgrove.api.rounds import Round
     from fedgrove.api.running import Run, RunRound
     from fedgrove.api.simulating import simulate
+    from fedgrove.node.audit.verdict import Verdict
     from fedgrove.node.learning.tasks import Data, Standardise, Task
 
 __version__ = version("fedgrove")
@@ -41,6 +42,7 @@ __all__ = [
     "RunRound",
     "Standardise",
     "Task",
+    "Verdict",
     "__version__",
     "audit",
     "demo",
@@ -55,6 +57,7 @@ _HOMES = {
     "RunRound": "fedgrove.api.running",
     "Standardise": "fedgrove.node.learning.tasks",
     "Task": "fedgrove.node.learning.tasks",
+    "Verdict": "fedgrove.node.audit.verdict",
     "audit": "fedgrove.api.auditing",
     "demo": "fedgrove.api.demonstrating",
     "simulate": "fedgrove.api.simulating",

@@ -123,7 +123,7 @@ def demo(
     [(1, 'closed', (1, 2, 3, 4))]
     """
     plan = DemoPlan(clients, rounds, alpha, "", masking, drop, seed, workers, epsilon, method, portable=portable)
-    with task_path(task) as folder:
+    with task_path(task, data=data) as folder:
         request = DemoRequest(
             plan,
             strategy,
@@ -190,12 +190,13 @@ def _kept(request: DemoRequest, out: Path | None, audience: _Words) -> Run:
         directory,
         tuple(map(_round, history.rounds)),
         done.report,
-        history.state_dict,
+        history.state_arrays,
         history=history,
         verdict=done.verdict,
     )
 
 
 def _round(found: Round) -> RunRound:
-    accuracy, loss = (found.metrics.accuracy, found.metrics.loss) if found.metrics else (None, None)
+    told = found.metrics if found.metrics and found.metrics.samples else None  # without samples nothing was evaluated
+    accuracy, loss = (told.accuracy, told.loss) if told else (None, None)
     return RunRound(found.number, found.outcome, tuple(sorted(found.committed)), accuracy, loss)

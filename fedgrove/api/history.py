@@ -1,18 +1,21 @@
 """Contents of a run's ledger and store, round by round, as they are on record: ``fedgrove.audit`` checks them."""
 
+import weakref
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike, path
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fedgrove.api.ledgers import is_endpoint, read_live
 from fedgrove.api.rounds import Round
 from fedgrove.api.tables import tables_of
 from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.records import Closed, Failed, Record
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.audit.archive import NoArchive
+from fedgrove.node.audit.archive import NoArchive, opened_car
 from fedgrove.node.audit.run_files import LEDGER, STORE
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.moments import state_dict_of
@@ -24,6 +27,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # optional
+    from torch import Tensor  # optional
 
 
 @dataclass(frozen=True)
@@ -53,25 +57,45 @@ class History:
 
     Parameters
     ----------
-    run : path or LedgerHistory
-        A directory, as ``fedgrove demo --out`` leaves it; or a ledger's history, as ``fedgrove.chain.history.capture``
-        reads it.
-    store : ContentReader, optional
-        Blobs of a ledger's history; a directory has its own.
+    run : path, str or LedgerHistory
+        A directory, as ``fedgrove demo --out`` leaves it; a CAR file of ``fedgrove audit export``; with ``ledger`` and
+        ``store`` the URL of a chain's endpoint (JSON-RPC), whose records up to now are read; or a ledger's history, as
+        ``fedgrove.chain.history.capture`` reads it.
+    store : ContentReader or str, optional
+        Blobs of a ledger's history; ``disk:PATH`` or the URL of a Kubo API for that of a URL. A run has its own.
+    ledger : str, optional
+        Address of the TrainingLedger contract, with a URL.
 
     Raises
     ------
     NoArchive
         The directory holds no run.
+    InvalidArchive
+        The CAR file is none, or is damaged.
     fedgrove.chain.history.BadHistory
         Its ledger is no chain of blocks with all records.
+    ValueError, ChainError, StoreError
+        As ``fedgrove.api.ledgers.read_live``.
     """
 
-    def __init__(self, run: str | PathLike[str] | LedgerHistory, store: ContentReader | None = None) -> None:
+    def __init__(
+        self,
+        run: str | PathLike[str] | LedgerHistory,
+        store: ContentReader | str | None = None,
+        *,
+        ledger: str | None = None,
+    ) -> None:
         if isinstance(run, LedgerHistory):
-            if store is None:
+            if store is None or isinstance(store, str):
                 raise ValueError("the history of a ledger has no blobs: give the store, too")
             self.ledger, self._store = run, store
+        elif is_endpoint(run):
+            self.ledger, self._store = read_live(str(run), ledger, store)
+        elif Path(run).is_file():
+            held = ExitStack()
+            weakref.finalize(self, held.close)
+            kept, self._store = held.enter_context(opened_car(Path(run)))
+            self.ledger = LedgerHistory.load(kept)
         else:
             self.ledger, self._store = _kept(Path(run))
         self.ledger.verify()
@@ -99,10 +123,15 @@ class History:
         ------
         ImportError
             pandas is not installed.
+        ValueError
+            There is no such table.
         """
         import pandas
 
-        found = tables_of(self.rounds, self.records)[table]
+        tables = tables_of(self.rounds, self.records)
+        if table not in tables:
+            raise ValueError(f"table must be one of {', '.join(tables)}, not {table!r}")
+        found = tables[table]
         return pandas.DataFrame(found.rows, columns=list(found.columns))
 
     @cached_property
@@ -130,16 +159,24 @@ class History:
         """
         return self._method.fetch_model(self._store, self._digest(self._closed(number)))
 
-    def state_dict(self, number: int | None = None) -> Tensors:
-        """As ``model``, in the form that ``load_state_dict`` of the task's module takes, with ``strict=False``.
+    def state_dict(self, number: int | None = None) -> "dict[str, Tensor]":
+        """As ``model``, as torch tensors that ``load_state_dict`` of the task's module takes, with ``strict=False``.
 
         Tensors that stay at home, and whole numbers such as ``num_batches_tracked``, are not in it.
 
         Raises
         ------
+        ImportError
+            torch is not installed.
         KeyError, StoreError, InvalidModel
             As ``model``; also where rounds leave another state than tensors, as K-means does.
         """
+        import torch
+
+        return {name: torch.from_numpy(value.copy()) for name, value in self.state_arrays(number).items()}
+
+    def state_arrays(self, number: int | None = None) -> Tensors:
+        """As ``state_dict``, of arrays; needs no torch."""
         model = self.model(number)
         if not isinstance(model, dict):
             raise InvalidModel("the rounds of this federation leave clusters, not one model")

@@ -50,7 +50,7 @@ def model_file(history: History, number: int | None = None, as_state_dict: bool 
     data = dump(model)
     if str(cid_of(data)) != origin.cid:
         raise InvalidModel(f"the model of round {origin.round} is not stored in its canonical form {origin.cid}")
-    tensors = history.state_dict(number) if as_state_dict else model
+    tensors = history.state_arrays(number) if as_state_dict else model
     if as_state_dict:
         data = dump(tensors)
     metadata = _metadata(history, origin, model, as_state_dict)

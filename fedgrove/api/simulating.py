@@ -118,7 +118,7 @@ def simulate(
     if resume and out is None:
         raise ValueError("resume needs out, the directory of the run to go on with")
     kept = None if out is None else Path(out)
-    with task_path(task, kept and kept / "task") as folder:
+    with task_path(task, kept and kept / "task", data) as folder:
         named = {
             "data.dataset": None if folder is not None or task is None else str(task),
             "task.folder": folder and str(folder),

@@ -86,7 +86,7 @@ def _round_row(each: Round) -> tuple[Any, ...]:
         len(each.drawn),
         len(each.committed),
         len(each.disputed),
-        *((metrics.accuracy, metrics.loss, metrics.samples) if metrics else (None, None, None)),
+        *((metrics.accuracy, metrics.loss, metrics.samples) if metrics and metrics.samples else (None, None, None)),
         each.model_cid,
         each.terms_digest,
         _joined(each.drawn),
@@ -126,7 +126,7 @@ def _metric_rows(rounds: Iterable[Round]) -> Iterator[tuple[int, str, float]]:
 
 
 def _table(metrics: Metrics) -> dict[str, Any]:
-    common = {"accuracy": metrics.accuracy, "loss": metrics.loss, "samples": metrics.samples}
+    common = {"accuracy": metrics.accuracy, "loss": metrics.loss, "samples": metrics.samples} if metrics.samples else {}
     privacy = metrics.privacy.to_table() if metrics.privacy is not None else {}
     members = metrics.members.to_figures() if metrics.members is not None else {}
     return {**common, "members": members, "privacy": privacy, "stated": dict(metrics.stated or {})}

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 
 from fedgrove.node.learning.settings import DATASETS
 from fedgrove.node.tasks.class_source import ENTRY, home_of, written_out
+from fedgrove.node.tasks.names import BundleError
 
 if TYPE_CHECKING:
     from fedgrove.node.learning.tasks import Task
 
 
 @contextmanager
-def task_path(given: "str | PathLike[str] | type[Task] | None", keep: Path | None = None) -> Iterator[Path | None]:
+def task_path(
+    given: "str | PathLike[str] | type[Task] | None",
+    keep: Path | None = None,
+    data: str | PathLike[str] | None = None,
+) -> Iterator[Path | None]:
     """Where a task's code is; None for a data set, and for nothing.
 
     Parameters
@@ -24,14 +29,22 @@ def task_path(given: "str | PathLike[str] | type[Task] | None", keep: Path | Non
         A class of a notebook or script is written into a file.
     keep : Path, optional
         Folder of that file, so that a run can be resumed; by default a temporary one.
+    data : path, optional
+        What the task's ``data`` is to read; a data set reads nothing.
 
     Raises
     ------
     BundleError
-        The source of the class cannot be had, or uses what cannot be written down.
+        The source of the class cannot be had, or uses what cannot be written down; or there are data, and no task.
     """
     if not isinstance(given, type):
-        yield Path(given) if given is not None and _is_task(given) else None
+        folder = Path(given) if given is not None and _is_task(given) else None
+        if folder is None and given is not None and data is not None:
+            raise BundleError(
+                f"{given} is neither a task's folder nor its Python file, and only a task reads data: "
+                "correct the path, or leave data out"
+            )
+        yield folder
         return
     home = home_of(given)
     if home is not None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
+_LONGEST = 200
+
 
 class InvalidArrays(ValueError):
     """The file cannot be used; the message says why, and what to write instead, after the file's name."""
@@ -35,7 +37,8 @@ def read_npz(path: Path, names: Iterable[str], most: int | None = None) -> dict[
     except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, MemoryError) as fault:
         if isinstance(fault, InvalidArrays):
             raise
-        raise InvalidArrays(f"is a damaged .npz archive ({fault}): write it again") from None
+        said = " ".join(str(fault).split())[:_LONGEST]  # numpy quotes a header whole
+        raise InvalidArrays(f"is a damaged .npz archive ({said}): write it again") from None
 
 
 def _array(archive: zipfile.ZipFile, member: str, name: str, most: int | None) -> np.ndarray:

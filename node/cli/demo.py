@@ -13,7 +13,15 @@ from fedgrove.node.cli.explorer import check_installed
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
-from fedgrove.node.cli.output import CommandError, complain, console, fault_of_disk, is_users_to_mend, print_json
+from fedgrove.node.cli.output import (
+    FAILED,
+    CommandError,
+    complain,
+    console,
+    fault_of_disk,
+    is_users_to_mend,
+    print_json,
+)
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.run_state import RunState
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = {"source": "data"}
 """Names of options on the command line where they are not those of the parameters."""
+_DATASETS_ONLY = ("dataset", "data_dir", "alpha")
 
 
 def demo(
@@ -82,11 +91,16 @@ def demo(
 ) -> int:
     """Run a whole federation on this machine and audit it.
 
+    Exit code: 0 verified, 1 a bad record or no round that closed, 2 bad usage.
+
     Example: fedgrove demo --clients 8 --rounds 3 --drop 0.25 --out runs/first
     """
     from fedgrove.node.devnet.demo import DemoPlan  # needs torch, which the other commands do without
     from fedgrove.node.devnet.demo_request import DemoRequest
 
+    given = _given(context)
+    if task is not None:
+        _refuse(given, _DATASETS_ONLY, "is not for tasks: leave it out with --task")
     pages = _pages(explorer)
     targets = log_targets(log_to)
     masks = cast(Literal["bbtsa", "pairwise"], masking)
@@ -109,7 +123,7 @@ def demo(
         logs = stack.enter_context(opened_logs(targets, complain))
         request = replace(request, figures=logs.write if logs else None)
         temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
-        started = _Asked(request, out, temporary, resume, _given(context))
+        started = _Asked(request, out, temporary, resume, given)
         try:
             done = started.run(stack)
         except KeyboardInterrupt:
@@ -118,23 +132,33 @@ def demo(
         print_json(done.report)
     else:
         print_rounds(done.report)
-        _say_what_failed(done.report)
+        _say_what_failed(done.report, started.sat_out)
         print_verdict(done.verdict)
         if out:
             console.print(f"Kept in {out}: check it with  fedgrove audit {out}")
             console.print(f"Look at it with  fedgrove explorer {out}", soft_wrap=True)
-    return done.verdict.exit_code
+    closed = any(each["status"] == "closed" for each in done.report["rounds"])
+    return done.verdict.exit_code or (0 if closed else FAILED)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Asked:
-    """A demonstration as the command line asks for it; ``given``: the options that it names."""
+    """A demonstration as the command line asks for it.
+
+    Attributes
+    ----------
+    given : frozenset of str
+        The options that it names.
+    sat_out : str
+        Why a client sat out the last round; empty if none did.
+    """
 
     request: "DemoRequest"
     out: Path | None
     temporary: Path
     resume: bool
     given: frozenset[str]
+    sat_out: str = ""
 
     def run(self, stack: ExitStack) -> "Demonstration":
         """Begin, or go on; a CommandError says what is wrong, what is kept, and how to go on."""
@@ -157,7 +181,9 @@ class _Asked:
         from fedgrove.node.devnet.demonstration import demonstrate
 
         display = stack.enter_context(DemoDisplay(self.request.plan.ledger_rounds))
-        return demonstrate(self.request, self.out or self.temporary / "run", display, self._audit)
+        done = demonstrate(self.request, self.out or self.temporary / "run", display, self._audit)
+        self.sat_out = display.sat_out
+        return done
 
     def _resumed(self, stack: ExitStack) -> "Demonstration":
         from fedgrove.node.devnet.demonstration import asked_for, resume
@@ -167,7 +193,9 @@ class _Asked:
         before = asked_for(self.out)
         self._check_same(before)
         display = stack.enter_context(DemoDisplay(before.plan.ledger_rounds))
-        return resume(self.out, display, self._audit, self.request.pages, self.request.figures)
+        done = resume(self.out, display, self._audit, self.request.pages, self.request.figures)
+        self.sat_out = display.sat_out
+        return done
 
     def _check_same(self, before: "DemoRequest") -> None:
         """The run goes on with its own options: those that are named again must be the same."""
@@ -184,16 +212,25 @@ class _Asked:
         return f"fedgrove audit {self.out or 'DIR'}"
 
 
-def _say_what_failed(report: dict[str, Any]) -> None:
-    """Say that there are fewer trained rounds than planned, where the last ones failed."""
+def _refuse(given: frozenset[str], names: tuple[str, ...], why: str) -> None:
+    """Refuse the first of the options that the command line names."""
+    for name in names:
+        if name in given:
+            raise CommandError(f"--{name.replace('_', '-')} {why}")
+
+
+def _say_what_failed(report: dict[str, Any], sat_out: str) -> None:
+    """Say that there are fewer trained rounds than planned, where the last ones failed, and what to do."""
     statuses = [each["status"] for each in report["rounds"]]
     if statuses and statuses[-1] != "closed":
         terms = report["config"]["federation"]
         wanted = terms["rounds"] + ("evaluation" in report["config"])
+        advice = f"a client sat out the last one: {sat_out}" if sat_out else "lower --drop, or run more clients"
         console.print(
             f"{statuses.count('closed')} of {wanted} rounds closed: the others failed, and were repeated up "
-            f"to {terms['repeats']} times; lower --drop, or run more clients",
+            f"to {terms['repeats']} times; {advice}",
             soft_wrap=True,
+            markup=False,
         )
 
 

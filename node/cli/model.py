@@ -58,5 +58,6 @@ def _report(file: Path, found: ModelFile, as_json: bool) -> None:
         print_json({"file": str(file), "bytes": len(found.data), "tensors": found.tensors, **found.metadata})
         return
     about = found.metadata
-    sentence = f"wrote {file} ({found.tensors} tensors, {len(found.data)} bytes): the model of round {about['round']}"
+    what = "the first model, as no round closed" if about["round"] == "0" else f"the model of round {about['round']}"
+    sentence = f"wrote {file} ({found.tensors} tensors, {len(found.data)} bytes): {what}"
     console.print(f"{sentence}, {about['cid']}", soft_wrap=True, markup=False)

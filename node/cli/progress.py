@@ -19,6 +19,11 @@ class DemoDisplay:
     """Shows round, phase, who has acted and who is waited for, while the run goes on.
 
     On a terminal it is one live panel above a log; elsewhere one line an event that matters.
+
+    Attributes
+    ----------
+    sat_out : str
+        Why a client sat out the latest round; empty if none did.
     """
 
     def __init__(self, rounds: int) -> None:
@@ -29,6 +34,7 @@ class DemoDisplay:
         self._result = "none yet"
         self._acted: dict[str, list[str]] = {}
         self._reasons: set[str] = set()
+        self.sat_out = ""
         self._gas = 0
         self._started = time.monotonic()
         self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None
@@ -51,7 +57,8 @@ class DemoDisplay:
             self._acted.setdefault(step.acted, []).append(role.removeprefix("client "))
         elif step.phase == "sit out" and step.waiting not in self._reasons:
             self._reasons.add(step.waiting)
-            self._line(f"round {self._round}: {role} sits out, {step.waiting}")
+            self.sat_out = step.waiting.removeprefix("this client: ")
+            self._line(f"round {self._round}: {role} sits out: {self.sat_out}")
         self._refresh()
 
     def say(self, phase: str) -> None:
@@ -71,6 +78,7 @@ class DemoDisplay:
             self._round += 1
             self._acted.clear()
             self._reasons.clear()
+            self.sat_out = ""
         if step.acted.startswith(("closed", "skipped", "recorded")):
             self._result = f"round {self._round}: {step.acted}"
         if step.acted:

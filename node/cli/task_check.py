@@ -64,6 +64,8 @@ def check(
         raise CommandError(f"{source} is neither a folder nor a Python file: give the folder of your task")
     if data is not None and not data.exists():
         raise CommandError(f"there is no {data}: give --data what the task's data() reads")
+    if config is not None:
+        _read_terms(config)
     mode, done = choose(sandbox), []
     with ExitStack() as stack:
         terms = _Terms(strategy or "fedavg", config)
@@ -172,11 +174,16 @@ class _Checks:
         return probe
 
 
-def _agreed(code: "TaskCode", path: Path) -> "FederationConfig":
-    """The terms of a federation's file, which name this task."""
+def _read_terms(path: Path) -> "FederationConfig":
+    """The terms of a federation's file; InvalidConfig, which ends the command, for any other file."""
     from fedgrove.node.methods.terms import load_config
 
-    config, _ = load_config(path)
+    return load_config(path)[0]
+
+
+def _agreed(code: "TaskCode", path: Path) -> "FederationConfig":
+    """The terms of a federation's file, which name this task."""
+    config = _read_terms(path)
     named = config.task and (config.task.bundle or config.task.name)
     if named != code.name:
         raise InvalidConfig(

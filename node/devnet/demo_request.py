@@ -22,6 +22,7 @@ ServePages = Callable[[Network, Deployment, ContentReader, str, str, Path], Abst
 """Serves pages about a deployment while a block runs, given chain, contracts, store, what people call it, the command
 that audits the same and a folder for indexes; gives their address."""
 
+_LEAST_CLIENTS, _MOST_CLIENTS, _MOST_ROUNDS = 3, 1000, 10_000
 _MASKINGS = ("bbtsa", "pairwise")
 _PATHS = ("data_dir", "task", "source")
 
@@ -79,6 +80,8 @@ class DemoRequest:
 def check_request(request: DemoRequest) -> None:
     """Raise InvalidOption, or InvalidConfig for the method's settings, unless such a run can be had."""
     plan = request.plan
+    _check_count("clients", plan.clients, _LEAST_CLIENTS, _MOST_CLIENTS)
+    _check_count("rounds", plan.rounds, 1, _MOST_ROUNDS)
     if request.strategy is not None:
         _check_choice("strategy", request.strategy, STRATEGIES)
     _check_choice("masking", plan.masking, _MASKINGS)
@@ -116,6 +119,11 @@ def _check_private_evaluation(plan: DemoPlan) -> None:
         raise InvalidOption("held-out", f"with a privacy budget needs {needed}")
     if plan.epsilon and plan.patience:
         raise InvalidOption("patience", "must be 0 with a privacy budget: members tell noisy rates, and no loss")
+
+
+def _check_count(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        raise InvalidOption(name, f"must be a whole number from {least} to {most}, not {value!r}")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -48,6 +48,8 @@ def draft_image_terms(source: Path) -> str:
     """
     if source.suffix in ARRAY_FILES and not source.is_dir():
         return _of_arrays(source)
+    if not source.exists():
+        raise DatasetError(f"there is no {source}: give a folder with a folder of images for each class")
     if not source.is_dir():
         raise DatasetError(f"{source.name} must be a folder of classes, or end in {' or '.join(ARRAY_FILES)}")
     folder = source / TRAIN if (source / TRAIN).is_dir() else source
@@ -73,7 +75,7 @@ def _of_arrays(source: Path) -> str:
 
 def _check_classes(source: Path, count: int) -> None:
     if not 2 <= count <= MAX_CLASSES:
-        raise DatasetError(f"{source.name} has {count} classes: there is something to learn from 2 to {MAX_CLASSES}")
+        raise DatasetError(f"{source.name} has {count} classes of images: a task needs from 2 to {MAX_CLASSES}")
 
 
 def _shape(paths: Iterable[Path]) -> tuple[tuple[int, int, int], str]:

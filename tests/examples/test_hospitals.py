@@ -21,7 +21,7 @@ def example():
     """The example's modules, as its own scripts find them."""
     sys.path.insert(0, str(EXAMPLE))
     try:
-        yield {name: importlib.import_module(name) for name in ("prepare", "baselines")}
+        yield {name: importlib.import_module(name) for name in ("prepare", "baselines", "run")}
     finally:
         sys.path.remove(str(EXAMPLE))
 
@@ -63,3 +63,8 @@ def test_each_model_is_simulated(tables, arm):
 def test_the_baselines_give_the_accuracy_of_the_federation(example, tables):
     baseline = example["baselines"].Baseline("linear", 5, 42)
     assert baseline.pooled(43) > 0.74 and 0.6 < baseline.apart(43) < 0.85
+
+
+@pytest.mark.parametrize(("words", "parts"), [([], ["arms", "private"]), (["private"], ["private"])])
+def test_the_command_measures_all_parts_or_those_named(example, words, parts):
+    assert example["run"].arguments(words).parts == parts

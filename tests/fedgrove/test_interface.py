@@ -7,8 +7,13 @@ from importlib.metadata import version
 
 import numpy as np
 import pytest
+import torch
 from fedgrove.chain.history import BadHistory
+from fedgrove.chain.networks import anvil
+from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
+from fedgrove.node.learning.datasets import load_dataset
 
 import fedgrove as fg
 
@@ -48,6 +53,38 @@ def test_models_are_those_of_their_rounds(run):
     assert any(not np.array_equal(final[name], first[name]) for name in final)
     with pytest.raises(KeyError, match="round 99 did not close"):
         history.model(99)
+    tensors = history.state_dict()
+    assert all(isinstance(each, torch.Tensor) for each in tensors.values())
+    assert all(np.array_equal(final[name], tensor.numpy()) for name, tensor in tensors.items())
+    with pytest.raises(ValueError, match="table must be one of rounds, records, metrics, not 'models'"):
+        history.frame("models")
+
+
+def test_an_archive_has_the_history_of_its_run(run, tmp_path):
+    export_car(run.directory, tmp_path / "run.car")
+    told, history = fg.History(tmp_path / "run.car"), fg.History(run.directory)
+    assert told.rounds == history.rounds and told.records == history.records
+    assert all(np.array_equal(value, told.model()[name]) for name, value in history.model().items())
+
+
+def test_a_live_federation_is_audited_and_read_over_the_network(tmp_path):
+    place = f"disk:{tmp_path / 'store'}"
+    with anvil() as network:
+        plan = DemoPlan(clients=3, rounds=1, strategy="fedavg")
+        demo = Demo(plan, DatasetSubject(load_dataset("digits")), network, DiskStore(tmp_path / "store"))
+        demo.run()
+        ledger = demo.founded.ledger
+        assert fg.audit(network.url, ledger=ledger, store=place).verdict == "verified"
+        history = fg.History(network.url, place, ledger=ledger)
+        for missing in ({"ledger": ledger}, {"store": place}):
+            with pytest.raises(ValueError, match="give ledger and store, too"):
+                fg.audit(network.url, **missing)
+        for store in ("disk:nowhere", "tape"):
+            with pytest.raises(ValueError, match="store"):
+                fg.audit(network.url, ledger=ledger, store=store)
+    assert [each.outcome for each in history.rounds] == ["closed"] and history.state_dict()
+    with pytest.raises(ValueError, match="leave them out with a run's path"):
+        fg.audit(tmp_path, ledger=ledger)
 
 
 def test_what_is_no_run_is_one_sentence(tmp_path):

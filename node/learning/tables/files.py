@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedgrove.node.base.arrays import InvalidArrays, read_npz
 
 MAX_FILE_BYTES = 4 << 30
 MAX_ROWS = 20_000_000
@@ -85,11 +86,22 @@ def _from_npz(path: Path, columns: Sequence[str], _: str) -> Iterator[Row]:
     with _npz(path) as arrays:
         for name in columns:
             _index(path, list(arrays), name)
-        chosen = [arrays[name] for name in columns]
+    chosen = _arrays(path, columns)
     if len({array.shape for array in chosen}) != 1 or any(array.ndim != 1 for array in chosen):
         raise InvalidTable(f"{path.name} must hold an array of one value a row for each column, all of one length")
     for number, cells in enumerate(zip(*chosen, strict=True), 1):
         yield Row(f"row {number}", [cell.item() for cell in cells])
+
+
+def _arrays(path: Path, columns: Sequence[str]) -> list[np.ndarray]:
+    """The arrays of these names, none of which claims more memory than the file has content for."""
+    try:
+        held = read_npz(path, columns, MAX_ROWS)
+    except OSError as fault:
+        raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
+    except InvalidArrays as fault:
+        raise InvalidTable(f"{path.name} {fault}") from None
+    return [held[name] for name in columns]
 
 
 def _from_parquet(path: Path, columns: Sequence[str], _: str) -> Iterator[Row]:
@@ -113,7 +125,7 @@ def _csv(path: Path, separator: str) -> Iterator[Any]:
         except csv.Error as fault:
             raise InvalidTable(f"{path.name}, line {lines.line_num}: {fault}") from None
         except UnicodeDecodeError:
-            raise InvalidTable(f"{path.name} is not UTF-8 behind line {lines.line_num}: save it as UTF-8") from None
+            raise InvalidTable(f"{path.name} is not UTF-8 after line {lines.line_num}: save it as UTF-8") from None
 
 
 @contextmanager

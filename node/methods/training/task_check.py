@@ -228,8 +228,7 @@ def _done(step: _Step, reason: str) -> TaskCheck:
     except _Unneeded as why:
         return TaskCheck(step.name, CheckResult.NOT_CHECKED, str(why))
     except (TaskFailed, DivergedTraining, CheckFailed) as fault:
-        sentence = str(fault).removeprefix("the task raised InvalidTask: ")
-        return TaskCheck(step.name, CheckResult.FAILED, printable(sentence, _LONGEST))
+        return TaskCheck(step.name, CheckResult.FAILED, printable(str(fault), _LONGEST))
 
 
 def _blocked(step: _Step, check: TaskCheck) -> str:

@@ -38,6 +38,9 @@ from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible, WarmSettings
 from fedgrove.node.tasks.sandbox.warm import NOT_CONTAINED
 
+_COMPLAINT = "InvalidTask"
+"""What fedgrove itself raises about a task (``fedgrove.node.learning.tasks``): its message is a whole sentence."""
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -221,7 +224,8 @@ def _outcome(header: dict[str, Any]) -> Mapping[str, Any]:
     if header.get("outcome") != "raised":
         raise JobReplyInvalid("the task's reply has neither an answer nor a fault")
     kind, message, place = (printable(str(header.get(name, "")), 200) for name in ("kind", "message", "place"))
-    raise JobRaised(f"the task raised {kind}: {message}" + (f" ({place})" if place else ""))
+    said = message if kind == _COMPLAINT else f"the task raised {kind}" + (f": {message}" if message else "")
+    raise JobRaised(said + (f" ({place})" if place else ""))
 
 
 def _ended(ending: Ending | None, complaint: str) -> Exception:

@@ -12,6 +12,7 @@ import torch
 from fedgrove.node.devnet.demo_request import InvalidOption
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.tasks.names import BundleError
 
 import fedgrove as fg
 from fedgrove.api import demonstrating, simulating
@@ -128,6 +129,15 @@ def test_a_history_is_a_frame_with_the_columns_of_its_tables(run):
     assert isinstance(frame, pandas.DataFrame)
 
 
+def test_a_round_that_nobody_evaluated_has_no_figures(place):
+    settings = {"task.options.fault": "nothing held out"}
+    run = fg.demo(place / "points", place / "points.csv", clients=3, rounds=1, settings=settings)
+    assert [(each.outcome, each.accuracy, each.loss) for each in run.rounds] == [("closed", None, None)]
+    (row,) = run.history.frame().to_dict("records")
+    assert row["accuracy"] is None and row["loss"] is None and row["samples"] is None
+    assert run.history.frame("metrics").empty
+
+
 def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path):
     end = "run = fg.simulate(Points, {!r}, clients=2, rounds=1, settings={!r})\nprint(run.rounds[0].clients)\n"
     (tmp_path / "script.py").write_text(TASK + "\n\n" + end.format(str(place / "points.csv"), EVERYBODY))
@@ -140,6 +150,11 @@ def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path
     ("call", "kind", "sentence"),
     [
         (lambda place: fg.demo(place / "points"), InvalidOption, "task and data belong together"),
+        (lambda place: fg.demo("digits", clients=2), InvalidOption, "clients must be a whole number from 3 to 1000"),
+        (lambda place: fg.demo("digits", clients="3"), InvalidOption, "clients must be .* not '3'"),
+        (lambda place: fg.demo("digits", rounds=0), InvalidOption, "rounds must be a whole number from 1 to 10000"),
+        (lambda place: fg.demo("no-such", place / "points.csv"), BundleError, "no-such is neither a task's folder"),
+        (lambda place: fg.simulate("digits", place / "points.csv"), BundleError, "only a task reads data"),
         (lambda place: fg.demo("digits", drop=1), InvalidOption, "drop must be at least 0 and below 1"),
         (
             lambda place: fg.demo("digits", settings={"masking.bound": 9}),

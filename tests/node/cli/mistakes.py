@@ -42,6 +42,9 @@ demo --method magic
 demo --method procfl, --clients 3
 demo --task task
 demo --task nowhere --data ok.npz
+demo --task task --data ok.npz --dataset digits
+demo --task task --data ok.npz --alpha 1
+demo --task task --data ok.npz --data-dir empty
 demo --base x=y
 demo --workers -1
 demo --dataset object.npz
@@ -129,7 +132,11 @@ coordinator --config broken.toml --keystore alice.json
 coordinator --config reached.toml --keystore alice.json --members -1
 task new text.json
 task new fresh --table nowhere.csv
+task new fresh --images nowhere
+task new fresh --images empty
 task check nowhere --data ok.npz
+task check task --config nowhere.toml
+task check task --config broken.toml
 task pack nowhere
 task pack empty
 task base nowhere

@@ -68,6 +68,43 @@ def test_a_run_goes_on_with_its_own_options_only(tmp_path):
     assert fedgrove("demo", "--resume", cwd=tmp_path).returncode == 2
 
 
+FAULTY = """
+import numpy as np
+from torch import nn
+
+import fedgrove as fg
+
+
+class Faulty(fg.Task):
+    def model(self):
+        return nn.Linear(3, 2)
+
+    def data(self, source):
+        if source.read_text():
+            raise KeyError
+        return fg.Data((np.zeros((2, 3), np.float32), np.zeros(2, np.int64)))
+"""
+
+
+def test_a_run_in_which_no_round_closed_fails_and_names_why_clients_sat_out(tmp_path):
+    for name in ("faulty", "each"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "faulty" / "task.py").write_text(FAULTY)
+    (tmp_path / "one").write_text("")
+    for member in "abc":
+        (tmp_path / "each" / member).write_text("a fault")
+    command = ("demo", "--task", "faulty", "--clients", "3", "--rounds", "1", "--sandbox", "off", "--out")
+    for source, why in (
+        ("each", "the task raised KeyError (task.py, line 14)"),
+        ("one", "there are 2 samples for 3 clients: each needs at least one"),
+    ):
+        result = fedgrove(*command, f"run-{source}", "--data", source, cwd=tmp_path)
+        assert result.returncode == 1
+        assert f"repeated up to 1 times; a client sat out the last one: {why}" in result.stderr
+    saved = fedgrove("model", "save", "run-one", "first.safetensors", cwd=tmp_path)
+    assert saved.returncode == 0 and "the first model, as no round closed, bafkrei" in saved.stderr
+
+
 INTERRUPTED = """
 import sys
 from fedgrove.node.devnet import demonstration

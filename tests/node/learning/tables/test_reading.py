@@ -1,5 +1,8 @@
 """A table as features and targets, from each kind of file; every fault is one sentence with its place."""
 
+import struct
+import zipfile
+
 import numpy as np
 import pytest
 from fedgrove.node.learning.tables.files import InvalidTable
@@ -98,7 +101,7 @@ def test_a_byte_order_mark_an_empty_line_and_quotes_are_read(read):
         ("sex,age,age,ill\nm,1,2,no\n", "mine.csv has 2 columns 'age', and the terms ask for one"),
         ("sex,age,ill\n", "mine.csv has no row to learn from"),
         ("", "mine.csv is empty: its first line must name the columns"),
-        (b"sex,age,ill\nm,25,\xff\n", "mine.csv is not UTF-8 behind line"),
+        (b"sex,age,ill\nm,25,\xff\n", "mine.csv is not UTF-8 after line"),
     ],
 )
 def test_a_fault_names_its_line_and_column(read, text, sentence):
@@ -137,8 +140,26 @@ def test_a_missing_file_is_named(tmp_path):
 @pytest.mark.parametrize("ages", [np.array([1, None, 2], object), np.zeros((3, 2)), np.zeros(2)])
 def test_npz_arrays_of_another_form_are_refused(tmp_path, ages):
     np.savez(tmp_path / "mine.npz", **(COLUMNS | {"age": ages}))
-    with pytest.raises(InvalidTable, match=r"mine\.npz (is not an npz file of plain arrays|must hold an array)"):
+    with pytest.raises(InvalidTable, match=r"mine\.npz (has Python objects in age|must hold an array)"):
         read_table(tmp_path / "mine.npz", settings())
+
+
+@pytest.mark.parametrize(
+    ("shape", "sentence"),
+    [
+        ("(1000000000000,)", "mine.npz claims 8000000000000 bytes for age, but has 64: write it again"),
+        ("(-8,)", "mine.npz claims -64 bytes for age, but has 64: write it again"),
+        ("(" * 300 + ")" * 300, "mine.npz is a damaged .npz archive ("),
+    ],
+)
+def test_an_npz_header_that_claims_what_is_not_there_takes_no_memory(tmp_path, shape, sentence):
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    np.savez(tmp_path / "mine.npz", **{name: value for name, value in COLUMNS.items() if name != "age"})
+    with zipfile.ZipFile(tmp_path / "mine.npz", "a") as archive:
+        archive.writestr("age.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64))
+    with pytest.raises(InvalidTable) as fault:
+        read_table(tmp_path / "mine.npz", settings())
+    assert str(fault.value).startswith(sentence) and len(str(fault.value)) < 300 and "\n" not in str(fault.value)
 
 
 def test_parquet_without_pyarrow_is_one_sentence(tmp_path, monkeypatch):
