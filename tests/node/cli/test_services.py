@@ -32,6 +32,8 @@ from fedgrove.node.protocol.founding import found as deploy_federation
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.roles.logs import ServiceLog
 
+from tests import warm
+
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
 SECONDS = 120
 # Long, for busy machines: the pacer skips what is not needed.
@@ -60,10 +62,14 @@ class Processes:
     running: dict[str, subprocess.Popen] = field(default_factory=dict)
     round_secrets: set[str] = field(default_factory=set)
     kind: str = "npz"
+    command: list[str] = field(default_factory=lambda: COMMAND)
     seconds: float = SECONDS
 
     @classmethod
-    def found(cls, network: AnvilNetwork, root: Path, clients: int, rounds: int, portable: bool = False) -> "Processes":
+    def found(
+        cls, network: AnvilNetwork, root: Path, clients: int, rounds: int, portable: bool = False, **settings
+    ) -> "Processes":
+        """Deploy a federation for new keys, and write what its members need."""
         dataset = load_dataset("digits")
         plan = DemoPlan(clients=clients, rounds=rounds, strategy="fedavg", portable=portable)
         config = make_config(plan, dataset, b"")
@@ -76,7 +82,7 @@ class Processes:
         place.write_text(_terms(config))
         terms = with_first_model(load_config(place)[0])
         deployment = deploy_federation(network, founder.account, terms, founder.address)
-        made = cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)))
+        made = cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)), **settings)
         train, test = dataset.train(), dataset.test()
         np.savez(root / "coordinator.npz", x_test=test.x, y_test=test.y)
         for number, name in enumerate(list(keys)[1:]):
@@ -96,7 +102,7 @@ class Processes:
             *("--directory", self.root / name),
         ]
         with (self.root / f"{log or name}.log").open("ab") as file:
-            process = subprocess.Popen([*COMMAND, kind, *map(str, arguments), *more], stderr=file, stdout=file)
+            process = subprocess.Popen([*self.command, kind, *map(str, arguments), *more], stderr=file, stdout=file)
         self.running[log or name] = process
         return process
 
@@ -266,7 +272,7 @@ def test_the_journals_are_empty_when_the_rounds_are_over(finished):
 
 def refused(made: Processes, *arguments: str) -> str:
     """Run a command that must end with one sentence and exit code 2."""
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=SECONDS)
+    done = subprocess.run([*warm.command(), *arguments], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 2, done.stderr
     assert done.stderr.strip().splitlines()[-1].startswith("fedgrove: "), done.stderr
     assert "Traceback" not in done.stderr
