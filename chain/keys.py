@@ -142,7 +142,7 @@ def _to_json(keys: Keys, password: str, cost: int) -> bytes:
         "storage": keys.storage.hex(),
         "past_mailboxes": [key.hex() for key in keys.past_mailboxes],
     }
-    account, others = secret_storage.seal((bytes(keys.account.key), json.dumps(secrets).encode()), password, cost)
+    account, others = secret_storage.seal((keys.account.key, json.dumps(secrets).encode()), password, cost)
     document = {
         "version": 3,
         "id": str(uuid.uuid4()),
