@@ -118,7 +118,7 @@ def load(path: Path, password: str) -> Keys:
         raise KeystoreError(
             f"{path} is not a fedgrove keystore; give the file that `fedgrove keys new` wrote."
         ) from None
-    account, secrets = (secret_storage.unseal(each, password) for each in entries)
+    account, secrets = secret_storage.unseal(entries, password)
     return _from_plain(path, account, secrets)
 
 
@@ -144,12 +144,13 @@ def _to_json(keys: Keys, password: str, cost: int) -> bytes:
         "storage": keys.storage.hex(),
         "past_mailboxes": [key.hex() for key in keys.past_mailboxes],
     }
+    account, others = secret_storage.seal((bytes(keys.account.key), json.dumps(secrets).encode()), password, cost)
     document = {
         "version": 3,
         "id": str(uuid.uuid4()),
         "address": keys.address.removeprefix("0x").lower(),
-        "crypto": secret_storage.seal(bytes(keys.account.key), password, cost),
-        "fedgrove": {"version": 1, "crypto": secret_storage.seal(json.dumps(secrets).encode(), password, cost)},
+        "crypto": account,
+        "fedgrove": {"version": 1, "crypto": others},
     }
     return json.dumps(document, indent=1).encode() + b"\n"
 

@@ -1,5 +1,6 @@
 """Keys and the keystore: what is shown, what is refused, and that a kill leaves a whole file."""
 
+import hashlib
 import json
 import os
 import stat
@@ -9,6 +10,7 @@ import sys
 import pytest
 from eth_account import Account
 from fedgrove.chain import keys as keystore
+from fedgrove.chain import secret_storage
 from fedgrove.chain.errors import KeystoreError, WrongPassword
 from fedgrove.chain.keys import Keys, backup, load, restore, save
 
@@ -95,6 +97,35 @@ def test_an_altered_byte_is_told(path, entry, field):
 
     edit(path, flip)
     with pytest.raises(KeystoreError):
+        load(path, "secret")
+
+
+def test_scrypt_runs_once_for_a_file_and_the_counters_of_its_entries_differ(path, monkeypatch):
+    derived, scrypt = [], hashlib.scrypt
+    monkeypatch.setattr(hashlib, "scrypt", lambda *values, **named: derived.append(named) or scrypt(*values, **named))
+    save(path, load(path, "secret"), "other", COST)
+    assert len(derived) == 2  # one to open the old file, one to write the new one
+    document = json.loads(path.read_text())
+    assert len({entry["cipherparams"]["iv"] for entry in (document["crypto"], document["fedgrove"]["crypto"])}) == 2
+
+
+def test_a_file_whose_entries_have_salts_of_their_own_opens(path, keys):
+    """As in keystores of earlier versions."""
+
+    def sealed_again(document):
+        secrets = secret_storage.unseal([document["fedgrove"]["crypto"]], "secret")
+        [document["fedgrove"]["crypto"]] = secret_storage.seal(secrets, "secret", COST)
+
+    edit(path, sealed_again)
+    assert load(path, "secret") == keys
+
+
+def test_entries_cannot_change_places(path):
+    def swap(document):
+        document["crypto"], document["fedgrove"]["crypto"] = document["fedgrove"]["crypto"], document["crypto"]
+
+    edit(path, swap)
+    with pytest.raises(KeystoreError, match="belong together"):
         load(path, "secret")
 
 
