@@ -1,4 +1,8 @@
-"""Every command in the documentation is run, in order, by a shell, as a reader would."""
+"""Every command in the documentation is run, in order, by a shell, as a reader would.
+
+README.md starts processes of its own, as test_two_machines.py does. On other pages ``fedgrove`` is a fork of a process
+that has imported its libraries (``tests/warm``).
+"""
 
 import dataclasses
 import os
@@ -16,11 +20,13 @@ from fedgrove.node.cli.main import command_line
 from fedgrove.node.methods.registry import METHODS
 from fedgrove.node.protocol.terms import FederationConfig
 
+from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- second terminal -->\n)?```sh\n(.*?)```", re.DOTALL)
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+COLD = {"README.md"}
 ELSEWHERE = {"two-machines.md"}  # on two machines: tests/deploy/test_two_machines.py
 
 # Set-up and the test command itself cannot run inside the tests; that their targets exist is checked instead.
@@ -42,8 +48,9 @@ def workplace(tmp_path):
     return tmp_path
 
 
-def environment(home: Path) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def environment(home: Path, *programs: Path) -> dict[str, str]:
+    """A reader's variables; programs are folders to look into first."""
+    path = os.pathsep.join([*map(str, programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FEDGROVE_")}
     return {**kept, "PATH": path, "HOME": str(home)}
 
@@ -67,21 +74,23 @@ def wait_for_port(port: int, seconds: float = 30) -> None:
         if page.name not in ELSEWHERE
     ],
 )
-def test_commands_of_a_page(page, workplace):
+def test_commands_of_a_page(page, workplace, tmp_path_factory):
     script, servers = ["set -euo pipefail"], []
+    programs = [] if page.name in COLD else [warm.install(tmp_path_factory.mktemp("programs"))]
+    variables = environment(workplace, *programs)
     try:
         for second, text in blocks(page):
             for target in MAKE.findall(text):
                 subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
             text = MAKE.sub("true", text)
             if second:
-                servers.append(start(text, workplace))
+                servers.append(start(text, workplace, variables))
             else:
                 script.append(text)
         result = subprocess.run(
             ["bash", "-c", "\n".join(script)],
             cwd=workplace,
-            env=environment(workplace),
+            env=variables,
             capture_output=True,
             text=True,
             timeout=600,
@@ -96,11 +105,9 @@ def test_commands_of_a_page(page, workplace):
             fedgrove("network", "down", "--dir", str(record.parent), cwd=workplace)
 
 
-def start(text: str, workplace: Path) -> subprocess.Popen:
+def start(text: str, workplace: Path, variables: dict[str, str]) -> subprocess.Popen:
     """Start a server of the docs in a process group of its own, and wait until it listens."""
-    server = subprocess.Popen(
-        ["bash", "-c", f"exec {text}"], cwd=workplace, env=environment(workplace), start_new_session=True
-    )
+    server = subprocess.Popen(["bash", "-c", f"exec {text}"], cwd=workplace, env=variables, start_new_session=True)
     wait_for_port(int(re.search(r"--port (\d+)", text).group(1)))
     return server
 
