@@ -18,7 +18,7 @@ from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.disk import DiskReader, DiskStore
 from fedgrove.ipfs.store import TooLarge
-from fedgrove.ipfs.unixfs import DagBlock, Link, build, encode_node
+from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, DagBlock, Link, build, encode_node
 from fedgrove.node.audit.archive import MAX_CAR_BYTES, NoArchive, audit_car, export_car
 from fedgrove.node.audit.report import upload_bytes
 
@@ -27,21 +27,33 @@ from tests.adversary.bounded import HANGS, TOO_MUCH, bounded
 LEAF = os.urandom(1 << 20)
 TIMES = 5000
 GIBIBYTES = 4 << 30
+MOST_LINKS = UNIXFS_V1_2025.max_links
 
 
 def repeated(times: int = TIMES) -> list[DagBlock]:
-    """The blocks of a file of one leaf so many times, each once, the root last."""
-    return list({block.cid: block for block in build([LEAF] * times)}.values())
+    """The blocks of a file of one leaf so many times, each once, the root last; the leaf is hashed once."""
+    blocks = [DagBlock(CID.of_block(LEAF, RAW), LEAF)]
+    links = [Link(blocks[0].cid, len(LEAF), len(LEAF))] * times
+    while len(links) > 1:
+        level = [links[at : at + MOST_LINKS] for at in range(0, len(links), MOST_LINKS)]
+        links = [_node(part, blocks) for part in level]
+    return list({block.cid: block for block in blocks}.values())
+
+
+def _node(links: list[Link], blocks: list[DagBlock]) -> Link:
+    """A link to a new node with these links, which is added to the blocks."""
+    data = encode_node(links)
+    blocks.append(DagBlock(CID.of_block(data, DAG_PB), data))
+    size, total = (sum(getattr(link, name) for link in links) for name in ("size", "total_size"))
+    return Link(blocks[-1].cid, size, len(data) + total)
 
 
 def terabyte() -> list[DagBlock]:
     """A leaf, and two nodes that describe a file of a terabyte."""
     blocks = [DagBlock(CID.of_block(LEAF, RAW), LEAF)]
     link = Link(blocks[0].cid, len(LEAF), len(LEAF))
-    for times in (1024, 1024):
-        node = encode_node([link] * times)
-        link = Link(CID.of_block(node, DAG_PB), times * link.size, len(node) + times * link.total_size)
-        blocks.append(DagBlock(link.cid, node))
+    for times in (MOST_LINKS, MOST_LINKS):
+        link = _node([link] * times, blocks)
     return blocks
 
 
@@ -88,6 +100,7 @@ def test_sparse_files_do_not_widen_the_bound(tmp_path):
 def test_content_that_repeats_within_the_bound_is_read(tmp_path):
     """A model of zeros is one leaf, too."""
     blocks = repeated(20)
+    assert blocks[-1] == list(build([LEAF] * 20))[-1]
     path = archive(tmp_path / "zeros.car", blocks)
     with path.open("rb") as stream:
         read = CarReader(stream, MAX_CAR_BYTES).fetch(blocks[-1].cid.digest, GIBIBYTES)
