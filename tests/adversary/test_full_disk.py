@@ -30,6 +30,7 @@ from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import Service
 
+from tests import warm
 from tests.adversary.media import fill, small_disk
 from tests.node.federation import Federation
 
@@ -44,12 +45,13 @@ def disk(tmp_path):
         yield point
 
 
-def fedgrove(*arguments, stdout=subprocess.PIPE, temporary=None):
-    """The command in a process of its own, with so much room for what it writes."""
+def fedgrove(*arguments, stdout=None, temporary=None):
+    """The command, with so much room for what it writes; a process from its start if its output goes elsewhere."""
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "FEDGROVE_PASSWORD": "of a test"}
     if temporary is not None:
         variables["TMPDIR"] = str(temporary)
-    command = [sys.executable, "-m", "fedgrove.node.cli", *map(str, arguments)]
+    words = [sys.executable, "-m", "fedgrove.node.cli"] if stdout else warm.command()
+    command, stdout = [*words, *map(str, arguments)], stdout or subprocess.PIPE
     return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=240, env=variables)
 
 

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import sys
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +21,7 @@ from fedgrove.node.protocol.bad_record import BadRecord
 from fedgrove.node.protocol.ledger_rules import LedgerRules
 from fedgrove.node.protocol.terms import FederationSettings
 
+from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.federation import Federation, LyingCoordinator
 
@@ -383,7 +383,7 @@ def test_an_interrupt_ends_it_with_what_is_verified_so_far(chain, found, tmp_pat
     coordinator, clients = federation.coordinator(), federation.clients()
     while coordinator.round < 2:
         federation.turn(coordinator, clients)
-    command = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()", *follow_line(federation, chain)]
+    command = [*warm.command(), *follow_line(federation, chain)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert "audited rounds: 1" in process.stderr.readline()

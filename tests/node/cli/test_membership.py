@@ -3,16 +3,14 @@
 import json
 import os
 import subprocess
-import sys
 from errno import ENOSPC
 from unittest import mock
 
 import pytest
 from fedgrove.chain.networks import anvil, connect
 
+from tests import warm
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
-
-COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +114,7 @@ def test_a_coordinator_waits_for_as_many_members_as_it_was_told(chain, place, op
     terms.write_text(terms.read_text().replace("[network]", '[network]\nstore = "disk:store"'))
     command = ["coordinator", "--config", "federation.toml", "--keystore", "coordinator.json", *option]
     with subprocess.Popen(
-        [*COMMAND, *command],
+        [*warm.command(), *command],
         cwd=place,
         env={**os.environ, "FEDGROVE_PASSWORD": "secret password"},
         stderr=subprocess.PIPE,

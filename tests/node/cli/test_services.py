@@ -32,6 +32,8 @@ from fedgrove.node.protocol.founding import found as deploy_federation
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.roles.logs import ServiceLog
 
+from tests import warm
+
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
 SECONDS = 120
 # Long, for busy machines: the pacer skips what is not needed.
@@ -60,6 +62,7 @@ class Processes:
     running: dict[str, subprocess.Popen] = field(default_factory=dict)
     round_secrets: set[str] = field(default_factory=set)
     kind: str = "npz"
+    command: list[str] = field(default_factory=lambda: COMMAND)
     seconds: float = SECONDS
 
     @classmethod
@@ -96,7 +99,7 @@ class Processes:
             *("--directory", self.root / name),
         ]
         with (self.root / f"{log or name}.log").open("ab") as file:
-            process = subprocess.Popen([*COMMAND, kind, *map(str, arguments), *more], stderr=file, stdout=file)
+            process = subprocess.Popen([*self.command, kind, *map(str, arguments), *more], stderr=file, stdout=file)
         self.running[log or name] = process
         return process
 
@@ -266,7 +269,7 @@ def test_the_journals_are_empty_when_the_rounds_are_over(finished):
 
 def refused(made: Processes, *arguments: str) -> str:
     """Run a command that must end with one sentence and exit code 2."""
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=SECONDS)
+    done = subprocess.run([*warm.command(), *arguments], capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 2, done.stderr
     assert done.stderr.strip().splitlines()[-1].startswith("fedgrove: "), done.stderr
     assert "Traceback" not in done.stderr

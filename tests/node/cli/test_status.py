@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from itertools import pairwise
@@ -15,20 +14,14 @@ from fedgrove.chain.networks import anvil
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.terms import FederationSettings
 
+from tests import warm
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 PASSWORD = "secret password"
 SECONDS = 60
-COMMAND = [
-    sys.executable,
-    "-c",
-    "from fedgrove.node.cli.main import run; run()",
-    "status",
-    "--config",
-    "federation.toml",
-]
+STATUS = ["status", "--config", "federation.toml"]
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +148,7 @@ def test_a_mistake_is_one_sentence(federation, tmp_path, line, named):
 @contextmanager
 def watch(place):
     """A watch in a process of its own, which is killed if it hangs."""
-    command = [*COMMAND, "--watch", "--interval", "0.05", "--json"]
+    command = [*warm.command(), *STATUS, "--watch", "--interval", "0.05", "--json"]
     with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         killer = threading.Timer(SECONDS, process.kill)
         killer.start()
@@ -217,7 +210,8 @@ def test_a_watch_outlasts_an_endpoint_that_is_away(tmp_path):
 def test_a_watch_on_a_terminal_is_one_picture(federation, tmp_path):
     federation.run()
     ours, theirs = pty.openpty()
-    with subprocess.Popen([*COMMAND, "--watch"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs) as process:
+    command = [*warm.command(), *STATUS, "--watch"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
         shown = b""
         while piece := read(ours):

@@ -4,7 +4,7 @@ import csv
 import json
 import subprocess
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import pytest
 from fedgrove.chain.founding import read_deployment
@@ -18,7 +18,8 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.devnet.testnet.pacer import Pacer
 
-from tests.node.cli.test_services import COMMAND, SECONDS, WINDOWS, Processes
+from tests import warm
+from tests.node.cli.test_services import SECONDS, WINDOWS, Processes
 from tests.node.learning.tasks.examples import table
 
 TASK = """
@@ -56,6 +57,7 @@ class TaskProcesses(Processes):
     """The same, founded by the command, with a task."""
 
     kind: str = "csv"
+    command: list[str] = field(default_factory=warm.command)
     seconds: float = 300
 
     @classmethod
@@ -117,7 +119,7 @@ class TaskProcesses(Processes):
 
 
 def run(*arguments) -> str:
-    result = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS)
+    result = subprocess.run([*warm.command(), *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -173,7 +175,7 @@ def test_a_task_that_fails_is_told_with_its_line_or_its_time(federation):
 def client(root, name: str, data, config: str = "federation.toml") -> str:
     """What a client says that stops at once."""
     command = [
-        *COMMAND,
+        *warm.command(),
         *("client", "--config", root / config, "--keystore", root / f"{name}.json"),
         *("--password-file", root / f"{name}.password", "--data", data, "--directory", root / name),
     ]
@@ -218,7 +220,9 @@ def test_deploying_another_folder_than_the_terms_name_is_refused(federation, tmp
         ([], "give its folder with --task"),
         (["--task", tmp_path / "task.py", "--store", f"disk:{tmp_path / 'store'}"], "correct task.bundle"),
     ):
-        result = subprocess.run([*COMMAND, *map(str, [*command, *more])], capture_output=True, text=True, timeout=60)
+        result = subprocess.run(
+            [*warm.command(), *map(str, [*command, *more])], capture_output=True, text=True, timeout=60
+        )
         assert result.returncode == 2 and sentence in result.stderr, result.stderr
 
 
@@ -228,7 +232,7 @@ def test_a_strategy_that_was_asked_for_is_not_replaced(tmp_path):
     (tmp_path / "task" / "task.py").write_text(TASK)
     write_table(tmp_path / "data.csv", 1, None)
     command = ["demo", "--task", tmp_path / "task", "--data", tmp_path / "data.csv", "--clients", "4", "--rounds", "1"]
-    asked = [*COMMAND, *map(str, command), "--strategy", "fedaom"]
+    asked = [*warm.command(), *map(str, command), "--strategy", "fedaom"]
     result = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS)
     assert result.returncode == 2 and "task.shared must be a file of the bundle" in result.stderr, result.stderr
     assert json.loads(run(*command, "--json"))["config"]["strategy"]["name"] == "fedavg"

@@ -8,18 +8,20 @@ import sys
 import pytest
 from fedgrove.node.devnet.demo import DemoPlan
 
+from tests import warm
 from tests.node.conftest import run_federation
 
-FEDGROVE = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
+COLD = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
 
 
-def fedgrove(*arguments, timeout=300, **variables):
+def fedgrove(*arguments, command=None, **variables):
     environment = os.environ | variables
-    return subprocess.run([*FEDGROVE, *arguments], capture_output=True, text=True, timeout=timeout, env=environment)
+    words = [*(command or warm.command()), *arguments]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
 
 
-def demo_report(*arguments, **variables):
-    result = fedgrove("demo", *arguments, "--json", **variables)
+def demo_report(*arguments, command=None, **variables):
+    result = fedgrove("demo", *arguments, "--json", command=command, **variables)
     assert result.returncode == 0, result.stdout + result.stderr
     return json.loads(result.stdout)
 
@@ -30,7 +32,7 @@ def models(report):
 
 @pytest.fixture(scope="module")
 def embedded_report():
-    return demo_report("--clients", "4", "--rounds", "2", "--seed", "5")
+    return demo_report("--clients", "4", "--rounds", "2", "--seed", "5", command=COLD)
 
 
 def test_the_report_says_what_happened(embedded_report):
@@ -63,7 +65,7 @@ def test_the_same_seed_gives_the_same_models_on_kubo_with_pairwise_masks_and_two
 def test_a_portable_run_has_the_same_models_under_any_environment(embedded_report):
     options = ("--clients", "4", "--rounds", "1", "--seed", "5", "--portable")
     old = {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}
-    reports = [demo_report(*options, **variables) for variables in (old, {})]
+    reports = [demo_report(*options, command=COLD, **variables) for variables in (old, {})]
     assert all(report["config"]["training"]["portable"] is True for report in reports)
     assert models(reports[0]) == models(reports[1])
     assert "portable" not in embedded_report["config"]["training"]
