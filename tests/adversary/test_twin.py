@@ -19,6 +19,7 @@ from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.twins import TwinRunning, Twins
 
+from tests import warm
 from tests.node.cli.test_services import Processes
 from tests.node.federation import Federation
 
@@ -156,7 +157,7 @@ def test_a_client_whose_journal_was_lost_waits_a_round_and_is_back(federation):
 
 def test_the_command_ends_with_a_sentence_and_an_error_in_its_log(tmp_path):
     with anvil() as network:
-        made = Processes.found(network, tmp_path, clients=3, rounds=10)
+        made = Processes.found(network, tmp_path, clients=3, rounds=10, command=warm.command())
         try:
             for name in ("coordinator", "client-1", "client-2", "client-3"):
                 made.start(name, *(("--members", "3") if name == "coordinator" else ()))

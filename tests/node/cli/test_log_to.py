@@ -12,6 +12,7 @@ from fedgrove.node.cli.log_to import FigureLogs, log_targets, opened_logs, watch
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.protocol.ledger_view import LedgerView
 
+from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_extras import command, without
 from tests.node.cli.test_services import Processes
@@ -57,7 +58,7 @@ def test_a_simulation_logs_each_seed_as_a_run(tmp_path):
 
 def test_a_coordinator_logs_every_round_once_however_often_it_is_started(tmp_path):
     with anvil() as network:
-        made = Processes.found(network, tmp_path, clients=3, rounds=1)
+        made = Processes.found(network, tmp_path, clients=3, rounds=1, command=warm.command())
         log = ("--log-to", f"csv:{tmp_path / 'log.csv'}")
         try:
             made.start("coordinator", "--members", "3", *log)

@@ -66,7 +66,10 @@ class Processes:
     seconds: float = SECONDS
 
     @classmethod
-    def found(cls, network: AnvilNetwork, root: Path, clients: int, rounds: int, portable: bool = False) -> "Processes":
+    def found(
+        cls, network: AnvilNetwork, root: Path, clients: int, rounds: int, portable: bool = False, **settings
+    ) -> "Processes":
+        """Deploy a federation for new keys, and write what its members need."""
         dataset = load_dataset("digits")
         plan = DemoPlan(clients=clients, rounds=rounds, strategy="fedavg", portable=portable)
         config = make_config(plan, dataset, b"")
@@ -79,7 +82,7 @@ class Processes:
         place.write_text(_terms(config))
         terms = with_first_model(load_config(place)[0])
         deployment = deploy_federation(network, founder.account, terms, founder.address)
-        made = cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)))
+        made = cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)), **settings)
         train, test = dataset.train(), dataset.test()
         np.savez(root / "coordinator.npz", x_test=test.x, y_test=test.y)
         for number, name in enumerate(list(keys)[1:]):
