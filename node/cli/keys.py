@@ -1,16 +1,16 @@
-"""``fedgrove keys``: make, show, back up, restore and rotate a member's keys."""
+"""``fedgrove keys``: make, show, back up, restore and rotate a member's keys.
+
+What talks to the ledger is imported by the two commands that do: it takes longer than all else in the others.
+"""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from fedgrove.chain.keys import Keys, backup, load, restore, save
-from fedgrove.node.audit.pins import HeadStatement
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import CommandError, read_password, report
-from fedgrove.node.cli.reach import open_ledger
-from fedgrove.node.methods.terms import load_config
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -107,6 +107,10 @@ def attest(
 
     Example: fedgrove keys attest alice.json --config federation.toml --out alice-head.json
     """
+    from fedgrove.node.audit.pins import HeadStatement
+    from fedgrove.node.cli.reach import open_ledger
+    from fedgrove.node.methods.terms import load_config
+
     keys = load(keystore, read_password(password_file))
     with open_ledger(config, keys) as ledger:
         if ledger.client_of(keys.address).client == 0:
@@ -135,6 +139,8 @@ def rotate(
 
     Example: fedgrove keys rotate alice.json --config federation.toml --which mailbox
     """
+    from fedgrove.node.cli.reach import open_ledger
+
     if which not in ("vrf", "mailbox"):
         raise CommandError(f"--which must be vrf or mailbox, not {which!r}")
     password = read_password(password_file)
