@@ -27,6 +27,8 @@ def read_npz(path: Path, names: Iterable[str], most: int | None = None) -> dict[
         It is no such file, or an array in it is damaged, holds objects, claims more bytes than there are, or is too
         large.
     """
+    if path.exists() and not path.is_file():  # to open a pipe, or to read all of a device, takes for ever
+        raise InvalidArrays("is not a regular file: give a .npz archive")
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise InvalidArrays("is no .npz archive: write it with numpy.savez")

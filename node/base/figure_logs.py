@@ -56,7 +56,7 @@ def _read(path: Path) -> set[tuple[str, str]]:
     """Run and number of each round in a file of ``CsvLog``; none where there is no file."""
     if not path.exists():
         return set()
-    if not path.is_file():  # a pipe never ends, and a device such as /dev/full has no end
+    if not path.is_file() and not path.is_dir():  # a pipe waits for a writer, and /dev/full never ends
         raise FigureLogFailed(f"{path} is not a regular file: give another one")
     try:
         with path.open(encoding="utf-8", newline="") as file:

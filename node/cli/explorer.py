@@ -75,6 +75,8 @@ def explorer(
     if live and not (rpc and ledger and store):
         raise CommandError("give all of --rpc, --ledger and --store")
     _check_runs(runs or [], live)
+    if index is not None and index.exists() and not index.is_dir():
+        raise CommandError(f"--index {index} is not a folder: give another, which is made if there is none")
     options = _page_options(price, block_explorer or [])
     with ExitStack() as held:
         alone = len(runs or []) + live == 1

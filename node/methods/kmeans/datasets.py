@@ -170,7 +170,9 @@ def points_of_file(path: Path) -> np.ndarray:
             raise ValueError(f"its points have the shape {points.shape}, or some are not finite")
     except PointsError:
         raise
-    except (KeyError, OSError, SafetensorError, TypeError, ValueError) as fault:
+    except KeyError as fault:
+        raise PointsError(f"{path} lacks the array {fault}") from None
+    except (OSError, SafetensorError, TypeError, ValueError) as fault:
         raise PointsError(f"{path} cannot be used: {fault}") from None
     return points
 
@@ -230,5 +232,7 @@ def _load(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         raise PointsError(f"{path} does not exist: give the directory of the datasets") from None
     except InvalidArrays as fault:
         raise PointsError(f"{path} {fault}") from None
-    except (KeyError, OSError) as fault:
+    except KeyError as fault:
+        raise PointsError(f"{path} lacks the array {fault}") from None
+    except OSError as fault:
         raise PointsError(f"{path} cannot be read: {fault}") from None

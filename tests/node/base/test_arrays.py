@@ -1,6 +1,7 @@
 """Arrays out of files that are damaged, or lie."""
 
 import io
+import os
 import zipfile
 
 import numpy as np
@@ -51,6 +52,14 @@ def test_what_is_no_archive_is_a_sentence_that_does_not_advise_pickle(tmp_path, 
     with pytest.raises(InvalidArrays, match=r"numpy\.savez|write it again") as fault:
         read_npz(tmp_path / "a.npz", ["x"])
     assert "pickle" not in str(fault.value)
+
+
+def test_a_pipe_is_not_waited_for_and_a_device_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "zero.npz").symlink_to("/dev/zero")
+    for name in ("pipe.npz", "zero.npz"):
+        with pytest.raises(InvalidArrays, match="not a regular file"):
+            read_npz(tmp_path / name, ["x"])
 
 
 def test_members_that_are_damaged_are_a_sentence(tmp_path):

@@ -183,6 +183,9 @@ experiment rounds_to_90 --dataset digits --only nothing --work work --out out
 kmeans --clients 2
 kmeans --data nowhere
 kmeans --data text.npz
+kmeans --data ok.npz --k 2
+kmeans --data loose.npz --k 2
+demo --dataset loose.npz
 kmeans --k 2000
 unlearn
 unlearn --dir nowhere --client 1 --all

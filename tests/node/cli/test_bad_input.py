@@ -77,6 +77,7 @@ def place(tmp_path_factory):
         (folder / name).write_bytes(content)
     (folder / "loop").symlink_to("loop")
     os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "loose.npz")
     for name, file, content in (("garbage", "ledger.jsonl", b"\0{"), ("task", "task.py", b"raise ValueError('boom')")):
         (folder / name).mkdir()
         (folder / name / file).write_bytes(content)

@@ -54,6 +54,13 @@ def test_the_command_writes_the_pages_and_passes_the_verdict_on(run, tmp_path):
     assert again.returncode == 2 and "nothing was changed" in again.stderr
 
 
+def test_a_file_is_no_folder_of_indexes(run, tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    result = fedgrove("explorer", str(run.directory), "--export", "site", "--index", "mine", cwd=tmp_path)
+    assert result.returncode == 2 and result.stderr.startswith("fedgrove: --index mine is not a folder: give another")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
 def test_mistakes_get_a_sentence(tmp_path):
     for arguments in ((), ("nowhere",), ("--rpc", "http://127.0.0.1:1"), ("x", "--ledger", "0x0")):
         result = fedgrove("explorer", *arguments, cwd=tmp_path)

@@ -8,6 +8,7 @@ from fedgrove.node.methods.kmeans.datasets import (
     covtype,
     gaussian,
     normalised,
+    points_of_file,
     reference_loss,
     split_by_cluster,
 )
@@ -63,6 +64,9 @@ def test_files_that_cannot_be_used(tmp_path):
     path.write_bytes(b"no archive")
     with pytest.raises(PointsError, match="write it with numpy"):
         celltype(tmp_path)
+    np.savez(path, X=np.zeros((2, 2)))
+    with pytest.raises(PointsError, match="lacks the array 'points'"):
+        points_of_file(path)
 
 
 def test_the_reference_is_the_best_loss_of_many_restarts():
