@@ -56,7 +56,7 @@ def test_a_fault_of_an_image_is_the_whole_sentence(place, tmp_path):
     ("arguments", "sentence"),
     [
         (("--images", "pictures", "--table", "train.csv"), "--table and --images are for two kinds of data"),
-        (("--images", "away"), "away must be a folder of classes"),
+        (("--images", "away"), "there is no away: give a folder"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_a_sentence(place, arguments, sentence):
