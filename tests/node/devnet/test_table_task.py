@@ -129,7 +129,7 @@ def test_the_state_dict_loads_into_the_tasks_own_model_and_predicts(common):
     place, history = common
     task = Tabular(**tomllib.loads(TERMS)["task"]["options"])
     model = task.model()
-    model.load_state_dict({name: torch.from_numpy(value) for name, value in history.state_dict().items()})
+    model.load_state_dict(history.state_dict())
     inputs, targets = task.data(place / "sites" / "test.csv").held_out
     right = (model(torch.from_numpy(inputs)).argmax(1).numpy() == targets).mean()
     assert right == pytest.approx(history.rounds[-1].metrics.accuracy)

@@ -52,5 +52,5 @@ def test_what_cannot_be_learned_is_a_sentence(tmp_path):
     np.savez(tmp_path / "mine.npz", x_test=np.zeros((5, 8, 8)))
     with pytest.raises(DatasetError, match=r"mine\.npz lacks x_train or y_train"):
         draft_image_terms(tmp_path / "mine.npz")
-    with pytest.raises(DatasetError, match=r"away must be a folder of classes"):
+    with pytest.raises(DatasetError, match=r"there is no .*away: give a folder with a folder of images for each class"):
         draft_image_terms(tmp_path / "away")

@@ -321,6 +321,13 @@ class World:
                 self._bury(role, expected=True)
             role.patient = False  # what it sent may be mined before it lives again
 
+    def silence(self, *clients: str) -> None:
+        """Kill clients, and take what they sent last out of the pool, so that nothing more of them gets into a block."""
+        self.kill(*clients)
+        for name in clients:
+            keys = self.federation.keys[int(name.removeprefix("client-")) - 1]
+            self.network.request("anvil_removePoolTransactions", keys.address)
+
     def restart_chain(self) -> None:
         """Kill the chain's node, which forgets about its last second, and start it on what it had written."""
         for current in self.rounds().rounds.values():

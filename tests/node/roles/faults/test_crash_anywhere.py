@@ -129,7 +129,7 @@ def wage(world):
     world.run(["coordinator"], until=lambda: world.latest.number == 4)
     # Nobody commits in round 4.
     world.run(until=lambda: len(world.latest.shares) == CLIENTS)
-    world.kill(*world.clients)
+    world.silence(*world.clients)
     world.skip_to("commit_end")
     world.run(["coordinator"], until=lambda: world.latest.number == 5)
     # The coordinator lies in round 5, which voids round 6, too, if it is open by then.
@@ -146,7 +146,7 @@ def wage(world):
     # One client does not commit in the round that follows.
     away, *others = world.clients
     world.run(until=lambda: has_shared_after_a_void(world.rounds(), world.federation.keys[0].address))
-    world.kill(away)
+    world.silence(away)
     there = ["coordinator", *others]
     world.run(there, until=lambda: len(world.latest.commits) == CLIENTS - 1)
     world.skip_to("commit_end")
