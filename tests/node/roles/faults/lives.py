@@ -322,7 +322,7 @@ class World:
             role.patient = False  # what it sent may be mined before it lives again
 
     def silence(self, *clients: str) -> None:
-        """Kill clients, and take what they sent last out of the pool, so that nothing more of them gets into a block."""
+        """Kill clients, and take what they sent last out of the pool: nothing more of them gets into a block."""
         self.kill(*clients)
         for name in clients:
             keys = self.federation.keys[int(name.removeprefix("client-")) - 1]
