@@ -1,4 +1,4 @@
-"""A federation of processes that learns a task: approved code, members whose task fails, one that has not approved."""
+"""A federation of processes that learns a task, on Kubo: members whose task fails, one that has not approved it."""
 
 import csv
 import json
@@ -11,14 +11,16 @@ from fedgrove.chain.founding import read_deployment
 from fedgrove.chain.history import capture
 from fedgrove.chain.keys import Keys, save
 from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import AnvilNetwork, anvil
+from fedgrove.chain.networks import AnvilNetwork, anvil, free_port
 from fedgrove.chain.records import Closed, Committed, Drawn
-from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.kubo import open_kubo
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.pacer import Pacer
 
 from tests import warm
+from tests.ipfs.kubo_nodes import needs_kubo, quiet
 from tests.node.cli.test_services import SECONDS, WINDOWS, Processes
 from tests.node.learning.tasks.examples import table
 
@@ -54,14 +56,15 @@ TASK_SECONDS = 12
 
 @dataclass
 class TaskProcesses(Processes):
-    """The same, founded by the command, with a task."""
+    """The same, founded by the command, with a task, on the store at ``url``."""
 
+    url: str = ""
     kind: str = "csv"
     command: list[str] = field(default_factory=warm.command)
     seconds: float = 300
 
     @classmethod
-    def found_with_task(cls, network: AnvilNetwork, root) -> "TaskProcesses":
+    def found_with_task(cls, network: AnvilNetwork, root, store: str) -> "TaskProcesses":
         names = ["coordinator", *(f"client-{n}" for n in range(1, MEMBERS + 1)), "stranger"]
         keys = {name: Keys.generate() for name in names}
         for number, (name, each) in enumerate(keys.items()):
@@ -71,7 +74,6 @@ class TaskProcesses(Processes):
             write_table(root / f"{name}.csv", number, FAULTS.get(number))
         (root / "task").mkdir()
         (root / "task" / "task.py").write_text(TASK)
-        store = f"disk:{root / 'store'}"
         bundle = run("task", "pack", root / "task", "--store", store).strip().splitlines()[-1]
         settings = replace(WINDOWS, commit_window=90)  # which passes whole: two never commit
         windows = "\n".join(f"{key} = {str(value).lower()}" for key, value in asdict(settings).items())
@@ -89,7 +91,7 @@ class TaskProcesses(Processes):
         (root / "client-6.toml").write_text(told.replace("[network]", f"[network]\ntask_seconds = {TASK_SECONDS}"))
         ledger = told.split('ledger = "')[1].split('"')[0]
         deployment = read_deployment(network, ledger)
-        return cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)))
+        return cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)), url=store)
 
     def look_at_journals(self) -> None:
         """Called at every turn of waiting: time passes, as somebody is awaited who will never commit."""
@@ -114,7 +116,7 @@ class TaskProcesses(Processes):
         """As the member would, for its client's directory."""
         run(
             *("task", "approve", bundle, "--keystore", self.root / f"{name}.json", "--directory", self.root / name),
-            *("--password-file", self.root / f"{name}.password", "--store", f"disk:{self.root / 'store'}"),
+            *("--password-file", self.root / f"{name}.password", "--store", self.url),
         )
 
 
@@ -132,10 +134,14 @@ def write_table(path, seed, first):
         csv.writer(file).writerows([*map(float, row), int(label)] for row, label in zip(x, y, strict=True))
 
 
+pytestmark = [needs_kubo, quiet]
+
+
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
-    with anvil() as network:
-        made = TaskProcesses.found_with_task(network, tmp_path_factory.mktemp("federation"))
+    root = tmp_path_factory.mktemp("federation")
+    with anvil() as network, LocalKubo(root / "kubo", port=free_port()) as node:
+        made = TaskProcesses.found_with_task(network, root, node.url)
         try:
             for name in list(made.keys)[:-1]:
                 made.approve(name, made.bundle)
@@ -157,8 +163,7 @@ def test_rounds_close_without_the_members_whose_task_fails_and_are_verified(fede
     trained = {names[each.at.author] for each in records if isinstance(each, Committed)}
     assert len({each.client for each in records if isinstance(each, Drawn)}) == MEMBERS
     assert trained == {"client-1", "client-2", "client-3"}
-    store = DiskStore(federation.root / "store")
-    assert Auditor(chain_facts(history), records, store).run().verdict == "verified"
+    assert Auditor(chain_facts(history), records, open_kubo(federation.url)).run().verdict == "verified"
 
 
 def test_a_task_that_fails_is_told_with_its_line_or_its_time(federation):
@@ -192,7 +197,7 @@ def test_a_member_with_another_bundle_than_that_of_the_terms_is_refused(federati
     """Approved or not: members agree on one task, by its CID."""
     root = federation.root
     (tmp_path / "task.py").write_text(TASK + "\n")
-    other = run("task", "pack", tmp_path, "--store", f"disk:{root / 'store'}").strip().splitlines()[-1]
+    other = run("task", "pack", tmp_path, "--store", federation.url).strip().splitlines()[-1]
     federation.approve("stranger", other)
     assert f"has not approved the task {federation.bundle}" in client(root, "stranger", root / "stranger.csv")
     (root / "other.toml").write_text((root / "federation.toml").read_text().replace(federation.bundle, other))
