@@ -102,9 +102,9 @@ def _struct(name: str, fields: tuple[tuple[str, str], ...], values: tuple) -> by
     """hashStruct of EIP-712 for fields that are no structs: texts and bytes stand in it as their hashes."""
     kinds = [kind for _, kind in fields]
     members = ",".join(f"{kind} {field}" for field, kind in fields)
-    words = [keccak(text=value) if kind == "string" else value for kind, value in zip(kinds, values, strict=True)]
-    words = [keccak(value) if kind == "bytes" else value for kind, value in zip(kinds, words, strict=True)]
-    static = ["bytes32" if kind in ("string", "bytes") else kind for kind in kinds]
+    hashed = {"string": lambda text: keccak(text=text), "bytes": keccak}
+    words = [hashed[kind](value) if kind in hashed else value for kind, value in zip(kinds, values, strict=True)]
+    static = ["bytes32" if kind in hashed else kind for kind in kinds]
     return keccak(encode(["bytes32", *static], [keccak(text=f"{name}({members})"), *words]))
 
 

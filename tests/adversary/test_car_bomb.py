@@ -31,7 +31,7 @@ MOST_LINKS = UNIXFS_V1_2025.max_links
 
 
 def repeated(times: int = TIMES) -> list[DagBlock]:
-    """The blocks of a file of one leaf so many times, each once, the root last; the leaf is hashed once."""
+    """The distinct blocks of a file that repeats one leaf, the root last; the leaf is hashed once."""
     blocks = [DagBlock(CID.of_block(LEAF, RAW), LEAF)]
     links = [Link(blocks[0].cid, len(LEAF), len(LEAF))] * times
     while len(links) > 1:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 LIMIT = 1 << 20
 # What commands import when they run.
 LATER = (
-    *("eth_account", "fedgrove.chain.embedded", "fedgrove.node.devnet.demo", "sklearn.datasets"),
+    *("fedgrove.chain.embedded", "fedgrove.node.devnet.demo", "sklearn.datasets"),
     *("fedgrove.node.lab.simulation.task_folder", "fedgrove.node.roles.client", "fedgrove.node.roles.coordinator"),
     "fedgrove.node.audit.auditor",
 )
