@@ -71,7 +71,9 @@ def open_executor(name: str, workers: int = 0, portable: bool = False) -> Iterat
         with _cluster(name.removeprefix("dask=")) as (executor, workers):
             yield executor, workers
     else:
-        raise NoExecutor(f"the executor must be inline, processes or dask=tcp://HOST:PORT, not {name!r}")
+        raise NoExecutor(
+            f"the executor must be inline, processes, dask=tcp://HOST:PORT or (for simulate) auto, not {name!r}"
+        )
 
 
 @contextmanager
