@@ -7,7 +7,7 @@ gives each its turn and, on a test chain, mines on to the next deadline when nob
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import Network
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.processor import spawning
+from fedgrove.node.base.process_pool import process_pool
 from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, ledger_rounds, membership_for
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.silence import Silence
@@ -377,5 +377,5 @@ def _executor(workers: int, portable: bool) -> Iterator[Executor | None]:
     if workers <= 1 and not portable:
         yield None
         return
-    with ProcessPoolExecutor(max(1, workers), mp_context=spawning(portable)) as pool:
+    with process_pool(max(1, workers), portable) as pool:
         yield pool

@@ -175,7 +175,7 @@ def test_holders_read_what_they_hold_and_no_more_than_belongs_there(tmp_path, mo
         asked = {shared[digest]: read for digest, read in store.asked.items() if digest in shared}
         assert set(asked) == set(graph.held_by[position])
         assert all(read <= shares_bytes(graph, owner) == 40 + 190 * 6 for owner, read in asked.items())
-    assert found.peaks[1] < 3 << 20  # what it holds, and what the program itself takes meanwhile
+    assert found.peaks[1] < LARGE  # what it holds, and what the program itself takes meanwhile
 
 
 def test_what_is_too_large_is_bad_and_its_owner_named(tmp_path, monkeypatch):

@@ -1,15 +1,12 @@
 """Where tasks run: any ``concurrent.futures.Executor``. Here: this process, a pool of processes, a dask cluster."""
 
-import multiprocessing
 import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from fedgrove.node.base.processor import spawning
+from fedgrove.node.base.process_pool import process_pool
 
 # How long a scheduler may take to answer.
 CLUSTER_SECONDS = 10
@@ -63,7 +60,8 @@ def open_executor(name: str, workers: int = 0, portable: bool = False) -> Iterat
         yield InlineExecutor(), 1
     elif name in ("inline", "processes"):
         workers = 1 if name == "inline" else workers or len(os.sched_getaffinity(0))
-        with _processes(workers, portable) as pool:
+        # They load torch while the caller loads data.
+        with process_pool(workers, portable, start_worker) as pool:
             yield pool, workers
     elif name.startswith("dask=") and portable:
         raise NoExecutor("training.portable needs processes that are started here: choose the executor processes")
@@ -76,42 +74,13 @@ def open_executor(name: str, workers: int = 0, portable: bool = False) -> Iterat
         )
 
 
-@contextmanager
-def _processes(workers: int, portable: bool) -> Iterator[ProcessPoolExecutor]:
-    """A pool whose processes load torch while the caller loads data; they are ended at once when the caller fails."""
-    others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(workers, mp_context=spawning(portable), initializer=start_worker) as pool:
-        # A task starts a process as long as none is idle. They inherit that Ctrl-C is blocked: it is the parent's to
-        # answer, also while they are still loading.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        for _ in range(workers):
-            pool.submit(os.getpid)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        try:
-            yield pool
-        except BaseException:
-            for process in set(multiprocessing.active_children()) - others:
-                process.terminate()
-            raise
-
-
 def start_worker() -> None:
-    """Make a process ready for work: load torch, and end with the parent."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    """Make a process ready for work: load torch."""
     import torch
     from fedgrove.node.learning.training import keep_freed_memory
 
     torch.set_num_threads(1)
     keep_freed_memory()
-
-
-def _end_with_parent() -> None:
-    # A pool's processes hold the pipe that they read their tasks from, so they would wait for ever.
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-    parent.join()
-    os._exit(1)
 
 
 @contextmanager
@@ -131,4 +100,8 @@ def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
         if not threads:
             raise NoExecutor(f"the cluster at {address} has no workers: start some with `dask worker {address}`")
         with client.get_executor(pure=False) as executor:
-            yield executor, sum(threads.values())  # pyright: ignore[reportAttributeAccessIssue] (a client that is not asynchronous answers)
+            try:
+                yield executor, sum(threads.values())  # pyright: ignore[reportAttributeAccessIssue] (a client that is not asynchronous answers)
+            except BaseException:
+                executor.shutdown(wait=False)  # which cancels what runs
+                raise

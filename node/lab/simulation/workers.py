@@ -129,9 +129,6 @@ def windowed(executor: Executor, tasks: Iterable[WorkUnit], limit: int) -> Itera
             raise
         # Where a worker was lost while nothing ran, it is the task handed in that finds out.
         raise SimulationFailed(_lost(running.values() or handed_in, fault)) from fault
-    finally:
-        for future in running:
-            future.cancel()
 
 
 def _finished(running: dict[Future, Any]) -> Iterator[Any]:
