@@ -49,3 +49,4 @@ def pytest_collection_finish():
     """Leave the modules and the thousands of tests out of what garbage is looked for in, hundreds of times."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000)  # as the command has it

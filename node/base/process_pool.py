@@ -1,4 +1,4 @@
-"""A pool of processes that train, which ends with whoever uses it: at once where that fails, and where a process does.
+"""A pool of processes that train, which ends with whoever uses it, and as soon as one of its processes does.
 
 Futures of such a pool are not to be cancelled: CPython 3.11, when it finds a process lost, stops at the first cancelled
 one, and leaves the others, and its threads, to wait.
@@ -8,13 +8,14 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing import connection
+from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 
-from fedgrove.node.base.processor import spawning
+from fedgrove.node.base.processor import PinnedContext
 
 
 def _nothing() -> None:
@@ -22,8 +23,10 @@ def _nothing() -> None:
 
 
 @contextmanager
-def process_pool(workers: int, portable: bool, prepare: Callable[[], None] = _nothing) -> Iterator[ProcessPoolExecutor]:
-    """A pool whose processes prepare while the caller goes on; they are ended at once when the caller fails.
+def process_pool(
+    workers: int, portable: bool, modules: Sequence[str], prepare: Callable[[], None] = _nothing
+) -> Iterator[ProcessPoolExecutor]:
+    """A pool whose processes get ready while the caller goes on; they are ended at once when the caller leaves.
 
     Parameters
     ----------
@@ -31,11 +34,13 @@ def process_pool(workers: int, portable: bool, prepare: Callable[[], None] = _no
         Processes, at least one.
     portable : bool
         Pin their kernels.
+    modules : sequence of str
+        What they need, imported once for all of them where they are not portable.
     prepare : callable
         What each does first.
     """
     others = set(multiprocessing.active_children())
-    context = spawning(portable)
+    context = _context(portable, modules)
     with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(prepare,)) as pool:
         # A task starts a process as long as none is idle. They inherit that Ctrl-C is blocked: it is the parent's to
         # answer, also while they are still loading.
@@ -48,10 +53,19 @@ def process_pool(workers: int, portable: bool, prepare: Callable[[], None] = _no
         threading.Thread(target=_end_together, args=(started, results), daemon=True).start()
         try:
             yield pool
-        except BaseException:
+        finally:
             for process in started:
                 process.terminate()
-            raise
+
+
+def _context(portable: bool, modules: Sequence[str]) -> BaseContext:
+    """How the processes start. Libraries choose their kernels when they are loaded, so pinned ones load their own."""
+    if portable:
+        return PinnedContext()
+    # Forked from a process that has imported the modules and has no thread: threads do not survive a fork.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(modules))
+    return context
 
 
 def _begin(prepare: Callable[[], None]) -> None:
@@ -70,26 +84,13 @@ def _end_with_parent() -> None:
 
 
 def _end_together(processes: set[BaseProcess], results: connection.Connection) -> None:
-    """Wait until all processes of a pool have ended; if one fails, end the others, and this side of their pipe.
+    """Wait until a process of a pool ends; then end the others, and this process's end of the pipe of their results.
 
     A process that is killed while it writes a result leaves half of it in the pipe, and the lock of the pipe taken. The
     pool waits for the other half, and does not see that nobody is left to write it, since it holds the pipe's writing
     end itself (CPython 3.11 to 3.14).
     """
-    running = {process.sentinel: process for process in processes}
-    while running:
-        for sentinel in connection.wait(list(running)):
-            if _failed(running.pop(sentinel)):  # pyright: ignore[reportArgumentType] (it is one of the sentinels)
-                for process in running.values():
-                    process.terminate()
-                running.clear()
-                results.close()
-                return
-
-
-def _failed(process: BaseProcess) -> bool:
-    """Whether a process that has ended did so with an error. Its status is left to whoever waits for it."""
-    with suppress(ChildProcessError):
-        ended = os.waitid(os.P_PID, process.pid or 0, os.WEXITED | os.WNOWAIT)
-        return ended is not None and (ended.si_code != os.CLD_EXITED or ended.si_status != 0)
-    return False  # the pool has asked already, so it waits for nothing
+    connection.wait([process.sentinel for process in processes])
+    for process in processes:
+        process.terminate()
+    results.close()

@@ -70,11 +70,6 @@ class PinnedContext(SpawnContext):
                 super().start()
 
 
-def spawning(portable: bool) -> SpawnContext:
-    """How to start processes that train. Spawned, not forked: the threads of torch and others do not survive a fork."""
-    return PinnedContext() if portable else SpawnContext()
-
-
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
     """Inside, this process's environment has the changes."""

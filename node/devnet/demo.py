@@ -47,6 +47,7 @@ from fedgrove.node.roles.coordinator import Coordinator
 
 _FUNDS_ETHER = 1
 _IDLE_SECONDS = 0.2
+_TRAINER = "fedgrove.node.methods.training.network_trainer"
 _DELTA = 1e-3
 _CLIP = 1.0
 _GROUP = 4  # clients whose data are alike, where they are to cluster
@@ -377,5 +378,5 @@ def _executor(workers: int, portable: bool) -> Iterator[Executor | None]:
     if workers <= 1 and not portable:
         yield None
         return
-    with process_pool(max(1, workers), portable) as pool:
+    with process_pool(max(1, workers), portable, [_TRAINER]) as pool:
         yield pool

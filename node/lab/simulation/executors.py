@@ -10,6 +10,7 @@ from fedgrove.node.base.process_pool import process_pool
 
 # How long a scheduler may take to answer.
 CLUSTER_SECONDS = 10
+WORK = "fedgrove.node.lab.simulation.work"
 
 Reach = Literal["memory", "disk", "message"]
 
@@ -61,7 +62,7 @@ def open_executor(name: str, workers: int = 0, portable: bool = False) -> Iterat
     elif name in ("inline", "processes"):
         workers = 1 if name == "inline" else workers or len(os.sched_getaffinity(0))
         # They load torch while the caller loads data.
-        with process_pool(workers, portable, start_worker) as pool:
+        with process_pool(workers, portable, [WORK], start_worker) as pool:
             yield pool, workers
     elif name.startswith("dask=") and portable:
         raise NoExecutor("training.portable needs processes that are started here: choose the executor processes")

@@ -1,12 +1,10 @@
 """The pool of processes: there from the start, deaf to Ctrl-C, which is the parent's to answer, and gone with it."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -23,15 +21,38 @@ def ignores_interrupts(pid: int) -> bool:
     return bool(int(mask, 16) >> (signal.SIGINT - 1) & 1)
 
 
-def test_all_processes_start_at_once_and_leave_interrupts_to_the_parent():
-    others = set(multiprocessing.active_children())
+def use(program: str, folder: Path) -> subprocess.CompletedProcess:
+    """Run a program that has a pool, as nothing but a program of its own starts one from the beginning."""
+    (folder / "user.py").write_text(program)
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "user.py"], cwd=folder, env=variables, capture_output=True, text=True, timeout=60
+    )
+
+
+STARTS = """
+import multiprocessing
+from fedgrove.node.base.process_pool import process_pool
+from tests.node.base.test_process_pool import ignores_interrupts
+
+if __name__ == "__main__":
     # Left with an error, the pool ends its processes before they have loaded anything.
-    with suppress(KeyboardInterrupt), process_pool(3, False):
-        started = set(multiprocessing.active_children()) - others
-        assert len(started) == 3, "they get ready while the caller goes on"
-        assert all(ignores_interrupts(process.pid) for process in started)
-        raise KeyboardInterrupt
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with process_pool(3, {portable}, ["json"]):
+        started = multiprocessing.active_children()
+        print(len(started), all(ignores_interrupts(process.pid) for process in started), flush=True)
+        raise InterruptedError
+"""
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_all_processes_start_at_once_and_leave_interrupts_to_the_parent(tmp_path, portable):
+    done = use(STARTS.format(portable=portable), tmp_path)
+    assert done.stdout == "3 True\n" and "InterruptedError" in done.stderr
+
+
+def test_interrupts_are_let_through_again():
+    with process_pool(1, False, ["json"]):
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def half(begun: str) -> bytes:
@@ -55,7 +76,7 @@ from tests.node.base.test_process_pool import half
 
 if __name__ == "__main__":
     begun = Path("begun")
-    with process_pool(2, False) as pool:
+    with process_pool(2, {portable}, ["json"]) as pool:
         future = pool.submit(half, str(begun))
         for _ in range(20):
             pool.submit(time.sleep, 600)
@@ -68,14 +89,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_a_process_that_is_killed_amid_its_result_does_not_hold_the_pool(tmp_path, interrupted):
+@pytest.mark.parametrize(("interrupted", "portable"), [(False, False), (True, False), (True, True)])
+def test_a_process_that_is_killed_amid_its_result_does_not_hold_the_pool(tmp_path, interrupted, portable):
     """Alone, by the kernel that wants memory, or with the others, when the caller is interrupted."""
-    (tmp_path / "user.py").write_text(USER.format(interrupted=interrupted))
-    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "user.py"], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=60
-    )
+    done = use(USER.format(interrupted=interrupted, portable=portable), tmp_path)
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("KeyboardInterrupt" if interrupted else "concurrent.futures.process.BrokenProcessPool")
     assert done.returncode == (-signal.SIGINT if interrupted else 1)

@@ -2,10 +2,18 @@
 
 import os
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 from fedgrove.node.base import processor
-from fedgrove.node.base.processor import PINNED, UnsuitedProcessor, check_processor, features_in, is_pinned, spawning
+from fedgrove.node.base.processor import (
+    PINNED,
+    PinnedContext,
+    UnsuitedProcessor,
+    check_processor,
+    features_in,
+    is_pinned,
+)
 
 OLD, NEW = frozenset(("sse4_1",)), frozenset(("avx2", "fma", "avx512_bf16"))
 
@@ -63,7 +71,7 @@ def test_only_processes_that_train_portably_are_pinned_whatever_this_ones_enviro
     for name, value in outside.items():
         monkeypatch.setenv(name, value)
     before = dict(os.environ)
-    with ProcessPoolExecutor(1, mp_context=spawning(portable)) as pool:
+    with ProcessPoolExecutor(1, mp_context=PinnedContext() if portable else get_context("spawn")) as pool:
         inside = pool.submit(_environment).result()
     assert is_pinned(inside) is portable
     assert portable or outside.items() <= inside.items()

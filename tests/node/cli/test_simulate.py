@@ -202,6 +202,11 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def workers(pid: int) -> list[int]:
+    """The processes that were forked for it."""
+    return [worker for child in children(pid) for worker in children(child)]
+
+
 def ended(pid: int) -> bool:
     """Whether a process is gone, or a zombie that nobody has asked for."""
     try:
@@ -230,11 +235,11 @@ def test_killed_at_any_time_a_run_goes_on_to_the_same_bytes(undisturbed, place):
         process = started(place, "--resume")
         wait_until(lambda before=before: progress(place) != before, process)
         time.sleep(chance.uniform(0, 0.3))
-        workers = children(process.pid) if process.poll() is None else []
+        others = [*children(process.pid), *workers(process.pid)] if process.poll() is None else []
         process.kill()
         process.wait(30)
         deadline = time.monotonic() + 30
-        while not all(map(ended, workers)):
+        while not all(map(ended, others)):
             assert time.monotonic() < deadline, "a worker outlived its parent"
             time.sleep(0.05)
     assert to_the_end(place, "--resume") == undisturbed
@@ -249,9 +254,8 @@ def test_interrupted_it_says_how_to_go_on_and_a_killed_worker_is_named(undisturb
     before = progress(place)
     process = started(place, "--resume")
     wait_until(lambda: progress(place) != before, process)
-    for child in children(process.pid):
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-            os.kill(child, signal.SIGKILL)
+    for worker in workers(process.pid):
+        os.kill(worker, signal.SIGKILL)
     _, talk = process.communicate(timeout=60)
     assert process.returncode == 1, talk
     assert "a worker was lost in round" in talk and "--resume goes on" in talk and "Traceback" not in talk

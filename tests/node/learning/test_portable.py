@@ -3,10 +3,11 @@
 import hashlib
 import os
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from fedgrove.node.base.processor import PINNED, UnsuitedProcessor, check_processor, is_pinned, spawning
+from fedgrove.node.base.processor import PINNED, PinnedContext, UnsuitedProcessor, check_processor, is_pinned
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.samples import Samples
@@ -57,7 +58,7 @@ def digests() -> dict[tuple[str, bool], list[str]]:
             for name, value in variables.items():
                 patch.setenv(name, value)
             for portable in (True, False):
-                with ProcessPoolExecutor(1, mp_context=spawning(portable)) as pool:
+                with ProcessPoolExecutor(1, mp_context=PinnedContext() if portable else get_context("spawn")) as pool:
                     found[level, portable] = pool.submit(all_trained, portable).result()
     return found
 
@@ -70,7 +71,7 @@ def first_models() -> list[str]:
 
 def test_first_models_are_the_same_at_each_level_also_where_training_is_not_portable(monkeypatch):
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
-    with ProcessPoolExecutor(1, mp_context=spawning(False)) as pool:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert pool.submit(first_models).result() == first_models()
 
 
