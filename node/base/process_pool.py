@@ -50,12 +50,14 @@ def process_pool(
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         started = set(multiprocessing.active_children()) - others
         results = pool._result_queue._writer  # pyright: ignore[reportAttributeAccessIssue] (nothing public leads there)
-        threading.Thread(target=_end_together, args=(started, results), daemon=True).start()
+        together = threading.Thread(target=_end_together, args=(started, results), daemon=True)
+        together.start()
         try:
             yield pool
         finally:
             for process in started:
                 process.terminate()
+            together.join()  # the pool closes the same pipe
 
 
 def _context(portable: bool, modules: Sequence[str]) -> BaseContext:
