@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from fedgrove.chain.networks import anvil_command, embedded_command, free_port
 from fedgrove.node.base.files import write_atomically
+from fedgrove.node.devnet.forks import ForkServer
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.keeper import Command, Job, KuboNode
 from fedgrove.node.devnet.testnet.layout import (
@@ -27,6 +29,9 @@ from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
 
 COORDINATOR, CHAIN, EXPLORER = "coordinator", "chain", "explorer"
+COMMAND = [sys.executable, "-m", "fedgrove.node.cli"]
+MEMBERS = ("fedgrove.node.cli.services", "fedgrove.node.roles.client", "fedgrove.node.roles.coordinator")
+NETWORKS = "fedgrove.node.methods.training.network_trainer"
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 CHAIN_SECONDS = 30.0
 # A blob that is nowhere is waited for this long, and the windows of a testnet are short.
@@ -132,18 +137,46 @@ def local_kubo(
     return LocalKubo(layout.store(plan, group), port=port, swarm_key=layout.swarm_key.read_text().strip(), peers=peers)
 
 
-def client_jobs(layout: TestnetPaths, testnet: Testnet) -> list[Job]:
+class Launcher:
+    """Starts the command, on Linux as forks of a process that has imported what members need.
+
+    Libraries choose their kernels when they are imported, so members that train portably import their own.
+    """
+
+    def __init__(self, testnet: Testnet, terms: FederationConfig) -> None:
+        self._forks = sys.platform == "linux" and not terms.training.portable
+        self._modules = MEMBERS if testnet.plan.k or testnet.plan.task else (*MEMBERS, NETWORKS)
+        self._server: ForkServer | None = None
+        self._starting = threading.Lock()
+
+    def command(self) -> list[str]:
+        """The words that start ``fedgrove``; OSError where the server of forks does not start."""
+        if not self._forks:
+            return COMMAND
+        with self._starting:
+            if self._server is None or not self._server.alive:
+                self._server = ForkServer(self._modules, _environment())
+            return self._server.command()
+
+    def close(self) -> None:
+        """End the server, and what it still runs."""
+        with self._starting:
+            if self._server is not None:
+                self._server.close()
+
+
+def client_jobs(layout: TestnetPaths, testnet: Testnet, launcher: Launcher) -> list[Job]:
     """The clients; the first ones stand by to do the coordinator's work."""
     jobs = []
     for number in range(1, testnet.plan.clients + 1):
         standby = ["--standby"] if number <= testnet.plan.standby else []
-        jobs.append(_service(layout, testnet, client_name(number), "client", standby))
+        jobs.append(_service(layout, testnet, launcher, client_name(number), "client", standby))
     return jobs
 
 
-def coordinator_job(layout: TestnetPaths, testnet: Testnet) -> Job:
+def coordinator_job(layout: TestnetPaths, testnet: Testnet, launcher: Launcher) -> Job:
     """The coordinator."""
-    return _service(layout, testnet, COORDINATOR, "coordinator", [])
+    return _service(layout, testnet, launcher, COORDINATOR, "coordinator", [])
 
 
 def explorer_job(layout: TestnetPaths, testnet: Testnet) -> Job:
@@ -157,22 +190,18 @@ def explorer_job(layout: TestnetPaths, testnet: Testnet) -> Job:
         "--port": testnet.ports[EXPLORER],
         "--index": layout.explorer,
     }
-    command = [
-        sys.executable,
-        "-m",
-        "fedgrove.node.cli",
-        "explorer",
-        *(str(part) for pair in named.items() for part in pair),
-    ]
+    command = [*COMMAND, "explorer", *(str(part) for pair in named.items() for part in pair)]
     start = partial(Command, command, layout.log(EXPLORER), _environment(), layout.root)
     return Job(EXPLORER, EXPLORER, start, ends=False)
 
 
-def _service(layout: TestnetPaths, testnet: Testnet, name: str, role: str, options: Sequence[str]) -> Job:
+def _service(
+    layout: TestnetPaths, testnet: Testnet, launcher: Launcher, name: str, role: str, options: Sequence[str]
+) -> Job:
     mine = layout.participant(name)
-    given = [*_arguments(mine), *_data(mine, testnet, name), *options]
-    command = [sys.executable, "-m", "fedgrove.node.cli", role, *given]
-    return Job(name, role, lambda: Command(command, layout.log(name), _environment(), mine.root))
+    given = [role, *_arguments(mine), *_data(mine, testnet, name), *options]
+    log = layout.log(name)
+    return Job(name, role, lambda: Command([*launcher.command(), *given], log, _environment(), mine.root))
 
 
 def _data(mine: ParticipantPaths, testnet: Testnet, name: str) -> list[str]:

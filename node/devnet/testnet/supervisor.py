@@ -25,6 +25,7 @@ from fedgrove.node.devnet.testnet.keeper import Job, Keeper
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, read_record, write_record
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.devnet.testnet.processes import (
+    Launcher,
     chain_job,
     chain_url,
     client_jobs,
@@ -55,6 +56,7 @@ class Supervisor:
         self._phase = "starting"
         self._written: bytes = b""
         self._pacer: Pacer | None = None
+        self._launcher: Launcher | None = None
 
     def stop(self, *_: object) -> None:
         """Make ``run`` end everything and return."""
@@ -88,8 +90,9 @@ class Supervisor:
         self._keep("starting the chain", [chain_job(self._layout, testnet)], self._all_run)
         for job in store_jobs(self._layout, testnet):
             self._keep("starting the stores", [job], self._all_run)
-        self._keep("starting the clients", client_jobs(self._layout, testnet), self._registered(testnet))
-        self._keep("starting the coordinator", [coordinator_job(self._layout, testnet)], self._all_run)
+        self._launcher = launcher = Launcher(testnet, read_terms(self._layout))
+        self._keep("starting the clients", client_jobs(self._layout, testnet, launcher), self._registered(testnet))
+        self._keep("starting the coordinator", [coordinator_job(self._layout, testnet, launcher)], self._all_run)
         if testnet.plan.explorer:  # nobody waits for it
             self._keep("starting the explorer", [explorer_job(self._layout, testnet)], lambda: True)
 
@@ -178,6 +181,8 @@ class Supervisor:
                 thread.start()
             for thread in threads:
                 thread.join(2 * seconds)
+        if self._launcher is not None:
+            self._launcher.close()
         say("all processes have ended")
 
 

@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fedgrove.node.devnet.testnet import processes
@@ -15,6 +16,7 @@ def testnet(**options):
 
 
 testnet.__test__ = False
+LAUNCHER = SimpleNamespace(command=lambda: ["fedgrove"])
 
 
 def test_ports_stay_unless_somebody_has_taken_them():
@@ -53,7 +55,7 @@ def test_a_coordinator_has_test_data_where_models_are_evaluated(tmp_path, monkey
     started = []
     monkeypatch.setattr(processes, "Command", lambda command, *rest: started.append(command))
     for k in (0, 4):
-        processes.coordinator_job(TestnetPaths(tmp_path), testnet(store="disk", k=k)).start()
+        processes.coordinator_job(TestnetPaths(tmp_path), testnet(store="disk", k=k), LAUNCHER).start()
     assert ["--data" in command for command in started] == [True, False]
 
 
@@ -69,7 +71,7 @@ def test_the_first_clients_stand_by_and_command_lines_name_only_files(tmp_path, 
     monkeypatch.setattr(processes, "Command", lambda command, *rest: started.append((command, *rest)))
     monkeypatch.setenv("FEDGROVE_PASSWORD", "of the user's own keystore")
     layout = TestnetPaths(tmp_path)
-    for job in processes.client_jobs(layout, testnet(clients=3, standby=standby)):
+    for job in processes.client_jobs(layout, testnet(clients=3, standby=standby), LAUNCHER):
         job.start()
     assert [("--standby" in command) for command, *_ in started] == [number <= standby for number in (1, 2, 3)]
     for number, (command, log, environment, directory) in enumerate(started, 1):

@@ -1,33 +1,40 @@
-"""Serve ``fedgrove`` at a socket: import its libraries once, and fork for each command."""
+"""Serve ``fedgrove`` at a socket: import its libraries once, and fork for each command.
+
+    python -m fedgrove.node.devnet.forks.server SOCKET MODULE…
+
+The socket's folder is removed at the end, which is the end of the input.
+"""
 
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
 import os
+import runpy
 import selectors
+import shutil
 import signal
 import socket
 import sys
 import tempfile
 import threading
-import types
-from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 LIMIT = 1 << 20
-# What commands import when they run.
-LATER = (
-    *("fedgrove.chain.embedded", "fedgrove.node.devnet.demo", "sklearn.datasets"),
-    *("fedgrove.node.lab.simulation.task_folder", "fedgrove.node.roles.client", "fedgrove.node.roles.coordinator"),
-    "fedgrove.node.audit.auditor",
-)
+_COMMAND = "fedgrove.node.cli"
+_END_WITH_PARENT = 1  # prctl(2)
 
 
-def serve(path: str) -> None:
+def serve(path: str, modules: Sequence[str]) -> None:
     """Serve until the end of the input; return in the fork of each command, ready to run it."""
-    _import()
+    for name in modules:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     listener.listen(64)
@@ -49,14 +56,14 @@ def serve(path: str) -> None:
             elif key.fileobj == 0:
                 for process in running.values():
                     os.kill(process, signal.SIGKILL)
+                shutil.rmtree(Path(path).parent, ignore_errors=True)
                 os._exit(0)
             elif isinstance(key.fileobj, socket.socket):
                 message, files, _, _ = socket.recv_fds(key.fileobj, LIMIT, 3)
                 if message:
                     process = os.fork()
                     if not process:
-                        selector.close()
-                        return _become(json.loads(message), files)
+                        return _become(json.loads(message), files, selector)
                     for each in files:
                         os.close(each)
                     running[key.fileobj] = process
@@ -70,15 +77,6 @@ def serve(path: str) -> None:
                     os.waitpid(process, 0)
 
 
-def _import() -> None:
-    from fedgrove.node.cli.main import COMMANDS
-
-    for name in (*(place.split(":")[0] for place in COMMANDS.values()), *LATER):
-        importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
-
-
 def _reap(running: dict[socket.socket, int]) -> None:
     waiting = {process: each for each, process in running.items()}
     with contextlib.suppress(ChildProcessError):
@@ -89,8 +87,12 @@ def _reap(running: dict[socket.socket, int]) -> None:
                     each.send(b"%d" % ended[1])
 
 
-def _become(request: dict[str, Any], files: list[int]) -> None:
-    """Take over the descriptors, folder, environment and arguments of a command."""
+def _become(request: dict[str, Any], files: list[int], selector: selectors.BaseSelector) -> None:
+    """Take over the descriptors, folder, environment and arguments of a command; end with the server."""
+    ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    for each in [key.fd for key in selector.get_map().values()]:
+        os.close(each)
+    selector.close()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number in request["ignored"]:
@@ -106,20 +108,19 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     os.environ.update(request["variables"])
     tempfile.tempdir = None  # as TMPDIR has it now
     sys.argv = ["fedgrove", *request["arguments"]]
-    sys.modules["__main__"] = types.ModuleType("__main__")  # processes that it spawns do not import this file
 
 
-def _end(command: Callable[[], None]) -> NoReturn:
+def _run() -> NoReturn:
     """Run the command and end as Python does, but for taking its libraries apart, which copies their memory first."""
     code = 0
     try:
-        command()
+        runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as fault:
+        sys.excepthook(type(fault), fault, fault.__traceback__)
         code = 1
-    threading._shutdown()
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue] (what Python itself calls then)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
@@ -128,7 +129,5 @@ def _end(command: Callable[[], None]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
-    from fedgrove.node.cli.main import run
-
-    _end(run)
+    serve(sys.argv[1], sys.argv[2:])
+    _run()
