@@ -6,7 +6,6 @@ Takes minutes, so it is not in the default run: ``pytest -m processes``.
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.ledger_view import LedgerView
 
+from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import WINDOWS
 
@@ -128,7 +128,7 @@ def wage(made: Watched) -> Callable[[], None]:
 
 def test_clusters_outlast_kills_in_every_stage_and_expel_who_poisons_them(tmp_path):
     layout = TestnetPaths(tmp_path / "testnet")
-    up = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", "--no-explorer", "--method", CLUSTERING]
+    up = [*warm.command(), "network", "up", "--no-explorer", "--method", CLUSTERING]
     try:
         subprocess.run([*up, *map(str, OPTIONS)], cwd=tmp_path, check=True, timeout=SECONDS)
         with watched(layout) as made:
@@ -214,7 +214,7 @@ class ByHand:
     def start(self, name: str) -> None:
         role = ("coordinator", "--members", str(len(NAMES) - 2)) if name == "founder" else ("client",)
         files = ("--config", "federation.toml", "--keystore", f"{name}.json", "--data", f"{name}.npz")
-        command = [sys.executable, "-m", "fedgrove.node.cli", *role, *files, "--directory", name]
+        command = [*warm.command(), *role, *files, "--directory", name]
         secret = {**os.environ, "FEDGROVE_PASSWORD": "secret password"}
         with (self.root / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(command, cwd=self.root, env=secret, stdout=log, stderr=log)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 
-FEDGROVE = Path(sys.executable).with_name("fedgrove")
 NEW = ["--clients", "3", "--rounds", "500", "--strategy", "fedavg"]
 
 
@@ -19,7 +19,7 @@ def ended_by(how: signal.Signals, place: Path, *options: str) -> tuple[int, str]
     """Run ``demo --out run``, and send the signal when some rounds' uploads have been added; code and words."""
     held = len(list((place / "run").rglob("*")))
     with (place / "said.txt").open("w") as said:
-        command = [FEDGROVE, "demo", *options, "--out", "run"]
+        command = [*warm.command(), "demo", *options, "--out", "run"]
         running = subprocess.Popen(command, cwd=place, stdout=said, stderr=said, process_group=0)
     deadline = time.monotonic() + 240
     try:

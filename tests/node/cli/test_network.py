@@ -16,6 +16,7 @@ from fedgrove.node.devnet.testnet import control
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.layout import TestnetPaths
 
+from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 
 PATIENCE = 90.0
@@ -28,8 +29,8 @@ def network(*arguments, cwd):
 
 
 def up(*arguments, cwd):
-    """Run the command in a process of its own, as users do; the supervisor outlives it."""
-    command = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", *arguments]
+    """Run the command in a process of its own; the supervisor outlives it."""
+    command = [*warm.command(), "network", "up", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
 
 

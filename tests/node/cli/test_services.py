@@ -62,7 +62,7 @@ class Processes:
     running: dict[str, subprocess.Popen] = field(default_factory=dict)
     round_secrets: set[str] = field(default_factory=set)
     kind: str = "npz"
-    command: list[str] = field(default_factory=lambda: COMMAND)
+    command: list[str] = field(default_factory=warm.command)
     seconds: float = SECONDS
 
     @classmethod
@@ -82,6 +82,7 @@ class Processes:
         place.write_text(_terms(config))
         terms = with_first_model(load_config(place)[0])
         deployment = deploy_federation(network, founder.account, terms, founder.address)
+        settings.setdefault("command", COMMAND if portable else warm.command())
         made = cls(network, root, keys, deployment, Pacer(network, Ledger(network, deployment)), **settings)
         train, test = dataset.train(), dataset.test()
         np.savez(root / "coordinator.npz", x_test=test.x, y_test=test.y)

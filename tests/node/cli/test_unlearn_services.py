@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -28,8 +27,9 @@ from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.methods.terms import fetch_method, load_config, with_first_model
 from fedgrove.node.protocol.founding import found
 
+from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
-from tests.node.cli.test_services import COMMAND, WINDOWS
+from tests.node.cli.test_services import WINDOWS
 
 SECONDS = 600
 CLIENTS = 4
@@ -77,11 +77,11 @@ class Processes:
         kind = name.partition("-")[0]
         more = ["--data", str(self.root / f"{name}.npz")] if kind == "client" else ["--members", str(CLIENTS)]
         with (self.root / f"{name}.log").open("ab") as log:
-            command = [*COMMAND, kind, *self.member(name), "--directory", str(self.root / name), *more]
+            command = [*warm.command(), kind, *self.member(name), "--directory", str(self.root / name), *more]
             self.running[name] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def unlearn(self, name: str, *options: str) -> subprocess.CompletedProcess:
-        command = [*COMMAND, "unlearn", *self.member(name), "--state", str(self.root / name), *options]
+        command = [*warm.command(), "unlearn", *self.member(name), "--state", str(self.root / name), *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
 
     def until(self, done) -> None:
@@ -137,7 +137,7 @@ def test_processes_cluster_forget_and_survive(tmp_path):
             assert all(8 < state.counts.total <= 120 for state in states)
             audited = subprocess.run(
                 [
-                    *(*COMMAND, "audit", "--rpc", network.url, "--ledger", made.deployment.ledger),
+                    *(*warm.command(), "audit", "--rpc", network.url, "--ledger", made.deployment.ledger),
                     *("--store", kubo.url, "--certificate", str(paper)),
                 ],
                 capture_output=True,
@@ -164,7 +164,7 @@ def test_a_testnet_clusters_and_forgets(tmp_path):
             time.sleep(1)
 
     try:
-        up = [sys.executable, "-m", "fedgrove.node.cli", "network", "up", "--no-explorer", *options]
+        up = [*warm.command(), "network", "up", "--no-explorer", *options]
         subprocess.run(up, cwd=tmp_path, check=True, timeout=SECONDS)
         until_round(1)
         mine = layout.participant("client-02")
