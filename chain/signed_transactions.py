@@ -1,6 +1,7 @@
 """A transaction as its author signed it: who, on which chain, to whom, with which calldata."""
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import rlp
@@ -48,6 +49,7 @@ class SignedTransaction:
         return min(self.max_fee, base_fee + self.max_tip)
 
 
+@lru_cache(maxsize=64)  # roles in one process read the same blocks, and most of it is finding out who signed
 def decode_transaction(raw: bytes) -> SignedTransaction:
     """Read the EIP-2718 encoding of a signed transaction of types 0 to 4; ValueError for anything else.
 
