@@ -154,8 +154,10 @@ class Launcher:
         if not self._forks:
             return COMMAND
         with self._starting:
-            if self._server is None or not self._server.alive:
-                self._server = ForkServer(self._modules, _environment())
+            if self._server is not None and not self._server.alive:
+                self._server.close()
+                self._server = None
+            self._server = self._server or ForkServer(self._modules, _environment())
             return self._server.command()
 
     def close(self) -> None:

@@ -59,6 +59,28 @@ def test_a_coordinator_has_test_data_where_models_are_evaluated(tmp_path, monkey
     assert ["--data" in command for command in started] == [True, False]
 
 
+def terms(portable=False):
+    return SimpleNamespace(training=SimpleNamespace(portable=portable))
+
+
+def test_members_are_forks_of_another_server_where_one_was_lost():
+    launcher = processes.Launcher(testnet(store="disk", k=4), terms())
+    first = launcher.command()
+    assert launcher.command() == first
+    launcher._server._process.kill()
+    launcher._server._process.wait()
+    second = launcher.command()
+    assert second != first and not Path(first[-1]).parent.exists()
+    launcher.close()
+    assert not Path(second[-1]).parent.exists()
+
+
+def test_members_that_train_portably_import_their_own_libraries():
+    launcher = processes.Launcher(testnet(store="disk"), terms(portable=True))
+    assert launcher.command() == processes.COMMAND
+    launcher.close()
+
+
 def test_a_disk_store_is_one_folder_for_all():
     made, layout = testnet(store="disk"), TestnetPaths(Path("/somewhere"))
     assert set(made.ports) == {"chain"}
