@@ -17,7 +17,7 @@ test: .venv/.test .venv/.browser .venv/.bubblewrap .venv/.nginx node_modules/.pa
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/typecheck.py
-	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 6 --dist loadgroup --no-loadscope-reorder
 
 # Style, types, words, and tests of what is pure, which start no process of their own.
 check: .venv/.test node_modules/.package-lock.json
