@@ -1,4 +1,4 @@
-"""Forgeries of what stands around the records: headers, the deployment's facts, the report, the blobs."""
+"""Forgeries around the records: headers, the deployment's facts, the report, the blobs."""
 
 import json
 from collections.abc import Callable, Iterator

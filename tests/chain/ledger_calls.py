@@ -1,4 +1,4 @@
-"""What the tests of the ledger have in common: records of a kind, refusals, and a whole round."""
+"""Common parts of the ledger's tests: records of a kind, refusals, and a whole round."""
 
 import pytest
 from fedgrove.chain.errors import ContractRevert

@@ -1,4 +1,4 @@
-"""What a federation with clusters does next: from comparisons to clusters, and their training."""
+"""The first steps of a federation with clusters: comparisons, clusters, their training."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What the watch of a federation with clusters finds: references, falls, cases, verdicts; false statements."""
+"""The watch of a federation with clusters: references, falls, cases, verdicts, and statements that cannot be."""
 
 from dataclasses import replace
 
