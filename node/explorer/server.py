@@ -20,6 +20,7 @@ from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
 from fedgrove.node.explorer.watch import IndexWatch
+from starlette.middleware.base import RequestResponseEndpoint
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_LISTENERS = 32
@@ -80,7 +81,7 @@ def _guarded(hosts: frozenset[str] | None) -> FastAPI:
     app = _bare()
 
     @app.middleware("http")
-    async def guard(request: Request, proceed) -> Response:
+    async def guard(request: Request, proceed: RequestResponseEndpoint) -> Response:
         if hosts is not None and host_of(request.headers.getlist("host")) not in hosts:
             return PlainTextResponse("Open this page as 127.0.0.1 or localhost.\n", 421, HEADERS)
         if request.method not in ("GET", "HEAD"):
