@@ -38,9 +38,9 @@ class Point:
     x: int
     y: int
 
-    def compressed(self, width: int = 32) -> bytes:
-        """SEC 1 section 2.3.3: 0x02 or 0x03 by the parity of y, then x as `width` bytes."""
-        return bytes([2 + (self.y & 1)]) + self.x.to_bytes(width, "big")
+    def compressed(self) -> bytes:
+        """SEC 1 section 2.3.3: 0x02 or 0x03 by the parity of y, then x as 32 bytes."""
+        return bytes([2 + (self.y & 1)]) + self.x.to_bytes(32, "big")
 
 
 class Curve(Protocol):

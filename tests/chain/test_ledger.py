@@ -39,7 +39,7 @@ def test_a_whole_round(federation):
     number = federation.sealed()
     for index, client in enumerate(federation.clients):
         client.share(number, bytes([index + 1]) * 32)
-    assert ledger.phase(number) == Phase.SHARE
+    assert ledger.round(number).phase == Phase.SHARE
     network.advance_to(ledger.round(number).share_end)
     for index, client in enumerate(federation.clients[:3]):
         client.commit(number, bytes([index + 1]) * 32, b"h" * 32)
@@ -180,7 +180,6 @@ def test_refusals_after_the_seal(federation):
 
 def test_a_facade_without_an_account_only_reads(federation):
     reader = Ledger(federation.network, federation.deployment)
-    assert reader.settings() == SETTINGS
     assert (reader.current_round(), reader.current_model()) == (0, MODEL)
     assert reader.confirmed_block(10**6) == 0
     with pytest.raises(ChainError, match="only reads"):

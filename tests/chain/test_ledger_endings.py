@@ -58,7 +58,7 @@ def test_most_clients_void_a_round_and_the_one_that_runs_on_it(federation):
     refused("NotCommitted", ledger.dispute, number, b"e" * 32)
     first.dispute(number, b"e" * 32)
     refused("AlreadyDisputed", first.dispute, number, b"e" * 32)
-    assert (ledger.phase(number), ledger.current_model()) == (Phase.CLOSED, b"\x09" * 32)
+    assert (ledger.round(number).phase, ledger.current_model()) == (Phase.CLOSED, b"\x09" * 32)
     third.dispute(number, b"f" * 32)
 
     last = ledger.records()[-4:]
@@ -69,7 +69,7 @@ def test_most_clients_void_a_round_and_the_one_that_runs_on_it(federation):
         Voided(places[2], number, b"\x08" * 32, 2),
         Voided(places[3], running, b"\x08" * 32, 0),
     ]
-    assert (ledger.phase(number), ledger.phase(running)) == (Phase.VOIDED, Phase.VOIDED)
+    assert (ledger.round(number).phase, ledger.round(running).phase) == (Phase.VOIDED, Phase.VOIDED)
     assert ledger.current_model() == b"\x08" * 32
     wrong = refused("WrongPhase", first.share, running, b"x" * 32)
     assert "phase voided" in str(wrong)
