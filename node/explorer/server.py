@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
-from fedgrove.ipfs.store import NotFound, Root, StoreError
+from fedgrove.ipfs.store import NotFound, StoreError
 from fedgrove.node.explorer.api import answer_api
 from fedgrove.node.explorer.api_answers import RunsApi
 from fedgrove.node.explorer.comparing import ComparingPages
@@ -198,10 +198,10 @@ def _raw(watch: IndexWatch, name: str) -> Response:
     kind = "application/octet-stream"
     if body is not None:
         return Response(body, media_type=kind, headers=headers)
-    return StreamingResponse(_pieces(pieces, root), media_type=kind, headers=headers)
+    return StreamingResponse(_pieces(pieces), media_type=kind, headers=headers)
 
 
-def _pieces(pieces: Iterator[bytes], root: Root) -> Iterator[bytes]:
+def _pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """A large blob. Where the store fails midway the answer ends short of its length: no reader takes it for whole."""
     try:
         yield from pieces
