@@ -38,9 +38,9 @@ class Point:
     x: int
     y: int
 
-    def compressed(self, width: int = 32) -> bytes:
-        """SEC 1 section 2.3.3: 0x02 or 0x03 by the parity of y, then x as `width` bytes."""
-        return bytes([2 + (self.y & 1)]) + self.x.to_bytes(width, "big")
+    def compressed(self) -> bytes:
+        """SEC 1 section 2.3.3: 0x02 or 0x03 by the parity of y, then x as 32 bytes."""
+        return bytes([2 + (self.y & 1)]) + self.x.to_bytes(32, "big")
 
 
 class Curve(Protocol):
@@ -171,8 +171,7 @@ class EcdsaCurve:
 
 
 def _affine(point: ecdsa.ellipticcurve.PointJacobi | ecdsa.ellipticcurve.Point) -> Point:
-    # ecdsa has no annotations: what is inferred of a coordinate is wrong.
-    return Point(int(point.x()), int(point.y()))  # pyright: ignore[reportArgumentType]
+    return Point(int(point.x()), int(point.y()))
 
 
 @cache
@@ -217,10 +216,9 @@ def _from_key(key: coincurve.PublicKey) -> Point:
 def _copy_point() -> ffi.CData:
     """The hash function of `secp256k1_ecdh` that writes x ‖ y instead of a digest."""
 
-    @ffi.callback("int(unsigned char *, const unsigned char *, const unsigned char *, void *)")
     def copy(output: ffi.CData, x32: ffi.CData, y32: ffi.CData, _data: ffi.CData) -> int:
         ffi.memmove(output, x32, 32)
         ffi.memmove(output + 32, y32, 32)
         return 1
 
-    return copy
+    return ffi.callback("int(unsigned char *, const unsigned char *, const unsigned char *, void *)", copy)

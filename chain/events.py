@@ -135,7 +135,7 @@ def _values(event: Event, log: Log) -> list[Any]:
     head = [_decode_exactly((kind,), topic)[0] for kind, topic in zip(event.indexed, log.topics[1:], strict=True)]
     values = head + list(_decode_exactly(event.plain, log.data))
     kinds = event.indexed + event.plain
-    return [_convert(event, kind, value) for kind, value in zip(kinds, values, strict=True)]
+    return [_convert(kind, value) for kind, value in zip(kinds, values, strict=True)]
 
 
 def _decode_exactly(kinds: tuple[str, ...], data: bytes) -> tuple[Any, ...]:
@@ -146,7 +146,7 @@ def _decode_exactly(kinds: tuple[str, ...], data: bytes) -> tuple[Any, ...]:
     return values
 
 
-def _convert(event: Event, kind: str, value: Any) -> Any:
+def _convert(kind: str, value: Any) -> Any:
     if kind == "address":
         return to_checksum_address(value)
     if kind == "uint8":

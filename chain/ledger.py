@@ -12,7 +12,7 @@ from fedgrove.chain import tree, vrf
 from fedgrove.chain.access import Network
 from fedgrove.chain.account import Account
 from fedgrove.chain.contract import Contract
-from fedgrove.chain.deployment import Deployment, Settings
+from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.draws import SignedDraw, key_tag
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.indexes import index_of
@@ -250,14 +250,6 @@ class Ledger:
         """One round as it stands in the latest block."""
         phase, *rest = self._ledger.call("round", number)
         return RoundView(Phase(phase), *rest)
-
-    def phase(self, number: int) -> Phase:
-        """Phase of a round in the latest block."""
-        return Phase(self._ledger.call("phase", number))
-
-    def settings(self) -> Settings:
-        """Windows and limits, as the contract states them now."""
-        return Settings(*self._ledger.call("settings")[:-2])
 
     def client_of(self, account: str) -> ClientView:
         """The registry's entry of an account."""

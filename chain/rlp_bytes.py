@@ -1,4 +1,4 @@
-"""RLP as bytes: the library's ``encode`` has no annotations, so what is inferred of it is its argument's type."""
+"""RLP as bytes: the library's ``encode`` has no annotations."""
 
 from typing import Any
 
@@ -7,4 +7,4 @@ import rlp
 
 def rlp_bytes(item: Any) -> bytes:
     """RLP of bytes, integers, lists of them, and objects that say how they are serialised."""
-    return rlp.encode(item)  # pyright: ignore[reportReturnType]
+    return rlp.encode(item)

@@ -273,7 +273,7 @@ class _PiecewiseClient(ClientSync):
         session.max_redirects = 0  # a store must not send this machine's requests to another service, as its own node
         return session
 
-    def _request(self, *args, **options):
+    def _request(self, *args: Any, **options: Any):
         closables, _ = super()._request(*args, **options)
         return closables, _receive_pieces(closables[0])  # pyright: ignore[reportArgumentType] (it is the response)
 
@@ -294,4 +294,4 @@ def _connect(address: KuboAddress, timeout: float, password: str) -> _Api:
         client._client = _PiecewiseClient(address.multiaddr, address.base, timeout=timeout, auth=auth)
     except Exception as fault:  # multiaddr raises whatever its parsers meet
         raise StoreError(f"{address.shown!r} is not the address of an IPFS node") from fault
-    return client  # pyright: ignore[reportReturnType]
+    return client

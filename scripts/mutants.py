@@ -43,6 +43,7 @@ OUT = ROOT / "docs" / "results" / "mutants"
 RULES = [
     f"tests/node/protocol/test_rules_of_{part}.py" for part in ("windows", "authors", "joining", "rounds", "disputes")
 ]
+COURSE = [f"tests/node/methods/procfl/test_course{part}.py" for part in ("", "_state", "_watch")]
 ELSEWHERE = {
     f"node/protocol/{module}.py": [f"tests/node/protocol/test_{test}.py" for test in ("ledger_rules", *also)] + RULES
     for module, also in {
@@ -51,8 +52,13 @@ ELSEWHERE = {
         "chain_facts": ("deadlines",),
         "rounds": ("deadlines", "only_evaluates"),
     }.items()
+} | {
+    "chain/ledger.py": [f"tests/chain/test_ledger{part}.py" for part in ("", "_draws", "_endings", "_members")],
+    "node/methods/procfl/course.py": COURSE,
+    "node/methods/procfl/terms.py": ["tests/node/methods/procfl/test_standing.py", *COURSE],
 }
-"""Tests of modules that have them under other names: those of the rules tell one story of records to all of these."""
+"""Tests of modules that have them under other names, too: those of the rules tell one story of records to all of these.
+"""
 APART = ("tests/node/roles/faults", "tests/node/lab", "tests/node/cli", "tests/node/devnet", "tests/node/explorer")
 """Tests of whole commands and processes: too slow for every mutant."""
 

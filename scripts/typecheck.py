@@ -15,6 +15,27 @@ ROOT = Path(__file__).resolve().parent.parent
 PYRIGHT = ROOT / "node_modules" / ".bin" / "pyright"
 STUBS = ROOT / "scripts" / "stubs"
 INSIDE = ("chain", "ipfs", "node")
+# Rules beyond pyright's basic mode: those that find mistakes here and call for no ignores.
+RULES = (
+    "reportConstantRedefinition",
+    "reportDuplicateImport",
+    "reportImportCycles",
+    "reportIncompleteStub",
+    "reportInconsistentConstructor",
+    "reportMissingParameterType",
+    "reportUnnecessaryCast",
+    "reportUnnecessaryContains",
+    "reportUnnecessaryTypeIgnoreComment",
+    "reportUntypedBaseClass",
+    "reportUntypedClassDecorator",
+    "reportUntypedFunctionDecorator",
+    "reportUntypedNamedTuple",
+    "reportUnusedClass",
+    "reportUnusedFunction",
+    "reportUnusedVariable",
+    "strictListInference",
+    "strictSetInference",
+)
 
 
 def lay_out(folder: Path) -> None:
@@ -33,7 +54,7 @@ def lay_out(folder: Path) -> None:
         "typeCheckingMode": "basic",
         # eth_utils re-exports without __all__.
         "reportPrivateImportUsage": False,
-    }
+    } | dict.fromkeys(RULES, True)
     (folder / "pyrightconfig.json").write_text(json.dumps(config, indent=2))
 
 

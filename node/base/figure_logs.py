@@ -72,7 +72,7 @@ class TensorBoardLog:
     """Event files in a folder, one folder below it a run: ``tensorboard --logdir FOLDER`` shows them."""
 
     def __init__(self, folder: Path) -> None:
-        from tensorboard.summary import Writer  # pyright: ignore[reportMissingImports] (an extra)
+        from tensorboard.summary import Writer
 
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._make = folder, Writer
@@ -96,8 +96,8 @@ class MlflowLog:
     def __init__(self, address: str) -> None:
         for name, value in _MLFLOW_DEFAULTS.items():
             os.environ.setdefault(name, value)
-        from mlflow.exceptions import MlflowException  # pyright: ignore[reportMissingImports] (an extra)
-        from mlflow.tracking import MlflowClient  # pyright: ignore[reportMissingImports]
+        from mlflow.exceptions import MlflowException
+        from mlflow.tracking import MlflowClient
 
         self._faults = (MlflowException,)
         self._runs: dict[str, str] = {}

@@ -4,7 +4,7 @@ import ctypes
 import resource
 import sys
 
-_SET_DUMPABLE, _GET_DUMPABLE = 4, 3  # prctl(2)
+_SET_DUMPABLE = 4  # prctl(2)
 
 
 def keep_private() -> None:
@@ -16,9 +16,3 @@ def keep_private() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def is_private() -> bool:
-    """Whether ``keep_private`` is in force."""
-    dumpable = sys.platform == "linux" and ctypes.CDLL(None).prctl(_GET_DUMPABLE, 0, 0, 0, 0)
-    return resource.getrlimit(resource.RLIMIT_CORE) == (0, 0) and not dumpable

@@ -1,6 +1,7 @@
 """``fedgrove audit``: recompute a training history and name the first bad record."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -247,7 +248,7 @@ def _ring(bell: Webhook, verdict: Verdict) -> None:
         complain(str(fault))
 
 
-def _with_progress(work) -> Verdict:
+def _with_progress(work: Callable[[Callable[[int], None]], Verdict]) -> Verdict:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("checking records", total=None)
         return work(lambda done: progress.update(task, completed=done))

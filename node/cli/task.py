@@ -24,7 +24,7 @@ from fedgrove.node.cli.task_bases import (
 from fedgrove.node.cli.task_check import check
 from fedgrove.node.cli.task_new import new
 from fedgrove.node.methods.training.suggestion import TERMS, suggested_by
-from fedgrove.node.tasks.approval import Approvals, TaskApproval, sound_approvals
+from fedgrove.node.tasks.approval import Approvals, NotApproved, TaskApproval, sound_approvals
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.difference import FileChange, changes
 from fedgrove.node.tasks.fetching import fetch_bundle
@@ -98,9 +98,9 @@ def show(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show a bundle's files, sizes and packages, and the difference from the version approved before.
+    """Show a bundle's files, sizes and packages, whether you have approved it, and what changed since another version.
 
-    Nothing of the bundle runs.
+    That version is the one that you approved last. Nothing of the bundle runs.
 
     Example: fedgrove task show bafybei… --store disk:store
     """
@@ -109,11 +109,15 @@ def show(
     approvals = Approvals(directory, _account(directory, account))
     before = approvals.previous(found.cid)
     changed = changes(_earlier(approvals, before, content), found) if before else None
+    missing = _missing_approval(directory, approvals.account, found.cid)
     if as_json:
-        print_json({**_described(found), **_compared(before, changed)})
+        approved_by = None if missing else approvals.account
+        print_json({**_described(found), "approved_by": approved_by, **_compared(before, changed)})
     else:
         _print_bundle(found)
-        _print_changes(before, changed)
+        print(missing or f"account {approvals.account} has approved this bundle: its client in {directory} may run it")
+        if missing or before:
+            _print_changes(before, changed)
     return 0
 
 
@@ -199,6 +203,17 @@ def _account(directory: Path, given: str | None) -> str:
     if len(accounts) > 1:
         raise CommandError(f"{directory} has approvals of several accounts: name yours with --account")
     return accounts.pop() if accounts else ""
+
+
+def _missing_approval(directory: Path, account: str, cid: CID) -> str:
+    """Why the account's client in this directory would not run the bundle; empty where it would."""
+    if not account:
+        return f"nobody has approved this bundle in {directory}"
+    try:
+        Approvals(directory, account).check(cid)
+    except NotApproved as fault:
+        return fault.reason
+    return ""
 
 
 def _earlier(approvals: Approvals, before: TaskApproval, content: ContentReader) -> Bundle:

@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
-from fedgrove.ipfs.store import NotFound, Root, StoreError
+from fedgrove.ipfs.store import NotFound, StoreError
 from fedgrove.node.explorer.api import answer_api
 from fedgrove.node.explorer.api_answers import RunsApi
 from fedgrove.node.explorer.comparing import ComparingPages
@@ -20,6 +20,7 @@ from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
 from fedgrove.node.explorer.watch import IndexWatch
+from starlette.middleware.base import RequestResponseEndpoint
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_LISTENERS = 32
@@ -80,7 +81,7 @@ def _guarded(hosts: frozenset[str] | None) -> FastAPI:
     app = _bare()
 
     @app.middleware("http")
-    async def guard(request: Request, proceed) -> Response:
+    async def guard(request: Request, proceed: RequestResponseEndpoint) -> Response:
         if hosts is not None and host_of(request.headers.getlist("host")) not in hosts:
             return PlainTextResponse("Open this page as 127.0.0.1 or localhost.\n", 421, HEADERS)
         if request.method not in ("GET", "HEAD"):
@@ -197,10 +198,10 @@ def _raw(watch: IndexWatch, name: str) -> Response:
     kind = "application/octet-stream"
     if body is not None:
         return Response(body, media_type=kind, headers=headers)
-    return StreamingResponse(_pieces(pieces, root), media_type=kind, headers=headers)
+    return StreamingResponse(_pieces(pieces), media_type=kind, headers=headers)
 
 
-def _pieces(pieces: Iterator[bytes], root: Root) -> Iterator[bytes]:
+def _pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """A large blob. Where the store fails midway the answer ends short of its length: no reader takes it for whole."""
     try:
         yield from pieces

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -185,13 +186,13 @@ class RowsBeside(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, output: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(ctx: Any, output: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.set_materialize_grads(False)
         ctx.count = count
         return output.detach(), output.detach()[count:]
 
     @staticmethod
-    def backward(ctx, whole: torch.Tensor, rows: torch.Tensor | None) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, whole: torch.Tensor, rows: torch.Tensor | None) -> tuple[torch.Tensor, None]:
         if rows is not None:
             # In place: what the layer above sends back is new, and nobody else holds it.
             whole[ctx.count :] += rows

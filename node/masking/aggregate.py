@@ -4,7 +4,7 @@
 whatever the number of clients.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout
@@ -13,7 +13,7 @@ from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, MaskKey, Spans, apply_masks
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.masking.ring import WORD, decode, encode
+from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.masking.survivors import needed_secrets
 
 
@@ -179,22 +179,3 @@ def left_over(graph: MaskGraph, survivors: Collection[int], record: RecoveryReco
                 key = pair_mask_key(graph.context, secret, other.mask_key, graph.client(dropout), other.client)
                 added = dropout > survivor  # by the survivor: it adds the masks shared with partners to its right
                 yield MaskKey(key, added, (dropout, survivor))
-
-
-def plain_weighted_sum(vectors: Mapping[int, np.ndarray], graph: MaskGraph, layout: Layout, bound: float) -> np.ndarray:
-    """The survivors' weighted mean without any mask: what ``Aggregate.close`` must equal, and ``masking = "none"``.
-
-    Parameters
-    ----------
-    vectors : mapping of int to float32 array of shape (layout.length,)
-        By survivor's position.
-
-    Returns
-    -------
-    float32 array of shape (layout.length,)
-    """
-    total = np.zeros(layout.length, WORD)
-    for position, vector in vectors.items():
-        total += encode(vector, layout, graph.participants[position].samples, graph.total_samples, bound)
-    samples = sum(graph.participants[position].samples for position in vectors)
-    return decode(total, samples, graph.total_samples, bound)

@@ -69,11 +69,6 @@ class LocalMechanism:
         """γ, the grid."""
         return math.ldexp(self.sigma, -_GRID)
 
-    @property
-    def noise_to_signal(self) -> float:
-        """σ√d / C: length of one client's noise over an update's largest; in the mean of n clients √n times less."""
-        return self.sigma * math.sqrt(self.length) / self.clip
-
     def epsilon_after(self, uploads: int, delta: float) -> float:
         """ε at ``delta`` of this many uploads of one client."""
         return gaussian_epsilon(self.sigma, delta, math.sqrt(uploads) * self.sensitivity)

@@ -73,12 +73,6 @@ class SignDsMechanism:
         """P(ν = τ) times a common factor, exact, for τ = 0 … h."""
         return _boosted(_counts(self.length, self.top, self.dimensions), self.threshold, self.boost)
 
-    def probabilities(self) -> np.ndarray:
-        """P(ν = τ) for τ = 0 … h: float64 (h + 1,)."""
-        weights = self.weights()
-        total = sum(weights)
-        return np.array([weight / total for weight in weights])
-
     @property
     def chance(self) -> float:
         """Bound on the probability that an upload tells one update from another.
@@ -95,11 +89,6 @@ class SignDsMechanism:
     def release(self) -> PureRelease:
         """What an upload tells, for the accountant."""
         return PureRelease(self.epsilon, chance=self.chance)
-
-    @property
-    def expected(self) -> float:
-        """E[ν], the number of uploaded dimensions that are expected from S_k."""
-        return float(_expected(self.weights()))
 
 
 @dataclass(frozen=True)
@@ -275,10 +264,6 @@ def _binomials(population: int, largest: int) -> list[int]:
 
 def _boosted(counts: list[int], threshold: int, boost: int) -> list[int]:
     return [count * boost if hits >= threshold else count << _PLACES for hits, count in enumerate(counts)]
-
-
-def _expected(weights: list[int]) -> Fraction:
-    return Fraction(sum(hits * weight for hits, weight in enumerate(weights)), sum(weights))
 
 
 def _best_threshold(counts: list[int], boost: int) -> tuple[int, Fraction]:

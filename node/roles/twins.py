@@ -12,6 +12,7 @@ that it finds, so that it sees the other one act first.
 
 from contextlib import suppress
 
+from fedgrove.chain.records import Committed, Drawn, Released, Shared
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
@@ -87,12 +88,12 @@ class Twins:
                 self._meet(rounds, current.number, client, kind, record.at.block)
             self._known.add((current.number, kind))
 
-    def _made(self, number: int, kind: str, record) -> bool:
+    def _made(self, number: int, kind: str, record: Drawn | Shared | Committed | Released) -> bool:
         """Whether this journal made a record; what it made and lost is its own, too."""
         note = self._journal.note(number)
         if note is None:
             return False
-        if kind == "draw":
+        if isinstance(record, Drawn):
             return RoundSecrets.from_bytes(bytes.fromhex(note.secrets)).mask_key == record.mask_key
         blob = self._journal.read(number, _BLOBS[kind])
         return cid_of(blob).digest == record.digest if blob is not None else _BLOBS[kind] in note.made.split()

@@ -35,7 +35,13 @@ _MAX_NUMBER = 1 << 62
 
 
 class NotApproved(BundleError):
-    """The owner of this directory has not approved the bundle."""
+    """The owner of this directory has not approved the bundle, or the approval does not count; ``reason`` says why."""
+
+    def __init__(self, cid: CID, reason: str) -> None:
+        super().__init__(
+            f"{reason}: read the code (`fedgrove task show {cid}`), then run `fedgrove task approve {cid}` if you agree"
+        )
+        self.reason = reason
 
 
 class InvalidApproval(ValueError):
@@ -122,17 +128,16 @@ class Approvals:
             There is none, or what is there is altered, another account's or for another bundle.
         """
         path = self._path(cid)
-        advice = f"read the code (`fedgrove task show {cid}`), then run `fedgrove task approve {cid}` if you agree"
         try:
             found = self._read(path)
         except FileNotFoundError:
-            raise NotApproved(f"account {self.account} has not approved the task {cid}: {advice}") from None
+            raise NotApproved(cid, f"account {self.account} has not approved the task {cid}") from None
         except OSError as fault:
-            raise NotApproved(f"the approval {path} cannot be read ({fault.strerror}): {advice}") from None
+            raise NotApproved(cid, f"the approval {path} cannot be read ({fault.strerror})") from None
         except InvalidApproval as fault:
-            raise NotApproved(f"{path} {fault}, so the task is not approved: {advice}") from None
+            raise NotApproved(cid, f"{path} {fault}, so the task is not approved") from None
         if found.bundle != str(cid):
-            raise NotApproved(f"{path} approves another bundle ({found.bundle}): {advice}")
+            raise NotApproved(cid, f"{path} approves another bundle ({found.bundle})")
         return found
 
     def previous(self, cid: CID) -> TaskApproval | None:

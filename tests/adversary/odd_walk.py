@@ -70,7 +70,7 @@ class Walk:
             self._look,
         ]
         number = self.federation.coordinator.current_round()
-        phase = self.federation.coordinator.phase(number)
+        phase = self.federation.coordinator.round(number).phase
         fitting = {
             Phase.SEEDING: [self._wait],
             Phase.DRAW: [self._draw, self._draw, self._draw, self._batch, self._fix_seed, self._wait, self._look],

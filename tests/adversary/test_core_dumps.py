@@ -7,6 +7,7 @@ the account's key, the secrets of the round.
 What stops it: every command forbids core dumps and the reading of its memory before it loads anything.
 """
 
+import ctypes
 import os
 import resource
 import signal
@@ -18,12 +19,13 @@ from pathlib import Path
 import pytest
 from fedgrove.chain.keys import Keys, save
 from fedgrove.chain.networks import free_port
-from fedgrove.node.base.memory import is_private, keep_private
+from fedgrove.node.base.memory import keep_private
 from fedgrove.node.cli.main import COMMANDS
 from fedgrove.node.devnet.testnet.identity import Identity
 
 NOBODY = 65534
 PASSWORD = "of a test"
+GET_DUMPABLE = 3  # prctl(2)
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc and prctl are Linux's")
 # The mutant is the same command without the mend: this replaces it before the command line runs.
 WITHOUT = """
@@ -79,6 +81,12 @@ def test_without_the_mend_the_storage_key_is_in_the_core_dump(tmp_path):
     if pattern != "core":
         pytest.skip(f"core dumps go to {pattern}, where this test does not look")
     assert cores
+
+
+def is_private() -> bool:
+    """Whether this process is one of which nobody gets the memory."""
+    dumpable = ctypes.CDLL(None).prctl(GET_DUMPABLE, 0, 0, 0, 0)
+    return resource.getrlimit(resource.RLIMIT_CORE) == (0, 0) and not dumpable
 
 
 @LINUX

@@ -33,7 +33,8 @@ from fedgrove.node.audit.archive import audit_directory
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
 
-from tests.adversary.forgeries import Draft, Forgery, catalogue
+from tests.adversary.forgeries import catalogue
+from tests.adversary.forgery import Draft, Forgery
 from tests.adversary.forging import STRANGER, log_of
 from tests.adversary.kept_runs import KINDS, Kept, forged_run, kept
 

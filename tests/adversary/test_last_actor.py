@@ -113,20 +113,20 @@ def test_a_client_that_acts_again_and_again_ends_no_phase(federation):
     keys = federation.keys[0]
     item = sign_draw(federation.deployment, number, keys, federation.alpha(number), DIGEST, DIGEST, 5)
     federation.clients[0].draw_batch(number, [item] * 3)
-    assert ledger.round(number).drawn == 3 and ledger.phase(number) == Phase.DRAW
+    assert ledger.round(number).drawn == 3 and ledger.round(number).phase == Phase.DRAW
     network.advance_to(ledger.round(number).draw_end - 1)
     federation.draw(number, 3)  # late, in the last block of the window
     federation.seal(number)
     for index in (1, 2):
         federation.clients[index].share(number, DIGEST)
     insist(lambda: federation.clients[0].share(number, DIGEST))
-    assert ledger.phase(number) == Phase.SHARE
+    assert ledger.round(number).phase == Phase.SHARE
     network.advance_to(ledger.round(number).share_end - 1)
     federation.clients[3].share(number, DIGEST)
     for index in (1, 2):
         federation.clients[index].commit(number, DIGEST, DIGEST)
     insist(lambda: federation.clients[0].commit(number, DIGEST, DIGEST))
-    assert ledger.phase(number) == Phase.COMMIT
+    assert ledger.round(number).phase == Phase.COMMIT
     network.advance_to(ledger.round(number).commit_end - 1)
     federation.clients[3].commit(number, DIGEST, DIGEST)
     told = ledger.round(number)

@@ -27,7 +27,9 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.membership_rules import MembershipRules
 from fedgrove.node.protocol.spending import Spending
 
-from tests.adversary.forgeries import LIMIT, Draft, _header, _logs_twice, _padded_log, _without_logs
+from tests.adversary.forged_facts import break_header
+from tests.adversary.forged_transactions import logs_twice, padded_log, without_logs
+from tests.adversary.forgery import LIMIT, Draft
 from tests.adversary.forging import STRANGER, other_value
 from tests.adversary.kept_runs import DELTA, TRAINING, Kept, forged_run, kept
 
@@ -161,7 +163,7 @@ def false_header(draft: Draft) -> None:
 
 
 def last_header(number: int) -> Edit:
-    return lambda draft: _header(draft, len(draft.tape.sheets) - 1, number)
+    return lambda draft: break_header(draft, len(draft.tape.sheets) - 1, number)
 
 
 def bare(draft: Draft) -> None:
@@ -272,7 +274,7 @@ MUTANTS = [
     Mutant("(1) links", patched(blocks, "check_header", unlinked_header), last_header(0), "ledger", "its parent hash"),
     Mutant("(2) roots", patched(blocks, "check_body", nothing), last_header(5), "ledger", "receipts do not hash"),
     Mutant("(2) bodies", patched(blocks, "may_hold_records", lambda *block: False), bare, "ledger", "are missing"),
-    Mutant("(3) form", patched(events, "_decode_exactly", decode_abi), of_call(_padded_log), "ledger", "canonical"),
+    Mutant("(3) form", patched(events, "_decode_exactly", decode_abi), of_call(padded_log), "ledger", "canonical"),
     Mutant("(4) effect", any_status, of_call(failed), "ledger", "transaction that failed"),
     Mutant("(4) chain", any_chain, signed_elsewhere(), "ledger", "signed for another chain"),
     Mutant(
@@ -300,14 +302,14 @@ MUTANTS = [
     Mutant(
         "(4) records left out",
         LEAVES,
-        of_call(_without_logs),
+        of_call(without_logs),
         "ledger",
         "did not leave",
     ),
     Mutant(
         "(4) records made up",
         LEAVES,
-        of_call(_logs_twice),
+        of_call(logs_twice),
         "ledger",
         "not leave",
     ),

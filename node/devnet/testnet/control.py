@@ -2,11 +2,11 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
@@ -18,13 +18,14 @@ from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import open_log
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.keeper import Status
-from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, TestnetPlan, clear, read_record
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.devnet.testnet.processes import chain_url
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED, RUNNING, STOP_SECONDS
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.status.standing import Standing, standing
+from fedgrove.node.tasks.folder import remove_folder
 
 KILL_SECONDS = 5.0
 CLAIM_SECONDS = 30.0
@@ -81,6 +82,8 @@ def look(layout: TestnetPaths) -> Processes | None:
 def up(layout: TestnetPaths, plan: TestnetPlan, dataset: Callable[[], Dataset | Points | None], say: Progress) -> bool:
     """Make the testnet if there is none, start what does not run, and return when everything runs.
 
+    Where it cannot be made, what was made of it is removed, with the directories that were made for it.
+
     Parameters
     ----------
     dataset : callable
@@ -98,8 +101,15 @@ def up(layout: TestnetPaths, plan: TestnetPlan, dataset: Callable[[], Dataset | 
     TestnetError
         It cannot be made, or did not start in time.
     """
-    lock = _claim(layout)
-    supervisor = _start(layout, lock, plan, dataset, say) if lock is not None else None
+    missing = [path for path in (layout.root, *layout.root.parents) if not path.exists()]
+    lock, supervisor = _claim(layout), None
+    if lock is not None:
+        try:
+            if not layout.record.exists():
+                _make(layout, plan, dataset, say, missing)
+            supervisor = _supervise(layout, lock)  # which takes the lock over
+        finally:
+            os.close(lock)
     _await_start(layout, supervisor, say)
     return supervisor is not None
 
@@ -171,7 +181,7 @@ def delete(layout: TestnetPaths) -> None:
     if lock is None:
         raise TestnetError(f"the testnet in {layout.root} was started again in the meantime: nothing was removed")
     try:
-        shutil.rmtree(layout.root)
+        remove_folder(layout.root)
     finally:
         os.close(lock)
 
@@ -196,18 +206,28 @@ def _claim(layout: TestnetPaths) -> int | None:
     return None
 
 
-def _start(
-    layout: TestnetPaths, lock: int, plan: TestnetPlan, dataset: Callable[[], Dataset | Points | None], say: Progress
-) -> subprocess.Popen:
-    """Make the testnet if there is none, and start its supervisor, which takes the lock over."""
-    try:
-        if not layout.record.exists():
-            from fedgrove.node.devnet.testnet.setup import make  # slow, and looking at a testnet does without
+def _make(
+    layout: TestnetPaths,
+    plan: TestnetPlan,
+    dataset: Callable[[], Dataset | Points | None],
+    say: Progress,
+    new: Sequence[Path],
+) -> None:
+    """Make the testnet, or else remove what was made of it.
 
-            make(layout, plan, dataset(), say)
-        return _supervise(layout, lock)
-    finally:
-        os.close(lock)
+    ``new`` are the directories that were made for it, the innermost first; they go where nothing else is in them.
+    """
+    from fedgrove.node.devnet.testnet.setup import make  # slow, and looking at a testnet does without
+
+    try:
+        make(layout, plan, dataset(), say)
+    except BaseException:
+        with suppress(OSError):  # what cannot be removed stays marked, for the next attempt to clear
+            clear(layout)
+            layout.unfinished.unlink(missing_ok=True)
+            for directory in new:
+                directory.rmdir()
+        raise
 
 
 def _supervise(layout: TestnetPaths, lock: int) -> subprocess.Popen:

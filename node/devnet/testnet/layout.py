@@ -1,6 +1,7 @@
 """Layout of a testnet's directory, and the record that marks it as complete."""
 
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -9,9 +10,14 @@ from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.method_option import TRAINING, ledger_rounds
+from fedgrove.node.tasks.folder import remove_folder
 
 FORMAT = 1
 MAX_RECORD_BYTES = 1 << 20
+_OURS = re.compile(
+    r"\.unfinished|(coordinator|client-\d\d|kubo-\d+|store|chain|logs|explorer|swarm\.key"
+    r"|federation\.toml|(testnet|supervisor|processes)\.json)(\.tmp)?"
+)
 
 
 class TestnetError(RuntimeError):
@@ -194,6 +200,18 @@ class ParticipantPaths:
     def state(self) -> Path:
         """The service's own files."""
         return self.root / "state"
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a path in a testnet's directory has a name that making or running a testnet uses."""
+    return _OURS.fullmatch(path.name) is not None
+
+
+def clear(layout: TestnetPaths) -> None:
+    """Remove what an attempt to make a testnet left, but for the mark; other people's files stay."""
+    for path in layout.root.iterdir():
+        if path != layout.unfinished and is_ours(path):
+            remove_folder(path)
 
 
 def client_name(number: int) -> str:

@@ -3,7 +3,7 @@
 import os
 from fcntl import LOCK_EX, LOCK_NB, flock
 
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, UnfitDirectory
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, UnfitDirectory, is_ours
 
 
 class Busy(TestnetError):
@@ -27,10 +27,18 @@ def claim(layout: TestnetPaths) -> int:
         raise UnfitDirectory(f"cannot make the directory {layout.root}: {fault.strerror}; give another --dir") from None
     try:
         flock(directory, LOCK_EX | LOCK_NB)
+        if not os.path.samestat(os.fstat(directory), os.stat(layout.root)):
+            raise FileNotFoundError("whoever had the lock has removed the directory")
     except OSError:
         os.close(directory)
         raise Busy(f"another command is using {layout.root}: wait until it is done") from None
-    if not layout.record.exists() and not layout.unfinished.exists() and any(layout.root.iterdir()):
+    if not layout.record.exists() and _holds_other_things(layout):
         os.close(directory)
         raise UnfitDirectory(f"{layout.root} contains something other than a testnet: give another --dir")
     return directory
+
+
+def _holds_other_things(layout: TestnetPaths) -> bool:
+    """Whether anything in a directory without a testnet is not what an attempt to make one left."""
+    half_made = layout.unfinished.exists()
+    return not all(half_made and is_ours(path) for path in layout.root.iterdir())

@@ -1,10 +1,9 @@
 """Making a testnet's directory: data dealt, keys made, contracts deployed, accounts funded.
 
-Whatever is here was made in one go: the record is written last, and a directory without it is emptied and made anew.
+Whatever is here was made in one go: the record is written last, and a directory without it is cleared and made anew.
 """
 
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from fedgrove.node.devnet.testnet.layout import (
     TestnetError,
     TestnetPaths,
     TestnetPlan,
+    clear,
     client_name,
     kubo_name,
     write_record,
@@ -63,7 +63,7 @@ def make(
     InvalidConfig, BundleError, TaskFailed, DivergedTraining, SandboxUnavailable
         As ``begin_task``.
     """
-    _empty(layout)
+    _begin(layout)
     everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
     _prepare_stores(layout, plan)
     if data is None:
@@ -118,14 +118,11 @@ def _with_data(
     return with_first_model(begun.config)
 
 
-def _empty(layout: TestnetPaths) -> None:
+def _begin(layout: TestnetPaths) -> None:
     """Mark the directory as unfinished, and remove what an attempt before this one left."""
     layout.unfinished.touch(mode=0o600)
     layout.root.chmod(0o700)
-    for path in layout.root.iterdir():
-        if path == layout.unfinished:
-            continue
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    clear(layout)
     layout.logs.mkdir()
     layout.chain.parent.mkdir()
 

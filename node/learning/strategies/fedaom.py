@@ -7,6 +7,7 @@ shared set, layer outputs weighted by their attribution must stay where the glob
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from fedgrove.node.learning.attribution import attributions, behaviour, beside_units, path_gradients
@@ -137,7 +138,7 @@ class Distance(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, weights: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], *outputs: torch.Tensor):
+    def forward(ctx: Any, weights: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], *outputs: torch.Tensor):
         weights = [beside_units(weight, output) for weight, output in zip(weights, outputs, strict=True)]
         layers = zip(targets, outputs, weights, strict=True)
         gaps = [torch.addcmul(target, output.movedim(1, -1), weight, value=-1) for target, output, weight in layers]
@@ -146,7 +147,7 @@ class Distance(torch.autograd.Function):
         return distance
 
     @staticmethod
-    def backward(ctx, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, upstream: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         distance, *saved = ctx.saved_tensors
         gaps, weights = saved[: len(saved) // 2], saved[len(saved) // 2 :]
         scale = torch.where(distance > 0, -upstream / distance, 0.0)

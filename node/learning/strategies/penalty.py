@@ -5,6 +5,7 @@ tensor and operation by operation, takes several times as many.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -37,13 +38,13 @@ class _KnownGradient(torch.autograd.Function):
     """A value whose gradients are given; they belong to the backward pass, which may run once."""
 
     @staticmethod
-    def forward(context, value: torch.Tensor, gradients: list[torch.Tensor], *parameters: torch.Tensor):
+    def forward(context: Any, value: torch.Tensor, gradients: list[torch.Tensor], *parameters: torch.Tensor):
         context.gradients = gradients
         return value.clone()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(context, upstream: torch.Tensor):
+    def backward(context: Any, upstream: torch.Tensor):
         if upstream != 1:
             torch._foreach_mul_(context.gradients, upstream)
         return None, None, *context.gradients

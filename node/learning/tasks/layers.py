@@ -120,10 +120,6 @@ def _at(model: TaskModel, inputs: Any, share: float) -> Iterator[Any]:
         yield inputs if scaled is None else scaled
 
 
-def _scaler(share: float) -> Any:
-    return lambda _, __, output: (output * share).requires_grad_()
-
-
 def _scaled(inputs: Any, share: float) -> Any:
     """Inputs whose floating-point tensors are ``share`` of what they are; None if there are none."""
     if isinstance(inputs, torch.Tensor):

@@ -144,13 +144,6 @@ class Code:
                 f"{np.abs(vector.counts).sum()} points are counted, but the terms allow {self.limit} in a sum"
             )
 
-    def explains(self, vector: BinCounts, sums: np.ndarray) -> bool:
-        """Whether a sum is that of a vector within the capacity: the auditor's check, which needs no decoding."""
-        try:
-            return np.array_equal(self.encode(vector), sums)
-        except CapacityExceeded:
-            return False
-
     def _encode_part(self, levels: np.ndarray, counts: np.ndarray) -> np.ndarray:
         pieces = self.grid.pieces(levels)
         terms = gf.multiply(gf.element(counts)[:, None], gf.powers(self.points(pieces), self.syndromes))

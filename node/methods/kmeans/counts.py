@@ -64,11 +64,6 @@ class BinCounts:
         """Number of points counted."""
         return int(self.counts.sum())
 
-    def contains(self, other: "BinCounts") -> bool:
-        """Whether every bin of ``other`` is occupied here too."""
-        mine = {row.tobytes() for row in self.levels}
-        return all(row.tobytes() in mine for row in other.levels)
-
 
 def distinct(levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Different bins, in lexicographic order, and the place among them of each row.

@@ -1,13 +1,11 @@
 """ProCFL (Xu et al. 2025; spec 05): a model for each of several clusters, as a method of federations."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.codec import ClusterCodec, ClusterUpdate
@@ -15,7 +13,8 @@ from fedgrove.node.methods.procfl.round_inputs import accepted, groups_of, seate
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
-from fedgrove.node.methods.training.task_data import TaskData, refuse_task
+from fedgrove.node.methods.training.model_method import ModelMethod
+from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
 from fedgrove.node.protocol.local_work import LocalWork
@@ -25,7 +24,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-class ProCfl(Method[ClusterState, ClusterUpdate, Samples | TaskData]):
+class ProCfl(ModelMethod[ClusterState, ClusterUpdate]):
     """Members find out who is like whom, train in two stages, and judge clusters whose models fell."""
 
     def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
@@ -33,13 +32,6 @@ class ProCfl(Method[ClusterState, ClusterUpdate, Samples | TaskData]):
         self.codec = ClusterCodec(config)
         self.accounting = NoMechanism(config)
         self.schedule = ClusterSchedule(config)
-
-    def first_model(self) -> bytes:
-        if self.config.task is not None:
-            raise InvalidConfig("start.model is missing: the first model of a task does not follow from the terms")
-        from fedgrove.node.methods.training.initial import initial_model
-
-        return self.first_from(initial_model(self.config))
 
     def first_from(self, tensors: Tensors) -> bytes:
         return ClusterState.first(tensors).to_bytes()
@@ -87,18 +79,6 @@ class ProCfl(Method[ClusterState, ClusterUpdate, Samples | TaskData]):
         if size > most:
             return f"its models take {size} bytes, but max_blob_mib allows {most}: there are too many clusters"
         return ""
-
-    def member_data(self, path: Path) -> Samples:
-        refuse_task(self.config)
-        from fedgrove.node.methods.training.data import member_samples
-
-        return member_samples(self.config, path)
-
-    def test_data(self, path: Path) -> Samples:
-        refuse_task(self.config)
-        from fedgrove.node.methods.training.data import held_out_samples
-
-        return held_out_samples(self.config, path)
 
     def work(self, workplace: Workplace[ClusterState, Samples | TaskData]) -> LocalWork[ClusterUpdate]:
         from fedgrove.node.methods.procfl.client_work import LocalClusters

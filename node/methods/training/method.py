@@ -1,7 +1,6 @@
 """One model for everybody, as a method of federations."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedgrove.chain.keys import Keys
@@ -18,8 +17,9 @@ from fedgrove.node.methods.training.codec import ModelCodec
 from fedgrove.node.methods.training.hold_out import hold_out_of
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.masked import MaskedUploads
+from fedgrove.node.methods.training.model_method import ModelMethod
 from fedgrove.node.methods.training.signds import SignDsUploads
-from fedgrove.node.methods.training.task_data import TaskData, refuse_task
+from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.methods.training.upload_accounting import UploadAccounting
 from fedgrove.node.protocol.accounting import Accounting, NoMechanism
@@ -46,7 +46,7 @@ def codec_of(config: FederationConfig) -> ModelCodec:
     return _MECHANISMS[config.mechanism][0](config)
 
 
-class Training(Method[Tensors, ModelUpdate, Samples | TaskData]):
+class Training(ModelMethod[Tensors, ModelUpdate]):
     """Members train the global model on their data; their updates are summed as the terms' mechanism says."""
 
     codec: ModelCodec
@@ -56,13 +56,6 @@ class Training(Method[Tensors, ModelUpdate, Samples | TaskData]):
         self.codec, self.accounting = codec_of(config), _MECHANISMS[config.mechanism][1](config)
         self.schedule = Schedule[Tensors](config)
         self._layouts: dict[bytes, Layout] = {}
-
-    def first_model(self) -> bytes:
-        if self.config.task is not None:
-            raise InvalidConfig("start.model is missing: the first model of a task does not follow from the terms")
-        from fedgrove.node.methods.training.initial import initial_model
-
-        return self.first_from(initial_model(self.config))
 
     def first_from(self, tensors: Tensors) -> bytes:
         try:
@@ -110,18 +103,6 @@ class Training(Method[Tensors, ModelUpdate, Samples | TaskData]):
 
     def parts(self, n: int) -> Adjacency:
         return self.codec.parts(n)
-
-    def member_data(self, path: Path) -> Samples:
-        refuse_task(self.config)
-        from fedgrove.node.methods.training.data import member_samples
-
-        return member_samples(self.config, path)
-
-    def test_data(self, path: Path) -> Samples:
-        refuse_task(self.config)
-        from fedgrove.node.methods.training.data import held_out_samples
-
-        return held_out_samples(self.config, path)
 
     def work(self, workplace: Workplace[Tensors, Samples | TaskData]) -> LocalWork[ModelUpdate]:
         from fedgrove.node.methods.training.local_training import LocalTraining

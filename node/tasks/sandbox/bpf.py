@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fedgrove.node.tasks.sandbox.syscalls import ATTRIBUTES, CONDITIONAL, FIRST_UNKNOWN, REFUSED, TRUNCATION
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06  # operations of BPF
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # operations of BPF
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _KILL_PROCESS, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000

@@ -240,6 +240,7 @@ def test_a_mistake_in_the_options_is_named(tmp_path, options, named):
     refused = fedgrove("network", "up", *options, cwd=tmp_path)
     assert refused.returncode == 2 and named in refused.stderr
     assert refused.stderr.count("\n") == 1
+    assert os.listdir(tmp_path) == []
 
 
 def test_other_peoples_files_are_not_touched(tmp_path):

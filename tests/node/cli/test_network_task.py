@@ -19,7 +19,7 @@ from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_network import QUIET, network, place, status, up
-from tests.node.lab.simulation.own_task import table, write_task
+from tests.node.lab.simulation.own_task import TERMS, table, write_task
 
 __all__ = ["place"]
 
@@ -91,6 +91,14 @@ def test_data_around_the_testnet_are_refused(task, tmp_path):
     """A task's code would see everybody's keys."""
     with pytest.raises(SandboxUnavailable, match=r"a task's code would see .*testnet: move it out of"):
         made(tmp_path / "testnet", tmp_path / "points", tmp_path)
+
+
+def test_a_task_that_fails_leaves_no_directory(place):
+    write_task(place / "points", TERMS.replace("[training]", '[task.options]\nfault = "raises"\n\n[training]'))
+    (place / "points.csv").write_text(table(60, 1))
+    failed = fedgrove("network", "up", *QUIET, "--task", "points", "--data", "points.csv", cwd=place)
+    assert failed.returncode == 2 and "no loss today" in failed.stderr, failed.stderr
+    assert not (place / "testnet").exists()
 
 
 @pytest.mark.parametrize("part", ["0/3", "4/3", "1", "-1/3", "x/y"])

@@ -74,11 +74,11 @@ def test_show_lists_files_packages_and_versions(place):
     cid = packed(place)
     text = done("show", cid, *STORE, place=place)
     assert cid in text and "README.md" in text and "package numpy 1.0" in text
-    assert "no other version was approved before" in text
+    assert "nobody has approved this bundle in client\nno other version was approved before" in text
     found = told("show", cid, *STORE, place=place)
     assert found["files"][0] == {"path": "README.md", "bytes": len(FILES["README.md"])}
     assert found["packages"] == {"numpy": "1.0"} and "in place of 1.0" in found["versions"][0]
-    assert found["approved_before"] is found["changes"] is None
+    assert found["approved_by"] is found["approved_before"] is found["changes"] is None
     assert "versions differ: installed here: numpy" in fedgrove("task", "show", cid, *STORE, cwd=place).stderr
 
 
@@ -95,6 +95,26 @@ def test_approve_notes_the_bundle_and_show_compares_the_next_one_with_it(place):
     assert found["approved_before"] == {"bundle": first, "account": approved["account"]}
     assert [(each["path"], each["change"]) for each in found["changes"]] == [("task.py", "changed")]
     assert approvals.check(CID.parse(second)).number == 2
+
+
+def test_show_says_whether_this_member_has_approved_the_bundle(place):
+    first = packed(place)
+    account = told("approve", first, "--keystore", "alice.json", *STORE, place=place)["account"]
+    text = done("show", first, *STORE, place=place)
+    assert f"account {account} has approved this bundle: its client in client may run it\n" in text
+    assert "read the files" not in text
+    assert told("show", first, *STORE, place=place)["approved_by"] == account
+    assert "nobody has approved this bundle in bob\n" in done("show", first, *STORE, "--directory", "bob", place=place)
+
+    second = packed(place, FILES["task.py"].replace(b"0.1", b"0.2"))
+    assert f"account {account} has not approved the task {second}\n" in done("show", second, *STORE, place=place)
+    assert told("show", second, *STORE, place=place)["approved_by"] is None
+
+    done("approve", second, "--keystore", "alice.json", *STORE, place=place)
+    altered = place / "client" / "tasks" / f"{first}.json"
+    altered.write_bytes(altered.read_bytes().replace(b'"number":1', b'"number":3'))
+    assert "a signature that is not that of the account it names" in done("show", first, *STORE, place=place)
+    assert told("show", first, *STORE, place=place)["approved_by"] is None
 
 
 def test_the_version_before_is_compared_even_where_the_store_has_forgotten_it(place):

@@ -13,6 +13,7 @@ as many trials.
 
 import math
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 from fedgrove.node.privacy.local import gaussian_epsilon
@@ -23,6 +24,19 @@ CONFIDENCE = 1 - 1e-5
 
 Scores = Callable[[bool, int], np.ndarray]
 """``scores(present, trials)``: what the distinguisher computes from each trial; larger speaks for the canary."""
+
+
+class Lots:
+    """Takes the place of the system's random bytes."""
+
+    def __init__(self) -> None:
+        self.restart(0)
+
+    def restart(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def __call__(self, size: int) -> bytes:
+        return self._random.randbytes(size)
 
 
 def error_rates(scores: Scores, trials: int) -> tuple[float, float]:

@@ -149,10 +149,15 @@ def test_two_draws_differ_and_the_same_randomness_gives_the_same_bytes():
     assert first == again != other
 
 
+def noise_to_signal(mechanism) -> float:
+    """σ√d / C: length of one client's noise over an update's largest."""
+    return mechanism.sigma * math.sqrt(mechanism.length) / mechanism.clip
+
+
 def test_honest_noise_dwarfs_a_dense_update():
     mechanism = mechanism_for(LocalSettings(epsilon=1.0, delta=1e-5), 1_663_370)
-    assert mechanism.noise_to_signal > 9000
-    assert mechanism_for(LocalSettings(), 1_663_370).noise_to_signal == pytest.approx(321, abs=2)
+    assert noise_to_signal(mechanism) > 9000
+    assert noise_to_signal(mechanism_for(LocalSettings(), 1_663_370)) == pytest.approx(321, abs=2)
 
 
 def test_a_model_too_large_for_the_grid_is_refused():

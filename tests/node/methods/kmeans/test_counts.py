@@ -30,9 +30,3 @@ def test_a_difference_on_the_same_bins_is_that_of_any():
     apart = BinCounts(before.levels.copy(), after.counts)
     assert after - before == apart - before == vector({(1, 1): -1, (5, 5): 2})
     assert len(before - before) == 0
-
-
-def test_containing_looks_at_bins_not_at_counts():
-    whole = vector({(0, 0): 3, (1, 1): 2})
-    assert whole.contains(vector({(1, 1): 9})) and whole.contains(BinCounts.empty(2))
-    assert not whole.contains(vector({(0, 0): 1, (0, 1): 1}))

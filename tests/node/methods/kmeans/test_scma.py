@@ -211,20 +211,7 @@ def test_two_bins_with_one_hash_are_told_and_noticed(monkeypatch):
         decode(code, code.encode(two))
     # even if the third bin had the same hash, both clients would miss their bins
     wrong = BinCounts.of(np.array([[3] * 12]), np.array([2]))
-    assert not wrong.contains(BinCounts(two.levels[:1], two.counts[:1]))
-
-
-# the audit
-
-
-@pytest.mark.parametrize("kind", GRIDS)
-def test_a_result_is_checked_without_decoding(kind):
-    code = make(kind, 4)
-    counts = {5: 7, 6: 1}
-    sums = code.encode(vector(code.grid, counts))
-    assert code.explains(vector(code.grid, counts), sums)
-    for wrong in ({5: 7}, {5: 7, 6: 2}, {5: 7, 7: 1}, {}, dict.fromkeys(range(5), 1)):
-        assert not code.explains(vector(code.grid, wrong), sums)
+    assert two.levels[0].tolist() not in wrong.levels.tolist()
 
 
 # the agreement

@@ -25,12 +25,12 @@ from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.procfl.similarity import in_the_clear
 from fedgrove.node.methods.procfl.stated import Stated
-from fedgrove.node.methods.procfl.training import weighted_mean
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 
+from tests.node.methods.procfl.means import weighted_mean
 from tests.node.methods.procfl.story import CLIENTS, LATE, LIARS, ROUNDS, Story
 
 RULE = Rule()

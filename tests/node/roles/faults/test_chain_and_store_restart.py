@@ -9,7 +9,7 @@ from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.status.participation import fate
 
 from tests.ipfs.kubo_nodes import needs_kubo, quiet
-from tests.node.roles.faults.lives import World
+from tests.node.roles.faults.world import World
 
 # When a kill is due: in a round, in the middle of a phase, so that some have acted and others are about to.
 MOMENTS = [

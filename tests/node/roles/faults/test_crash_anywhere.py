@@ -16,7 +16,7 @@ from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.status.participation import fate
 
-from tests.node.roles.faults.lives import Liar, World, passed
+from tests.node.roles.faults.world import Liar, World, passed
 
 SEED = 1
 CLIENTS, ROUNDS = 4, 7

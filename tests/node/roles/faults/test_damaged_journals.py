@@ -8,7 +8,7 @@ from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, Rel
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 
 from tests.node.federation import Federation
-from tests.node.roles.faults.lives import QUICK
+from tests.node.roles.faults.world import QUICK
 
 ME = 2
 

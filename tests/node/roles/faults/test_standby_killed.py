@@ -4,8 +4,8 @@ from collections import Counter
 
 from fedgrove.chain.records import Closed
 
-from tests.node.roles.faults.lives import World
 from tests.node.roles.faults.test_crash_anywhere import BLOB, TRANSACTION, begin, every
+from tests.node.roles.faults.world import World
 
 STEPS = [
     *every("transaction", ["seal", "recover", "close", "open"], TRANSACTION),

@@ -8,8 +8,9 @@ from fedgrove.ipfs.unixfs import cid_of
 
 from tests.node.federation import Federation
 from tests.node.roles.faults.killing import kind_of
-from tests.node.roles.faults.lives import QUICK, TellingStore
+from tests.node.roles.faults.lives import TellingStore
 from tests.node.roles.faults.witness import Told, told_by, violations
+from tests.node.roles.faults.world import QUICK
 
 ME, PEER = 1, 5
 

@@ -8,7 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.methods.procfl.training import choose_cluster, weighted_mean
+from fedgrove.node.methods.procfl.training import choose_cluster
+
+from tests.node.methods.procfl.means import weighted_mean
 
 
 def estimate(losses: np.ndarray) -> np.ndarray:
