@@ -98,6 +98,10 @@ class Network(ABC):
     def block_number(self) -> int:
         """Number of the latest block."""
 
+    def known_head(self) -> int:
+        """Number of the latest block as of the last answer that stated one, ``nonce`` among them; asks no node."""
+        return self.block_number()
+
     @abstractmethod
     def block_hash(self, number: int) -> bytes:
         """Hash of a block, 32 bytes."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import rlp
-from eth_bloom import BloomFilter
 from eth_utils import keccak
 from fedgrove.chain.hexadecimal import MalformedAnswer, to_bytes, to_int
 from fedgrove.chain.rlp_bytes import rlp_bytes
@@ -186,10 +185,20 @@ def type_of(encoded: bytes) -> int:
 
 def bloom_of(logs: Iterable[Sequence[Any]]) -> bytes:
     """The bloom filter over the addresses and topics of logs, 256 bytes."""
-    bits = BloomFilter()
+    bits = 0
     for address, topics, _ in logs:
-        bits.extend((address, *topics))
-    return int(bits).to_bytes(256, "big")
+        for item in (address, *topics):
+            bits |= bloom_bits(item)
+    return bits.to_bytes(256, "big")
+
+
+def bloom_bits(item: bytes) -> int:
+    """The bits that an address or a topic sets (Yellow Paper, 4.4.1): three pairs of its hash, each modulo 2048."""
+    digest = keccak(item)
+    bits = 0
+    for at in (0, 2, 4):
+        bits |= 1 << (int.from_bytes(digest[at : at + 2], "big") % 2048)
+    return bits
 
 
 def _is_word(item: Any, size: int) -> bool:

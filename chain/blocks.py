@@ -9,12 +9,12 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
 from fedgrove.chain.authors import author_of, incomplete
 from fedgrove.chain.block_rlp import (
     SIGNED_KINDS,
     DecodedReceipt,
+    bloom_bits,
     bloom_of,
     decode_header,
     decode_receipt,
@@ -243,7 +243,7 @@ def _check_lengths(number: int, body: Body) -> None:
 @functools.cache
 def _bloom_of(address: bytes) -> int:
     """The bits that an address sets."""
-    return int(BloomFilter.from_iterable([address]))
+    return bloom_bits(address)
 
 
 def _receipt(number: int, encoded: bytes) -> DecodedReceipt:

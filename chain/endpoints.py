@@ -63,6 +63,11 @@ class Endpoints:
         return self._chain_id
 
     @property
+    def head(self) -> int:
+        """Number of the latest block, as the endpoint in use stated it last."""
+        return self._current.standing.head
+
+    @property
     def several(self) -> bool:
         """Whether there is more than one."""
         return len(self._all) > 1

@@ -32,6 +32,7 @@ from fedgrove.chain.rpc_reading import (
     head_of,
     latest,
     logs_of,
+    nonce_of,
     paid_by,
     parts_of,
     place_of,
@@ -122,6 +123,9 @@ class RpcNetwork(Network):
     def block_number(self) -> int:
         return self._endpoints.ask(head_of)
 
+    def known_head(self) -> int:
+        return self._endpoints.head
+
     def block_hash(self, number: int) -> bytes:
         return self._endpoints.ask(lambda node: to_bytes(block_at(node, number)["hash"], 32))
 
@@ -190,7 +194,7 @@ class RpcNetwork(Network):
         return self._read(to_int, "eth_getBalance", address, "latest")
 
     def nonce(self, address: str) -> int:
-        return self._read(to_int, "eth_getTransactionCount", address, "latest")
+        return self._endpoints.ask(lambda node: nonce_of(node, address))
 
     def base_fee(self) -> int:
         method, block = "eth_getBlockByNumber", "latest"

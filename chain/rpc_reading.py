@@ -30,6 +30,13 @@ def head_of(node: Endpoint) -> int:
     return node.standing.head
 
 
+def nonce_of(node: Endpoint, address: str) -> int:
+    """Nonce of an account's next transaction, pending ones not counted; the node's head is noted on the way."""
+    nonce, head = node.requests([("eth_getTransactionCount", (address, "latest")), ("eth_blockNumber", ())])
+    node.standing.head = to_int(head)
+    return to_int(nonce)
+
+
 def block_at(node: Endpoint, number: int) -> dict:
     """A block without its transactions, as JSON; raises Lacking where the node does not have it."""
     block = node.request("eth_getBlockByNumber", hex(number), False)

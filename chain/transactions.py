@@ -28,7 +28,7 @@ from fedgrove.chain.fees import FeeHistory
 from fedgrove.chain.rlp_bytes import rlp_bytes
 
 _DYNAMIC_FEE = b"\x02"  # EIP-2718 type of EIP-1559's transactions
-FEE_SECONDS = 10.0
+FEE_BLOCKS = 2
 RECEIPT_SECONDS = 120.0
 LOOK_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 0.5
@@ -114,7 +114,7 @@ class Sender:
         self._account = account
         self._lock = threading.Lock()
         self._attempts: dict[int, Attempt] = {}
-        self._fees: tuple[float, FeeHistory] | None = None
+        self._fees: tuple[int, FeeHistory] | None = None
 
     @property
     def address(self) -> str:
@@ -176,8 +176,9 @@ class Sender:
                 return self._send_once(content)
 
     def _send_once(self, content: Content) -> Attempt:
+        nonce = self._next_nonce()  # and with it the chain's height, for which fees are good
         offer = self._offer(self._fees_now().tip)
-        attempt = Attempt(content, self._next_nonce(), offer.fee, offer.tip)
+        attempt = Attempt(content, nonce, offer.fee, offer.tip)
         try:
             self._submit(attempt)
         except (TransactionRefused, InsufficientFunds, FeeAboveCap):
@@ -219,10 +220,10 @@ class Sender:
         return any(self._network.knows(sent) for sent in reversed(attempt.hashes))
 
     def _fees_now(self) -> FeeHistory:
-        """Read every few seconds."""
-        now = time.monotonic()
-        if self._fees is None or now - self._fees[0] > FEE_SECONDS:
-            self._fees = (now, self._network.fees())
+        """Fees of the latest block, or of one shortly before: empty blocks each take an eighth off the base fee."""
+        head = self._network.known_head()
+        if self._fees is None or not 0 <= head - self._fees[0] <= FEE_BLOCKS:
+            self._fees = (head, self._network.fees())
         return self._fees[1]
 
     def _offer(self, tip: int) -> Offer:

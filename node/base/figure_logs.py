@@ -98,6 +98,7 @@ class MlflowLog:
             os.environ.setdefault(name, value)
         from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
+        from mlflow.tracking.registry import UnsupportedModelRegistryStoreURIException
 
         self._faults = (MlflowException,)
         self._runs: dict[str, str] = {}
@@ -105,6 +106,12 @@ class MlflowLog:
             self._client = MlflowClient(tracking_uri=address, registry_uri=address)
             found = self._client.get_experiment_by_name(EXPERIMENT)
             self._experiment = found.experiment_id if found else self._client.create_experiment(EXPERIMENT)
+        except UnsupportedModelRegistryStoreURIException:
+            kind = address.partition(":")[0]
+            raise FigureLogFailed(
+                f"MLflow writes to a folder or a server here, not to {kind}: give mlflow:FOLDER, or mlflow:http://… or "
+                "mlflow:https://… of an MLflow server that keeps its runs there"
+            ) from None
         except self._faults as fault:
             raise _refused(fault) from None
 

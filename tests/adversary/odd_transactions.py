@@ -89,14 +89,17 @@ class Odd:
         """Calldata with dynamic arguments anywhere, gaps between them, no padding behind the last, or some rubbish."""
         found = functions(contract)[function]
         typed = list(zip(found.inputs, arguments, strict=True))
-        parts = [value if kind == "bytes" else encode([kind], [value]) for kind, value in typed]
-        tails = [place for place, (kind, _) in enumerate(typed) if kind == "bytes"]
+        tails = [place for place, (kind, _) in enumerate(typed) if kind == "bytes" or kind.endswith("[]")]
+        parts = [
+            _tail(kind, value) if place in tails else encode([kind], [value])
+            for place, (kind, value) in enumerate(typed)
+        ]
         self.random.shuffle(tails)
         body, offsets = b"", {}
         for place in tails:
             body += self._gap()
             offsets[place] = WORD * len(parts) + len(body)
-            body += _counted(parts[place])
+            body += parts[place]
         head = b"".join(_word(offsets[place]) if place in offsets else part for place, part in enumerate(parts))
         return found.selector + head + body + self.rubbish()
 
@@ -135,6 +138,11 @@ class Odd:
 
 def _word(value: int) -> bytes:
     return (value % (1 << 256)).to_bytes(WORD, "big")
+
+
+def _tail(kind: str, value: Any) -> bytes:
+    """What the offset of a dynamic argument points to."""
+    return _counted(value) if kind == "bytes" else encode([kind], [value])[WORD:]
 
 
 def _counted(content: bytes) -> bytes:

@@ -9,7 +9,7 @@ from fedgrove.chain.hexadecimal import MalformedAnswer
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import connect, embedded
 from fedgrove.chain.rpc_reading import fees_of
-from fedgrove.chain.transactions import Sender
+from fedgrove.chain.transactions import FEE_BLOCKS, Sender
 from nodes import anvil_or_skip
 
 FAR = "0x" + "11" * 20
@@ -67,18 +67,46 @@ def node():
         yield network
 
 
-@pytest.mark.parametrize("base", [CHEAP, GWEI, 30 * GWEI], ids=["0.02 gwei", "1 gwei", "30 gwei"])
-def test_a_member_pays_at_most_a_fifth_more_than_the_chain_asks(node, base):
+def payer(node, base):
+    """A sender with funds, on a chain whose base fee is now this."""
     keys = Keys.generate()
     node.fund(keys.address, 1)
     node.request("anvil_setNextBlockBaseFeePerGas", hex(base))
     node.mine()
-    sender = Sender(node, keys.account)
+    return Sender(node, keys.account)
+
+
+def paid_and_asked(node, sender):
+    """What a unit of gas of a transaction cost, and the base fee of its block."""
+    mined = sender.transact(FAR, b"", 21_000, value=1)
+    receipt = node.request("eth_getTransactionReceipt", "0x" + mined.transaction.hex())
+    block = node.request("eth_getBlockByNumber", hex(mined.block), False)
+    return int(receipt["effectiveGasPrice"], 16), int(block["baseFeePerGas"], 16)
+
+
+@pytest.mark.parametrize("base", [CHEAP, GWEI, 30 * GWEI], ids=["0.02 gwei", "1 gwei", "30 gwei"])
+def test_a_member_pays_at_most_a_fifth_more_than_the_chain_asks(node, base):
+    sender = payer(node, base)
     for _ in range(5):
-        mined = sender.transact(FAR, b"", 21_000, value=1)
-        receipt = node.request("eth_getTransactionReceipt", "0x" + mined.transaction.hex())
-        asked = int(node.request("eth_getBlockByNumber", hex(mined.block), False)["baseFeePerGas"], 16)
-        assert asked < int(receipt["effectiveGasPrice"], 16) <= 1.2 * asked
+        paid, asked = paid_and_asked(node, sender)
+        assert asked < paid <= 1.2 * asked
+
+
+@pytest.mark.parametrize("blocks", range(6))
+def test_a_member_pays_no_more_where_others_make_blocks_within_moments_and_the_base_fee_falls(node, blocks):
+    sender = payer(node, 30 * GWEI)
+    for _ in range(5):
+        paid, asked = paid_and_asked(node, sender)
+        assert asked < paid <= 1.2 * asked
+        node.mine(blocks)
+
+
+def test_fees_are_read_again_after_a_few_blocks_and_not_before(node, monkeypatch):
+    sender, read, fees = payer(node, GWEI), [], node.fees
+    monkeypatch.setattr(node, "fees", lambda: read.append(node.block_number()) or fees())
+    for _ in range(2 * FEE_BLOCKS + 2):
+        sender.transact(FAR, b"", 21_000, value=1)
+    assert len(read) == 2
 
 
 def test_a_chain_without_a_history_of_fees_has_its_base_fee(node, monkeypatch):

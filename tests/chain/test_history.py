@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 import rlp
+from eth_bloom import BloomFilter
 from federations import found
+from fedgrove.chain.block_rlp import bloom_of
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.history import BadHistory, Block, LedgerHistory, capture
 from fedgrove.chain.networks import embedded
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def run_round(federation):
@@ -179,3 +183,11 @@ def test_a_thousand_blocks_are_captured_in_seconds(captured):
     assert len(history.blocks) > 1000
     assert time.monotonic() - started < 20
     assert isinstance(history.blocks[0], Block)
+
+
+@given(
+    st.lists(st.tuples(st.binary(min_size=20, max_size=20), st.lists(st.binary(min_size=32, max_size=32), max_size=4)))
+)
+def test_a_bloom_filter_is_that_of_another_library(logs):
+    expected = BloomFilter.from_iterable(item for address, topics in logs for item in (address, *topics))
+    assert bloom_of([(address, topics, b"") for address, topics in logs]) == int(expected).to_bytes(256, "big")

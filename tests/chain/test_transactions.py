@@ -196,7 +196,7 @@ def test_what_a_former_life_left_in_the_pool_is_replaced(slow_chain, account):
 
 def test_a_former_life_that_offered_more_is_outbid_or_told(slow_chain, account):
     rich = Sender(slow_chain, account)
-    rich._fees = (time.monotonic() + 1000, FeeHistory(99 * GWEI))
+    rich._fees = (slow_chain.block_number(), FeeHistory(99 * GWEI))
     with pytest.raises(TransactionTimeout):
         pay(rich, timeout=0.1)
     slow_chain.max_fee = 100 * GWEI

@@ -129,3 +129,10 @@ def test_a_server_that_is_away_is_a_sentence_without_its_password(mlflow):
     with pytest.raises(FigureLogFailed, match="check that the server runs") as fault:
         MlflowLog("http://user:secret@127.0.0.1:9")
     assert "secret" not in str(fault.value)
+
+
+@pytest.mark.parametrize("address", ["sqlite:///runs.db", "sqlite://runs.db", "postgresql://user:secret@host/runs"])
+def test_an_address_that_mlflow_writes_to_only_as_a_server_says_what_to_give_instead(mlflow, address):
+    with pytest.raises(FigureLogFailed, match="give mlflow:FOLDER, or mlflow:http://") as fault:
+        MlflowLog(address)
+    assert address.partition(":")[0] in str(fault.value) and "secret" not in str(fault.value)

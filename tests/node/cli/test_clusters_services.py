@@ -171,6 +171,8 @@ epochs = 1
 learning_rate = 0.05
 [strategy]
 name = "fedavg"
+[membership]
+mode = "approved"
 [procfl]
 alpha = 0.5
 counter = "{counter}"
@@ -191,11 +193,13 @@ class ByHand:
             assert fedgrove("keys", "new", f"{name}.json", cwd=root).returncode == 0
             shown[name] = json.loads(fedgrove("keys", "show", f"{name}.json", "--json", cwd=root).stdout)
             network.fund(shown[name]["account"], 1)
-        windows = "\n".join(f"{name} = {getattr(WINDOWS, name)}" for name in WINDOWS.__dataclass_fields__)
+        windows = "\n".join(f"{name} = {str(getattr(WINDOWS, name)).lower()}" for name in WINDOWS.__dataclass_fields__)
         config, founder = root / "federation.toml", shown["founder"]
         config.write_text(TERMS.format(counter=founder["mailbox"], signer=founder["account"], windows=windows))
-        deploy = ("deploy", "--config", str(config), "--keystore", "founder.json", "--rpc", network.url)
-        assert fedgrove(*deploy, cwd=root).returncode == 0
+        founders = ("--config", str(config), "--keystore", "founder.json")
+        assert fedgrove("deploy", *founders, "--rpc", network.url, "--one-account", cwd=root).returncode == 0
+        for name in NAMES[1:]:
+            assert fedgrove("approve", shown[name]["account"], *founders, cwd=root).returncode == 0
         config.write_text(f'{config.read_text()}store = "disk:{root / "store"}"\n')
         self.terms, self.place = load_config(config)
         self.ledger = Ledger(network, read_deployment(network, self.place.ledger, self.place.block))
@@ -237,8 +241,11 @@ def test_members_find_each_other_by_hand_and_who_comes_later_is_in_no_cluster(tm
             for name in NAMES[:-1]:
                 made.start(name)
             made.until(lambda: len(made.view.rounds.rounds) == 3)  # two rounds in which they compared
+            made.running["founder"].kill()  # or rounds would end before another process has begun
+            made.running["founder"].wait()
             made.start("late")
             made.until(lambda: len(made.view.rounds.members) == len(NAMES) - 1, hurry=False)
+            made.start("founder")
             made.until(lambda: all(process.poll() is not None for process in made.running.values()))
             assert {name: process.returncode for name, process in made.running.items()} == dict.fromkeys(NAMES, 0)
             ledger = (made.ledger.chain_id, made.ledger.address)
