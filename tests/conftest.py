@@ -20,6 +20,7 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+os.environ.setdefault("ETH_HASH_BACKEND", "pysha3")  # as the core has it; what tests install has a slower one
 MEMORY = Path("/dev/shm")
 ROOM = 8 << 30  # bytes; a whole run needs less than 2 GiB at once
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
