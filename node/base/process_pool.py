@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from multiprocessing import connection
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
+from multiprocessing.synchronize import Event
 
 from fedgrove.node.base.processor import PinnedContext
 
@@ -41,12 +42,15 @@ def process_pool(
     """
     others = set(multiprocessing.active_children())
     context = _context(portable, modules)
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(prepare,)) as pool:
-        # A task starts a process as long as none is idle. They inherit that Ctrl-C is blocked: it is the parent's to
-        # answer, also while they are still loading.
+    complete = context.Event()
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(complete, prepare)) as pool:
+        # A task starts a process as long as none is idle, so none is before all are there: one that started later would
+        # not be ended below. They inherit that Ctrl-C is blocked: it is the parent's to answer, also while they are
+        # still loading.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         for _ in range(workers):
             pool.submit(os.getpid)
+        complete.set()
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         started = set(multiprocessing.active_children()) - others
         results = pool._result_queue._writer  # pyright: ignore[reportAttributeAccessIssue] (nothing public leads there)
@@ -70,9 +74,10 @@ def _context(portable: bool, modules: Sequence[str]) -> BaseContext:
     return context
 
 
-def _begin(prepare: Callable[[], None]) -> None:
-    """Make a process ready for work, and end it with its parent."""
+def _begin(complete: Event, prepare: Callable[[], None]) -> None:
+    """Make a process ready for work, once all are started, and end it with its parent."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    complete.wait()
     prepare()
 
 

@@ -1,10 +1,12 @@
 """The pool of processes: there from the start, deaf to Ctrl-C, which is the parent's to answer, and gone with it."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -53,6 +55,21 @@ def test_all_processes_start_at_once_and_leave_interrupts_to_the_parent(tmp_path
 def test_interrupts_are_let_through_again():
     with process_pool(1, False, ["json"]):
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_all_processes_are_there_also_where_some_are_ready_before_others_start(monkeypatch):
+    """One that starts later would wait for ever for a lock that those which are ended hold."""
+    submit = ProcessPoolExecutor.submit
+
+    def slowly(pool, *task):
+        future = submit(pool, *task)
+        time.sleep(0.5)
+        return future
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", slowly)
+    others = set(multiprocessing.active_children())
+    with process_pool(3, False, ["json"]):
+        assert len(set(multiprocessing.active_children()) - others) == 3
 
 
 def half(begun: str) -> bytes:
