@@ -22,6 +22,8 @@ class Step:
         The last block worth waiting for; 0 when no deadline applies.
     busy : bool
         It waits for its own computation, not for the chain.
+    content : bool
+        It waits for what others publish in a store. As with ``busy``, no block tells of it.
     gas : int
         Gas used by the transaction it sent.
     """
@@ -31,11 +33,12 @@ class Step:
     waiting: str = ""
     until: int = 0
     busy: bool = False
+    content: bool = False
     gas: int = 0
 
     @classmethod
-    def wait(cls, phase: str, reason: str, until: int = 0, *, busy: bool = False) -> "Step":
-        return cls(phase, waiting=reason, until=until, busy=busy)
+    def wait(cls, phase: str, reason: str, until: int = 0, *, busy: bool = False, content: bool = False) -> "Step":
+        return cls(phase, waiting=reason, until=until, busy=busy, content=content)
 
 
 def missing(expected: Iterable[int], present: Container[int], what: str) -> str:
@@ -50,7 +53,8 @@ def name_clients(clients: Sequence[int]) -> str:
 
 
 def attempt(act: Callable[[], Step], block: int) -> Step:
-    """Do something that needs the store; what store or blobs make impossible is tried again with the next block.
+    """Do something that needs the store; what store or blobs make impossible is tried again, at the latest with the
+    next block.
 
     Raises
     ------
@@ -60,7 +64,7 @@ def attempt(act: Callable[[], Step], block: int) -> Step:
     try:
         return act()
     except BlobError as fault:
-        return Step.wait("content", f"content of the others: {fault}", block + 1)
+        return Step.wait("content", f"content of the others: {fault}", block + 1, content=True)
     except DiskFull:
         raise
     except QuotaExceeded as fault:

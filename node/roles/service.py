@@ -3,6 +3,7 @@
 Nothing here keeps state: a service that is killed at any point and started again goes on from ledger and journal.
 """
 
+import itertools
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -19,7 +20,10 @@ from fedgrove.node.roles.logs import NO_ROOM, ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.twins import TwinRunning
 
+# Between two looks where no block has come. No block tells of content, or of the end of a training: the first looks for
+# them follow one another sooner.
 _PAUSE_SECONDS = 1.0
+_FIRST_PAUSE_SECONDS = 0.1
 
 
 class Role(Protocol):
@@ -107,15 +111,20 @@ class Service:
             Another process acts with the same keystore.
         """
         self._reached = time.monotonic()
+        soon = _FIRST_PAUSE_SECONDS
         while True:
-            acted = [self._turn(name, role) for name, role in self._roles.items()]
+            steps = [step for step in itertools.starmap(self._turn, self._roles.items()) if step is not None]
             if len(self._ended) == len(self._roles) or (self._once and self._round_is_over()):
                 return
-            if not any(acted):
-                self._heads.wait(_PAUSE_SECONDS)
+            if any(step.acted for step in steps):
+                soon = _FIRST_PAUSE_SECONDS
+                continue
+            unannounced = any(step.busy or step.content for step in steps)
+            arrived = self._heads.wait(soon if unannounced else _PAUSE_SECONDS)
+            soon = _FIRST_PAUSE_SECONDS if arrived or not unannounced else min(2 * soon, _PAUSE_SECONDS)
 
-    def _turn(self, name: str, role: Role) -> bool:
-        """One step of a role; whether it did something."""
+    def _turn(self, name: str, role: Role) -> Step | None:
+        """One step of a role; None where it failed."""
         try:
             step = role.step()
             self._heed(name, getattr(role, "alarm", ""))
@@ -128,17 +137,17 @@ class Service:
             # The chain is there: it is for the member to pay, or to wait until gas is cheaper.
             self._reached = time.monotonic()
             self._log.fault(name, type(fault).__name__, str(fault))
-            return False
+            return None
         except ChainError as fault:
             self._away(name, type(fault).__name__, str(fault))
-            return False
+            return None
         except Exception as fault:
             # Whatever others published, this member goes on with the next block. Log and metrics have the kind of error
             # and its place, not what it says: nobody knows what that quotes.
             self._reached = time.monotonic()
             self._metrics.fault(type(fault).__name__)
             self._log.fault(name, type(fault).__name__, _sentence_on(fault))
-            return False
+            return None
         number = role.view.rounds.latest.number if role.view.rounds.latest else 0
         member = role.view.rounds.member(role.account)
         self._log.client = member.client if member else 0
@@ -147,10 +156,10 @@ class Service:
         self._watch(role.view.rounds)
         if step.phase == "store":
             self._away(name, "store", step.waiting)
-            return False
+            return None
         self._log.step(name, number, role.view.block, step)
         self._reached = time.monotonic()
-        return bool(step.acted)
+        return step
 
     def _heed(self, name: str, alarm: str) -> None:
         """Log once, as an error, what people must hear of."""

@@ -33,7 +33,8 @@ class ReleaseShares:
         patience = deadlines.commit_end + self._context.view.settings.recover_window // 2
         if gone and turn.block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.
-            return Step.wait("recover", f"{name_clients(gone)} to publish their committed updates", patience)
+            reason = f"{name_clients(gone)} to publish their committed updates"
+            return Step.wait("recover", reason, patience, content=True)
         return self._release(turn, gone)
 
     def _release(self, turn: ClientTurn, gone: list[int]) -> Step:

@@ -50,7 +50,8 @@ class RecordRecovery:
             if lack.owner_lied or self._is_last_call(turn, released):
                 return self._fail(turn, FailureReason.TOO_FEW_SHARES, str(lack))
             reason = f"{missing(turn.current.draws, turn.current.releases, 'release shares')} ({lack})"
-            return Step.wait("recover", reason, turn.deadlines.recover_end)
+            unread = len(released) < len(turn.current.releases)
+            return Step.wait("recover", reason, turn.deadlines.recover_end, content=unread)
         return self._unsummed(turn, inputs, record, released) or self._record(turn, record)
 
     def _unsummed(
@@ -64,7 +65,8 @@ class RecordRecovery:
         except BlobError as fault:
             if self._is_last_call(turn, released):
                 return self._fail(turn, FailureReason.UPDATE_UNAVAILABLE, str(fault))
-            return Step.wait("recover", f"content of the others: {fault}", turn.deadlines.recover_end)
+            reason = f"content of the others: {fault}"
+            return Step.wait("recover", reason, turn.deadlines.recover_end, content=True)
         return None
 
     def _record(self, turn: Turn, record: RecoveryRecord) -> Step:

@@ -12,12 +12,15 @@ from fedgrove.node.roles.service import GivenUp, Service
 
 
 class Blocks:
-    """New blocks; counts how often somebody waited for one."""
+    """New blocks, as of the waits whose numbers are given; has how long somebody would have waited for each."""
 
-    waits = 0
+    def __init__(self, new=()):
+        self.waits = []
+        self._new = new
 
     def wait(self, seconds):
-        self.waits += 1
+        self.waits.append(seconds)
+        return len(self.waits) in self._new
 
 
 class Role:
@@ -44,15 +47,15 @@ ACTED, LAST = Step("draw", acted="drew"), Step.wait("open", "nobody: all rounds 
 AWAY = Step.wait("store", "the store: it is away", 2)
 
 
-def run(*turns, patience=60.0):
-    """How often a service waited for a block until its role was finished, and its log."""
-    blocks, log = Blocks(), io.StringIO()
+def run(*turns, patience=60.0, new=()):
+    """How long a service would have waited for blocks until its role was finished, and its log."""
+    blocks, log = Blocks(new), io.StringIO()
     Service({"client": Role(*turns, LAST)}, blocks, ServiceLog("client", log), ServiceMetrics(), patience).run()
     return blocks.waits, log.getvalue()
 
 
 def test_after_something_done_it_looks_again_at_once():
-    assert run(ACTED, ACTED)[0] == 0
+    assert run(ACTED, ACTED)[0] == []
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,21 @@ def test_after_something_done_it_looks_again_at_once():
     ids=["waiting", "store away", "chain away", "no funds", "unexpected"],
 )
 def test_after_a_wait_or_a_failure_it_waits_for_the_next_block(turn):
-    assert run(turn)[0] == 1
+    assert run(turn)[0] == [1.0]
+
+
+CONTENT = Step.wait("recover", "client 2 to publish", content=True)
+BUSY = Step.wait("train", "this client: it is training", busy=True)
+
+
+@pytest.mark.parametrize("turn", [CONTENT, BUSY], ids=["content", "training"])
+def test_what_no_block_tells_of_is_looked_for_sooner_and_then_less_and_less_often(turn):
+    assert run(*6 * [turn])[0] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_it_is_looked_for_sooner_again_after_a_block_and_after_something_done():
+    assert run(*4 * [CONTENT], new=[2])[0] == [0.1, 0.2, 0.1, 0.2]
+    assert run(CONTENT, CONTENT, ACTED, CONTENT)[0] == [0.1, 0.2, 0.1]
 
 
 @pytest.mark.parametrize("turn", [AWAY, ChainError("away")], ids=["store", "chain"])

@@ -75,6 +75,7 @@ def test_it_gives_others_half_of_the_window_to_publish():
     patience = DEADLINES.commit_end + place.context.view.settings.recover_window // 2
     step = place.act(block=patience - 1)
     assert (step.waiting, step.until) == ("client 2 to publish their committed updates", patience)
+    assert step.content
     assert not place.events
     assert place.act(block=patience).acted == "released shares"
     assert place.events[0][-1] == [2]

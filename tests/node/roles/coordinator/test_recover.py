@@ -23,12 +23,25 @@ def lack(client=2, owner_lied=False):
 
 
 class Place:
-    """A round of three whose masking is said to go as given; ``groups`` are leaf positions."""
+    """A round of three whose masking is said to go as given; ``groups`` are leaf positions.
+
+    ``released`` is what the ledger lists, ``read`` what the store has of it.
+    """
 
     def __init__(
-        self, patch, unsafe=None, overspent="", lost=(), lacks=(), outcome="model", groups=(), released=(1, 2)
+        self,
+        patch,
+        unsafe=None,
+        overspent="",
+        lost=(),
+        lacks=(),
+        outcome="model",
+        groups=(),
+        released=(1, 2),
+        read=None,
     ):
         self.events, lacks = Events(), list(lacks)
+        read = released if read is None else read
         self.current = entry_with(draws=(1, 2, 3), commits=(1, 2, 3), releases=released)
 
         def recovered(inputs, shares, left_out):
@@ -37,7 +50,7 @@ class Place:
             return SimpleNamespace(to_bytes=lambda: b"record", left_out=frozenset(left_out))
 
         patch.setattr(recover, "needed_secrets", self._raising(unsafe))
-        patch.setattr(recover, "released_shares", lambda inputs: dict.fromkeys(released, b""))
+        patch.setattr(recover, "released_shares", lambda inputs: dict.fromkeys(read, b""))
         patch.setattr(recover, "unavailable_updates", lambda *_: list(lost))
         patch.setattr(recover, "unavailable", lambda store, digests, sizes: list(digests))
         patch.setattr(recover, "recovered", recovered)
@@ -112,6 +125,15 @@ def test_what_may_still_come_is_waited_for_until_the_last_call(place, options, r
     failed = place(**options)
     failed.act(LAST_CALL)
     assert failed.reason()[0] == reason
+
+
+@pytest.mark.parametrize(
+    ("options", "content"),
+    [({"lacks": [lack()]}, False), ({"lacks": [lack()], "read": (1,)}, True), ({"outcome": ABSENT}, True)],
+    ids=["not listed", "not published", "no update"],
+)
+def test_it_says_when_it_waits_for_content_that_the_ledger_lists(place, options, content):
+    assert place(**options).act().content is content
 
 
 def test_when_everybody_has_released_nothing_more_can_come(place):
