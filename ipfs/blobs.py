@@ -27,6 +27,7 @@ class BlockReader(ABC):
     """The reading half of a ``ContentStore`` on top of single verified blocks."""
 
     profile = UNIXFS_V1_2025
+    networked = False
     max_blob_bytes: int | None = None
     """Most bytes of content that any blob of this store may unfold to, whatever its reader allows; None: no bound."""
 

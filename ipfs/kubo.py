@@ -82,6 +82,8 @@ class KuboStore(BlockReader):
         The address as people may see it.
     """
 
+    networked = True
+
     def __init__(self, address: str, timeout: float = 30.0, password: str = "") -> None:
         found = read_address(address)
         self.url = found.shown

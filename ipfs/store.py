@@ -74,6 +74,11 @@ class ContentReader(Protocol):
     block is the content itself. Everything returned has been verified.
     """
 
+    @property
+    def networked(self) -> bool:
+        """Whether it looks for what it lacks elsewhere, which can take its timeout."""
+        ...
+
     def get(self, cid: CID, max_bytes: int) -> bytes:
         """Return the blob with this CID.
 

@@ -144,6 +144,7 @@ def run() -> None:
         completion_init()
     keep_private()  # for every command: whichever loads keys later on, none is forgotten
     gc.set_threshold(_ALLOCATIONS)
+    os.environ.setdefault("ETH_HASH_BACKEND", "pysha3")  # the core's; an extra may bring pycryptodome, which is slower
     try:
         code = command_line(standalone_mode=False)
         flush()

@@ -171,7 +171,7 @@ def fetch_available(
         except StoreError:
             return None
 
-    return {key: blob for key, blob in _of_each(fetch, digests).items() if blob is not None}
+    return {key: blob for key, blob in _of_each(store, fetch, digests).items() if blob is not None}
 
 
 def unavailable(store: ContentReader, digests: Mapping[int, bytes], sizes: Mapping[int, int]) -> list[int]:
@@ -181,11 +181,13 @@ def unavailable(store: ContentReader, digests: Mapping[int, bytes], sizes: Mappi
     ------
     Unreachable
     """
-    there = _of_each(lambda key: store.available(digests[key], sizes[key]), sizes)
+    there = _of_each(store, lambda key: store.available(digests[key], sizes[key]), sizes)
     return sorted(key for key, found in there.items() if not found)
 
 
-def _of_each(look: Callable[[int], _Found], keys: Iterable[int]) -> dict[int, _Found]:
+def _of_each(store: ContentReader, look: Callable[[int], _Found], keys: Iterable[int]) -> dict[int, _Found]:
     keys = list(keys)
+    if not store.networked:
+        return {key: look(key) for key in keys}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(keys, pool.map(look, keys), strict=True))

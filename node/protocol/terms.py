@@ -8,6 +8,7 @@ import dataclasses
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from eth_utils import is_checksum_address
@@ -330,6 +331,10 @@ class FederationConfig:
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: sorted keys, no spaces; equal terms give equal bytes."""
+        return self._canonical
+
+    @cached_property
+    def _canonical(self) -> bytes:
         return json.dumps(self.to_tables(), sort_keys=True, separators=(",", ":")).encode()
 
 

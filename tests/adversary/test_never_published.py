@@ -15,6 +15,8 @@ LISTED = {client: bytes([client]) * 32 for client in range(1, LIARS + 1)}
 class Searching:
     """A store whose every search ends only when as many are under way as there are liars."""
 
+    networked = True
+
     def __init__(self) -> None:
         self._all = threading.Barrier(LIARS)
 
@@ -37,6 +39,8 @@ def test_updates_that_many_committed_to_are_looked_for_at_the_same_time():
 
 def test_one_that_is_missing_keeps_nobody_out():
     class Store:
+        networked = True
+
         def fetch(self, digest, max_bytes):
             if digest == LISTED[3]:
                 raise NotFound(CID.from_digest(digest, RAW), "it was never published")

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from fedgrove.node.methods.procfl.evidence import Evidence, Rule, evidence_bytes
@@ -143,8 +144,12 @@ def by_lot(clients: Collection[int], lots: bytes, purpose: str) -> list[int]:
     purpose : str
         What is drawn: each draw has lots of its own.
     """
-    tag = _LOT + lots + purpose.encode()
-    return sorted(clients, key=lambda client: hashlib.sha256(tag + client.to_bytes(4)).digest())
+    return list(_in_order(tuple(clients), _LOT + lots + purpose.encode()))
+
+
+@lru_cache(maxsize=64)  # everybody who acts in a round asks for the same orders in each step
+def _in_order(clients: tuple[int, ...], tag: bytes) -> tuple[int, ...]:
+    return tuple(sorted(clients, key=lambda client: hashlib.sha256(tag + client.to_bytes(4)).digest()))
 
 
 def drawn_members(

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 
 from fedgrove.chain.records import Drawn, Voided
 from fedgrove.chain.signatures import is_signed_by
@@ -27,10 +28,18 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 _SESSION = b"fedgrove comparison 1"
+# A role reads the last state in each of its steps: one that is not larger stays parsed.
+_SMALL_BYTES = 1 << 20
 
 
 def _fetch_state(store: ContentReader, digest: bytes, config: FederationConfig) -> ClusterState:
-    return ClusterState.from_bytes(store.fetch(digest, config.max_blob_bytes))
+    data = store.fetch(digest, config.max_blob_bytes)
+    return _small_state(data) if len(data) <= _SMALL_BYTES else ClusterState.from_bytes(data)
+
+
+@lru_cache(maxsize=4)
+def _small_state(data: bytes) -> ClusterState:
+    return ClusterState.from_bytes(data)
 
 
 def course_of(config: FederationConfig) -> Course:
