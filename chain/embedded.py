@@ -7,9 +7,10 @@ data of a revert.
 import os
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
-from eth.abc import BlockAPI, ComputationAPI, ReceiptAPI, SignedTransactionAPI
+from eth.abc import AccountDatabaseAPI, BlockAPI, ComputationAPI, ReceiptAPI, SignedTransactionAPI
 from eth.chains.base import MiningChain
 from eth.constants import ZERO_ADDRESS
 from eth.db.atomic import AtomicDB
@@ -31,6 +32,8 @@ from fedgrove.chain.transactions import sender_of
 from web3 import EthereumTesterProvider, Web3
 
 CALL_GAS = 16_000_000
+# So many blocks, and the receipts of so many, stay read: everybody on the chain asks for the latest ones.
+_KEPT = 64
 
 
 class EmbeddedNetwork(Network):
@@ -54,11 +57,15 @@ class EmbeddedNetwork(Network):
         first = self._backend.account_keys[0]  # pyright: ignore[reportOptionalSubscript]
         self._funder = Account(first.to_bytes())  # pyright: ignore[reportAttributeAccessIssue]
         self._lock = threading.RLock()
+        # By their hashes, as the web3 above may take blocks back.
+        self._block_of = lru_cache(_KEPT)(lambda block_hash: self._chain.get_block_by_hash(block_hash))
+        self._receipts_of = lru_cache(_KEPT)(
+            lambda block_hash: self._block_of(block_hash).get_receipts(self._chain.chaindb)
+        )
 
     def block_number(self) -> int:
         with self._lock:
-            # py-evm's head is the block under construction.
-            return self._chain.get_block().number - 1
+            return self._chain.header.block_number - 1  # the header is of the block under construction
 
     def block_hash(self, number: int) -> bytes:
         with self._lock:
@@ -89,19 +96,19 @@ class EmbeddedNetwork(Network):
 
     def code(self, address: str) -> bytes:
         with self._lock:
-            return self._backend.get_code(to_canonical_address(address))
+            return self._accounts.get_code(to_canonical_address(address))
 
     def balance(self, address: str) -> int:
         with self._lock:
-            return self._backend.get_balance(to_canonical_address(address))
+            return self._accounts.get_balance(to_canonical_address(address))
 
     def nonce(self, address: str) -> int:
         with self._lock:
-            return self._backend.get_nonce(to_canonical_address(address))
+            return self._accounts.get_nonce(to_canonical_address(address))
 
     def base_fee(self) -> int:
         with self._lock:
-            fee = self._chain.get_block().header.base_fee_per_gas
+            fee = self._chain.header.base_fee_per_gas
         if fee is None:
             raise ChainError("The embedded chain has no base fee.")
         return fee
@@ -135,11 +142,12 @@ class EmbeddedNetwork(Network):
     def send(self, raw: bytes) -> bytes:
         with self._lock:
             try:
-                sent = self._backend.send_raw_transaction(raw)
+                sent = self.decoded(raw)
+                self._chain.apply_transaction(sent)
             except ValidationError as fault:
                 raise _refusal(str(fault)) from None
-            self._make_block()
-            return sent
+            self._make_block(get_total_blob_gas(sent))
+            return sent.hash
 
     def mined(self, transaction: bytes) -> Mined | None:
         block, fields, receipt, gas = self._found(transaction)
@@ -199,9 +207,14 @@ class EmbeddedNetwork(Network):
             raise ChainError("The embedded chain does not exist yet.")
         return chain
 
-    def _make_block(self) -> None:
-        """Put what was applied since the latest block into a block."""
-        blob_gas = sum(map(get_total_blob_gas, self._chain.get_block().transactions))
+    @property
+    def _accounts(self) -> AccountDatabaseAPI:
+        """The accounts as the latest block leaves them; a whole state would look for the system's contracts first."""
+        kind = self._chain.get_vm_class(self._chain.header).get_state_class().get_account_db_class()
+        return kind(self._chain.chaindb.db, self._chain.header.state_root)
+
+    def _make_block(self, blob_gas: int = 0) -> None:
+        """Put what was applied since the latest block into a block; its blobs took ``blob_gas``."""
         self._chain.mine_block(coinbase=ZERO_ADDRESS, mix_hash=os.urandom(32), blob_gas_used=blob_gas)
         if self._state is not None:
             self._state.commit()
@@ -215,13 +228,13 @@ class EmbeddedNetwork(Network):
         try:
             if number > self.block_number():
                 raise HeaderNotFound
-            return self._chain.get_canonical_block_by_number(BlockNumber(number))
+            return self._block_of(self._chain.chaindb.get_canonical_block_hash(BlockNumber(number)))
         except HeaderNotFound:
             raise ChainError(f"The embedded chain has no block {number}; it is at {self.block_number()}.") from None
 
     def receipts(self, block: BlockAPI) -> tuple[ReceiptAPI, ...]:
         """The receipts of a block's transactions."""
-        return block.get_receipts(self._chain.chaindb)
+        return self._receipts_of(block.hash)
 
     def _logs_of(self, block: BlockAPI, wanted: set[Address]) -> list[Log]:
         found, index = [], 0

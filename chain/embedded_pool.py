@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eth.abc import SignedTransactionAPI
 from eth.exceptions import TransactionNotFound
-from eth_typing import Hash32
+from eth_typing import Address, Hash32
 from eth_utils import ValidationError, to_wei
 from fedgrove.chain.access import Mined
 from fedgrove.chain.block_rlp import type_of
@@ -73,7 +73,7 @@ class PooledNetwork(EmbeddedNetwork):
             content = Content(address, b"", TRANSFER_GAS, wei)
             return self.send(signed(self._funder, self.chain_id, nonce, Offer(2 * self.base_fee() + 1, 1), content))
 
-    def _make_block(self) -> None:
+    def _make_block(self, blob_gas: int = 0) -> None:
         # Blocks bear the time at which they are made, not that at which their parent was.
         self._chain.set_header_timestamp(max(int(time.time()), self._chain.header.timestamp))
         for each in sorted(self._waiting.values(), key=lambda one: one.nonce):
@@ -82,7 +82,7 @@ class PooledNetwork(EmbeddedNetwork):
             except ValidationError:
                 continue  # its turn has not come: a nonce is missing, its fee is low or the block is full
             del self._waiting[each.sender, each.nonce]
-        super()._make_block()
+        super()._make_block(blob_gas)
         for sender, nonce in [key for key in self._waiting if key[1] < self._count(key[0])]:
             del self._waiting[sender, nonce]
 
@@ -100,7 +100,7 @@ class PooledNetwork(EmbeddedNetwork):
         """Refuse what no block can take, now or later."""
         if sent.nonce < self._count(sent.sender):
             raise NonceConflict("nonce too low")
-        if self._backend.get_balance(sent.sender) < sent.value + sent.gas * _most(sent):
+        if self._accounts.get_balance(Address(sent.sender)) < sent.value + sent.gas * _most(sent):
             raise InsufficientFunds("insufficient funds for gas * price + value")
         if sent.gas > self._chain.header.gas_limit:
             raise TransactionRefused("exceeds block gas limit")
@@ -113,7 +113,7 @@ class PooledNetwork(EmbeddedNetwork):
             raise TransactionRefused("too many transactions wait for a block")
 
     def _count(self, sender: bytes) -> int:
-        return self._backend.get_nonce(sender)
+        return self._accounts.get_nonce(Address(sender))
 
     def _funder_bytes(self) -> bytes:
         return bytes.fromhex(self.funder[2:])
