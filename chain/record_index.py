@@ -78,7 +78,8 @@ class RecordIndex(ABC):
         """Forget the blocks after this one."""
 
     def _keep_records(self, last: int) -> None:
-        self._records = [record for record in self._records if record.at.block <= last]
+        while self._records and self._records[-1].at.block > last:
+            self._records.pop()
 
     def _check_read(self, number: int) -> None:
         if not self._deployment.block <= number <= self.head:
