@@ -32,10 +32,26 @@ LONG = [
     TESTS / name
     for name in (
         *("node/devnet/testnet", "node/cli/test_network.py", "node/roles/faults", "contracts", "test_docs.py"),
+        "test_types.py",
         *("node/devnet", "deploy/test_two_machines.py", "adversary/test_half_empty_committee.py"),
         *("node/cli", "node/lab/simulation", "adversary", "node/explorer", "node/methods", "node/roles"),
     )
 ]
+
+
+# Where tests train tasks without being about how their code is contained.
+SHARED = [TESTS / name for name in ("examples", "fedgrove", "node/cli", "node/devnet", "node/lab")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_sandboxes(request):
+    """Sandboxes share what they import."""
+    with pytest.MonkeyPatch.context() as patch:
+        if any(request.path.is_relative_to(path) for path in SHARED):
+            from tests.warm.sandboxes import share
+
+            share(patch)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -126,8 +126,17 @@ contract DisputesTest is Federation {
     }
 
     /// @dev The majority is one of the clients that committed, not of those that drew.
-    function testFuzz_ARoundIsVoid_ExactlyWhenMoreThanHalfDisputeIt(uint8 survivors, uint8 who) public {
-        survivors = survivors % 5;
+    function test_ARoundIsVoid_ExactlyWhenMoreThanHalfDisputeIt() public {
+        for (uint8 survivors = 0; survivors < 5; ++survivors) {
+            for (uint256 who = 0; who < uint256(1) << survivors; ++who) {
+                uint256 before = vm.snapshotState();
+                _disputedBy(survivors, who);
+                vm.revertToState(before);
+            }
+        }
+    }
+
+    function _disputedBy(uint8 survivors, uint256 who) private {
         uint64 round = _closed(4, survivors);
         uint256 disputes = 0;
         for (uint256 i = 0; i < survivors; ++i) {
@@ -167,10 +176,18 @@ contract DisputesTest is Federation {
     }
 
     /// @dev `blocks` takes the round through all phases that need no more than time.
-    function testFuzz_TheRoundThatRunsOnAVoidModel_IsVoidToo(uint8 blocks) public {
+    function test_TheRoundThatRunsOnAVoidModel_IsVoidToo() public {
         uint64 closed = _closed(4, 4);
         uint64 running = _openAndDraw(3);
-        vm.roll(vm.getBlockNumber() + blocks % 20); // draw, seal, overdue
+        for (uint256 blocks = 0; blocks < 20; ++blocks) { // draw, seal, overdue
+            uint256 before = vm.snapshotState();
+            vm.roll(vm.getBlockNumber() + blocks);
+            _bothAreVoid(closed, running);
+            vm.revertToState(before);
+        }
+    }
+
+    function _bothAreVoid(uint64 closed, uint64 running) private {
         _voidBoth(closed, running);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.RoundEnded.selector, running, Phase.Voided));
         _as(STRANGER);

@@ -32,14 +32,21 @@ class ForkServer:
         What commands need.
     environment : mapping, optional
         The server's; what libraries read when they are imported they read there.
+    program : str
+        The module that a fork runs.
     """
 
-    def __init__(self, modules: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        modules: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        program: str = "fedgrove.node.cli",
+    ) -> None:
         folder = Path(tempfile.mkdtemp(prefix="fedgrove-"))  # for this user alone; the server removes it
         self._socket = str(folder / "socket")
         # The server's end is the end of its input, whatever becomes of this process.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "fedgrove.node.devnet.forks.server", self._socket, *modules],
+            [sys.executable, "-m", "fedgrove.node.devnet.forks.server", self._socket, program, *modules],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,8 +1,9 @@
 """Serve ``fedgrove`` at a socket: import its libraries once, and fork for each command.
 
-    python -m fedgrove.node.devnet.forks.server SOCKET MODULE…
+    python -m fedgrove.node.devnet.forks.server SOCKET PROGRAM MODULE…
 
-The socket's folder is removed at the end, which is the end of the input.
+A fork runs the module PROGRAM, for ``fedgrove`` that of its command. The socket's folder is removed at the end, which
+is the end of the input.
 """
 
 import atexit
@@ -25,7 +26,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 LIMIT = 1 << 20
-_COMMAND = "fedgrove.node.cli"
 _END_WITH_PARENT = 1  # prctl(2)
 
 
@@ -110,11 +110,11 @@ def _become(request: dict[str, Any], files: list[int], selector: selectors.BaseS
     sys.argv = ["fedgrove", *request["arguments"]]
 
 
-def _run() -> NoReturn:
-    """Run the command and end as Python does, but for taking its libraries apart, which copies their memory first."""
+def _run(program: str) -> NoReturn:
+    """Run the program and end as Python does, but for taking its libraries apart, which copies their memory first."""
     code = 0
     try:
-        runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as fault:
@@ -129,5 +129,6 @@ def _run() -> NoReturn:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2:])
-    _run()
+    _, path, wanted, *modules = sys.argv
+    serve(path, modules)
+    _run(wanted)

@@ -18,7 +18,7 @@ from fedgrove.node.privacy import local, signds
 from fedgrove.node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 from fedgrove.node.protocol.journal import Journal
-from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
+from fedgrove.node.protocol.terms import MaskingSettings, StrategySettings
 
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import DIVERGES, QUICK, Run, watched
@@ -261,15 +261,15 @@ def test_what_is_uploaded_under_local_privacy_stays_within_the_bound_and_hides_a
 
 def test_terms_that_do_not_suit_the_model_are_refused_at_once(small, monkeypatch):
     monkeypatch.setattr(local, "_GRID", 12)  # all models of today are small enough for the real one
-    terms = {**vars(small(LOCAL).config), "privacy": LocalSettings(epsilon=1e-3, delta=1e-12)}
+    terms = replace(small(LOCAL).config, privacy=LocalSettings(epsilon=1e-3, delta=1e-12))
     with pytest.raises(InvalidConfig, match="too large for local privacy"):
-        method_of(FederationConfig(**terms)).first_model()
+        method_of(terms).first_model()
 
 
 def test_votes_need_whole_masks_and_move_weights_only(small):
-    terms = vars(small(SIGNDS).config)
+    terms = small(SIGNDS).config
     changes = [("masking", MaskingSettings(kappa=0.5), "kappa")]
     changes += [("strategy", StrategySettings(each), "fedcurv, feddyn, fedspeed and scaffold") for each in SENDING]
     for change, other, key in changes:
         with pytest.raises(InvalidConfig, match=key):
-            FederationConfig(**{**terms, change: other})
+            replace(terms, **{change: other})
