@@ -27,16 +27,31 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 TESTS = Path(__file__).parent
-# The longest first.
+# The longest first: those that mostly wait, for blocks, for processes or to kill them, and those that compute.
+WAITING = [
+    TESTS / name
+    for name in (
+        *(
+            "node/devnet/testnet",
+            "node/cli/test_network.py",
+            "node/roles/faults",
+            "test_docs.py",
+            "node/devnet/test_demo.py",
+        ),
+        *("deploy/test_two_machines.py", "node/cli/test_services.py", "node/cli/test_clusters_services.py"),
+        *("node/cli/test_task_services.py", "node/cli/test_unlearn_services.py", "node/cli/test_demo.py", "ipfs"),
+        *("chain/test_fees.py", "chain/test_endpoints.py", "node/devnet/test_forks.py"),
+    )
+]
 LONG = [
     TESTS / name
     for name in (
-        *("node/devnet/testnet", "node/cli/test_network.py", "node/roles/faults", "contracts", "test_docs.py"),
-        "test_types.py",
-        *("node/devnet", "deploy/test_two_machines.py", "adversary/test_half_empty_committee.py"),
+        *("contracts", "test_types.py", "node/devnet", "adversary/test_half_empty_committee.py"),
         *("node/cli", "node/lab/simulation", "adversary", "node/explorer", "node/methods", "node/roles"),
     )
 ]
+BY_THEN = 0.6
+"""When so many of the groups that compute have begun, all that wait have."""
 
 
 # Where tests train tasks without being about how their code is contained.
@@ -56,10 +71,26 @@ def shared_sandboxes(request):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    """Begin what waits between what computes, so that all processors have work from the beginning to the end."""
+    groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
-    items.sort(key=lambda item: next((at for at, path in enumerate(LONG) if item.path.is_relative_to(path)), len(LONG)))
+        groups.setdefault(item.get_closest_marker("xdist_group").args[0], []).append(item)
+    by_rank = sorted(groups.values(), key=lambda group: (_rank(group, WAITING), _rank(group, LONG)))
+    waiting = [group for group in by_rank if _rank(group, WAITING) < len(WAITING)]
+    computing = by_rank[len(waiting) :]
+    between = max(1, int(BY_THEN * len(computing) / (len(waiting) or 1)))
+    items.clear()
+    for number, group in enumerate(computing):
+        if number % between == 0 and waiting:
+            items.extend(waiting.pop(0))
+        items.extend(group)
+    items.extend(item for group in waiting for item in group)
+
+
+def _rank(group: list[pytest.Item], paths: list[Path]) -> int:
+    return next((at for at, path in enumerate(paths) if group[0].path.is_relative_to(path)), len(paths))
 
 
 def pytest_collection_finish():
