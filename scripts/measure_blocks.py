@@ -199,7 +199,7 @@ a block for each transaction, so a phase in which each of the members sends one 
 block takes no time of its own. A round's seconds are those that the demonstration reports, the training in it is the
 clock of all members' training, one after the other, in the same process, and the ratio is that of whole
 demonstrations; each is the median of the repeats. The goal is a ratio of 2: it is missed. By a profile, transactions in
-py-evm take about two fifths of a round.
+py-evm take about a quarter of a round.
 
 Where no phase could end early, a round lasted as long as the windows of draw, share and commit: those rows were
 measured with the commit that they name.
