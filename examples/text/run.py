@@ -164,12 +164,12 @@ Accuracy on {found["test_texts"]} texts of sources that no client has, in ten se
 {rows}
 
 - Under masks, LoRA has {shares["masked"]:.1%} of the accuracy of the same passes over the same texts in one place;
-  without masks LoRA has {shares["lora"]:.1%}, FFA-LoRA {shares["ffa"]:.1%}. One seed; a standard error of an accuracy is
-  about 0.016.
+  without masks LoRA has {shares["lora"]:.1%}, FFA-LoRA {shares["ffa"]:.1%}. One seed; a standard error of an accuracy
+  is about 0.016.
 - The audit of the masked run says *{masked["verdict"]}*; the largest upload had {masked["upload_bytes"]} bytes.
 - The load of the {found["cores"]} cores was {found["load"]:.0f} when all had ended.
-- The model that was trained under masks as a peft adapter ({summary["adapter"]["bytes"]} bytes with its head), loaded by
-  transformers and peft in a process without fedgrove: {summary["adapter"]["said"]}.
+- The model that was trained under masks as a peft adapter ({summary["adapter"]["bytes"]} bytes with its head), loaded
+  by transformers and peft in a process without fedgrove: {summary["adapter"]["said"]}.
 
 ## Settings
 {found["clients"]} clients with 30 to 60 texts each, {found["texts"]} in all; all take part in each of {ROUNDS} rounds.
