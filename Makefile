@@ -16,7 +16,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/.test .venv/.browser .venv/.bubblewrap .venv/.nginx node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 6 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 5 --dist loadgroup --no-loadscope-reorder
 
 # Style, types, words, and tests of what is pure, which start no process of their own.
 check: .venv/.test node_modules/.package-lock.json
