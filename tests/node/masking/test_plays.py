@@ -54,10 +54,12 @@ def test_every_order_is_another(monkeypatch):
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize(("n", "instances"), [(64, 60), (100, 60), (256, 15), (1000, 3)])
-def test_withheld_draws_at_length(n, instances):
+@pytest.mark.parametrize(
+    ("n", "instances", "least"), [(64, 60, 0.75), (100, 60, 0.85), (256, 15, 0.85), (1000, 3, 0.85)]
+)
+def test_withheld_draws_at_length(n, instances, least):
     hits = sum(withholding.withheld(withholding.Draws.make(n, 0.33, instance)) for instance in range(instances))
-    assert hits >= 0.85 * instances
+    assert hits >= least * instances
     for graph, bad in withholding.graphs(withholding.Draws.make(n, 0.33, 0), partners_of_all(n, DEFAULT_ASSUMED), 30):
         assert withholding.honest_partners(graph, bad) >= 16
 
