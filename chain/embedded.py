@@ -32,7 +32,7 @@ from fedgrove.chain.transactions import sender_of
 from web3 import EthereumTesterProvider, Web3
 
 CALL_GAS = 16_000_000
-# So many blocks, and the receipts of so many, stay read: everybody on the chain asks for the latest ones.
+# How many blocks, and receipts of blocks, are kept decoded: everybody asks for the latest ones.
 _KEPT = 64
 
 

@@ -31,14 +31,9 @@ TESTS = Path(__file__).parent
 WAITING = [
     TESTS / name
     for name in (
-        *(
-            "node/devnet/testnet",
-            "node/cli/test_network.py",
-            "node/roles/faults",
-            "test_docs.py",
-            "node/devnet/test_demo.py",
-        ),
-        *("deploy/test_two_machines.py", "node/cli/test_services.py", "node/cli/test_clusters_services.py"),
+        *("node/devnet/testnet", "node/cli/test_network.py", "node/roles/faults", "test_docs.py"),
+        *("node/devnet/test_demo.py", "deploy/test_two_machines.py"),
+        *("node/cli/test_services.py", "node/cli/test_clusters_services.py"),
         *("node/cli/test_task_services.py", "node/cli/test_unlearn_services.py", "node/cli/test_demo.py", "ipfs"),
         *("chain/test_fees.py", "chain/test_endpoints.py", "node/devnet/test_forks.py"),
     )
@@ -50,8 +45,8 @@ LONG = [
         *("node/cli", "node/lab/simulation", "adversary", "node/explorer", "node/methods", "node/roles"),
     )
 ]
-BY_THEN = 0.6
-"""When so many of the groups that compute have begun, all that wait have."""
+SPREAD_OVER = 0.6
+"""The share of the computing groups among which the waiting ones are spread; the rest are computing ones alone."""
 
 
 # Where tests train tasks without being about how their code is contained.
@@ -80,7 +75,7 @@ def pytest_collection_modifyitems(items):
     by_rank = sorted(groups.values(), key=lambda group: (_rank(group, WAITING), _rank(group, LONG)))
     waiting = [group for group in by_rank if _rank(group, WAITING) < len(WAITING)]
     computing = by_rank[len(waiting) :]
-    between = max(1, int(BY_THEN * len(computing) / (len(waiting) or 1)))
+    between = max(1, int(SPREAD_OVER * len(computing) / (len(waiting) or 1)))
     items.clear()
     for number, group in enumerate(computing):
         if number % between == 0 and waiting:

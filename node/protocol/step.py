@@ -53,8 +53,7 @@ def name_clients(clients: Sequence[int]) -> str:
 
 
 def attempt(act: Callable[[], Step], block: int) -> Step:
-    """Do something that needs the store; what store or blobs make impossible is tried again, at the latest with the
-    next block.
+    """Do something that needs the store; what store or blobs make impossible is tried again by the next block.
 
     Raises
     ------

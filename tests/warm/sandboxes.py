@@ -2,7 +2,7 @@
 
 Each sandbox imports torch, which takes more than a second of a processor, and hundreds of tests start one. Here its
 process is a fork of one that has imported it, and jobs are contained as ``contained`` says, which needs no namespace.
-What is asked for by name (``strict``, ``off``), or with variables of its own, starts as it does for everybody.
+``strict`` cannot be had in these tests; with variables of its own a sandbox starts as it does for everybody.
 """
 
 import atexit
