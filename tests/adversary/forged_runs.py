@@ -15,7 +15,6 @@ from fedgrove.chain.records import (
     Record,
     RoundOpened,
 )
-from fedgrove.node.base.tensors import dump
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.terms import fetch_method, method_of
 from fedgrove.node.protocol.content import Metrics
@@ -70,13 +69,12 @@ def _exchanged_update(draft: Draft) -> None:
 
 def _moved_model(draft: Draft, digest: bytes) -> bytes:
     """A model, or a state, that is a little different."""
-    config = _config(draft)
-    model = method_of(config).fetch_model(draft.kept.store, digest)
+    method = method_of(_config(draft))
+    model = method.fetch_model(draft.kept.store, digest)
     if isinstance(model, dict):
         name = sorted(model)[0]
-        model = {**model, name: np.nextafter(model[name], np.float32(9))}
-        return draft.put(dump(model))
-    data = dump(model)
+        return draft.put(method.model_bytes({**model, name: np.nextafter(model[name], np.float32(9))}))
+    data = method.model_bytes(model)
     return draft.put(data[:-1] + bytes([data[-1] ^ 1]) if isinstance(model, KMeansState) else data + b" ")
 
 
