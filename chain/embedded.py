@@ -6,7 +6,7 @@ data of a revert.
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from eth.constants import ZERO_ADDRESS
 from eth.db.atomic import AtomicDB
 from eth.db.backends.memory import MemoryDB
 from eth.exceptions import HeaderNotFound
-from eth.vm.forks.cancun.state import get_total_blob_gas
 from eth.vm.message import Message
 from eth_tester import EthereumTester, PyEVMBackend
 from eth_typing import Address, BlockNumber, Hash32
@@ -143,10 +142,9 @@ class EmbeddedNetwork(Network):
         with self._lock:
             try:
                 sent = self.decoded(raw)
-                self._chain.apply_transaction(sent)
+                self._make_block([sent])
             except ValidationError as fault:
                 raise _refusal(str(fault)) from None
-            self._make_block(get_total_blob_gas(sent))
             return sent.hash
 
     def mined(self, transaction: bytes) -> Mined | None:
@@ -213,11 +211,38 @@ class EmbeddedNetwork(Network):
         kind = self._chain.get_vm_class(self._chain.header).get_state_class().get_account_db_class()
         return kind(self._chain.chaindb.db, self._chain.header.state_root)
 
-    def _make_block(self, blob_gas: int = 0) -> None:
-        """Put what was applied since the latest block into a block; its blobs took ``blob_gas``."""
-        self._chain.mine_block(coinbase=ZERO_ADDRESS, mix_hash=os.urandom(32), blob_gas_used=blob_gas)
+    def _make_block(
+        self, transactions: Iterable[SignedTransactionAPI] = (), refused: type[Exception] | tuple[()] = ()
+    ) -> list[SignedTransactionAPI]:
+        """Make the next block of transactions, and return those that are in it.
+
+        One that raises ``refused`` is left out. py-evm's own way to add a transaction computes the roots of the state
+        and of all tries for each, and once more for the block.
+
+        Raises
+        ------
+        ValidationError
+            A transaction that the chain does not take; there is no block then.
+        """
+        chain = self._chain
+        header = chain.header.copy(coinbase=ZERO_ADDRESS, mix_hash=os.urandom(32))
+        machine = chain.get_vm(header)
+        taken: list[SignedTransactionAPI] = []
+        receipts: list[ReceiptAPI] = []
+        for each in transactions:
+            try:
+                header, made, _ = machine.apply_all_transactions([each], header)
+            except refused:
+                continue
+            taken.append(each)
+            receipts += made
+        block = machine.set_block_transactions_and_withdrawals(machine.get_block(), header, taken, receipts)
+        block = machine.mine_block(block).block
+        chain.chaindb.persist_block(block)
+        chain.header = chain.create_header_from_parent(block.header)
         if self._state is not None:
             self._state.commit()
+        return taken
 
     def decoded(self, raw: bytes) -> SignedTransactionAPI:
         """A signed transaction, read from its EIP-2718 encoding."""

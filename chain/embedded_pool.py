@@ -73,16 +73,17 @@ class PooledNetwork(EmbeddedNetwork):
             content = Content(address, b"", TRANSFER_GAS, wei)
             return self.send(signed(self._funder, self.chain_id, nonce, Offer(2 * self.base_fee() + 1, 1), content))
 
-    def _make_block(self, blob_gas: int = 0) -> None:
+    def mine(self, blocks: int = 1) -> None:
+        with self._lock:
+            for _ in range(blocks):
+                self._take_waiting()
+
+    def _take_waiting(self) -> None:
         # Blocks bear the time at which they are made, not that at which their parent was.
         self._chain.set_header_timestamp(max(int(time.time()), self._chain.header.timestamp))
-        for each in sorted(self._waiting.values(), key=lambda one: one.nonce):
-            try:
-                self._chain.apply_transaction(each)
-            except ValidationError:
-                continue  # its turn has not come: a nonce is missing, its fee is low or the block is full
-            del self._waiting[each.sender, each.nonce]
-        super()._make_block(blob_gas)
+        waiting = sorted(self._waiting.values(), key=lambda one: one.nonce)
+        # Those left out wait on: a nonce is missing, their fee is low or the block is full.
+        self._make_block(waiting, refused=ValidationError)
         for sender, nonce in [key for key in self._waiting if key[1] < self._count(key[0])]:
             del self._waiting[sender, nonce]
 
