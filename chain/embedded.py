@@ -216,8 +216,8 @@ class EmbeddedNetwork(Network):
     ) -> list[SignedTransactionAPI]:
         """Make the next block of transactions, and return those that are in it.
 
-        One that raises ``refused`` is left out. py-evm's own way to add a transaction computes the roots of the state
-        and of all tries for each, and once more for the block.
+        One that raises ``refused`` is left out. py-evm's own way computes the roots of the state and of all tries for
+        each transaction and again for the block, which it then checks as if a stranger had made it.
 
         Raises
         ------
@@ -236,8 +236,9 @@ class EmbeddedNetwork(Network):
                 continue
             taken.append(each)
             receipts += made
+        machine.state.persist()
+        header = header.copy(state_root=machine.state.state_root)
         block = machine.set_block_transactions_and_withdrawals(machine.get_block(), header, taken, receipts)
-        block = machine.mine_block(block).block
         chain.chaindb.persist_block(block)
         chain.header = chain.create_header_from_parent(block.header)
         if self._state is not None:
