@@ -7,6 +7,7 @@ one, and leaves the others, and its threads, to wait.
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +18,9 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 
 from fedgrove.node.base.processor import PinnedContext
+
+# From then on the pool itself closes its reading end of the pipe of tasks when a process is lost (gh-94777).
+_CLOSES_TASKS = (3, 11, 5)
 
 
 def _nothing() -> None:
@@ -53,15 +57,18 @@ def process_pool(
         complete.set()
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         started = set(multiprocessing.active_children()) - others
-        results = pool._result_queue._writer  # pyright: ignore[reportAttributeAccessIssue] (nothing public leads there)
-        together = threading.Thread(target=_end_together, args=(started, results), daemon=True)
+        # Nothing public leads to the pipes.
+        pipes = [pool._result_queue._writer]  # pyright: ignore[reportAttributeAccessIssue]
+        if sys.version_info < _CLOSES_TASKS:
+            pipes.append(pool._call_queue._reader)  # pyright: ignore[reportAttributeAccessIssue]
+        together = threading.Thread(target=_end_together, args=(started, pipes), daemon=True)
         together.start()
         try:
             yield pool
         finally:
             for process in started:
                 process.terminate()
-            together.join()  # the pool closes the same pipe
+            together.join()  # the pool closes the same pipes
 
 
 def _context(portable: bool, modules: Sequence[str]) -> BaseContext:
@@ -90,14 +97,16 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _end_together(processes: set[BaseProcess], results: connection.Connection) -> None:
-    """Wait until a process of a pool ends; then end the others, and this process's end of the pipe of their results.
+def _end_together(processes: set[BaseProcess], pipes: list[connection.Connection]) -> None:
+    """Wait until a process of a pool ends; then end the others, and this process's ends of the pipes that were theirs.
 
     A process that is killed while it writes a result leaves half of it in the pipe, and the lock of the pipe taken. The
     pool waits for the other half, and does not see that nobody is left to write it, since it holds the pipe's writing
-    end itself (CPython 3.11 to 3.14).
+    end itself (CPython 3.11 to 3.14). Nor does it see that nobody is left to read what it writes of the next tasks,
+    before ``_CLOSES_TASKS``.
     """
     connection.wait([process.sentinel for process in processes])
     for process in processes:
         process.terminate()
-    results.close()
+    for pipe in pipes:
+        pipe.close()
