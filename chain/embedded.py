@@ -213,8 +213,8 @@ class EmbeddedNetwork(Network):
 
     def _make_block(
         self, transactions: Iterable[SignedTransactionAPI] = (), refused: type[Exception] | tuple[()] = ()
-    ) -> list[SignedTransactionAPI]:
-        """Make the next block of transactions, and return those that are in it.
+    ) -> None:
+        """Make the next block of transactions.
 
         One that raises ``refused`` is left out. py-evm's own way computes the roots of the state and of all tries for
         each transaction and again for the block, which it then checks as if a stranger had made it.
@@ -243,7 +243,6 @@ class EmbeddedNetwork(Network):
         chain.header = chain.create_header_from_parent(block.header)
         if self._state is not None:
             self._state.commit()
-        return taken
 
     def decoded(self, raw: bytes) -> SignedTransactionAPI:
         """A signed transaction, read from its EIP-2718 encoding."""
