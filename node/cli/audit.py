@@ -20,11 +20,19 @@ from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.audit.webhook import InvalidWebhook, Webhook, WebhookFailed
-from fedgrove.node.cli.histories import live_federation
+from fedgrove.node.cli.histories import (
+    FromBlock,
+    Kept,
+    LedgerAddress,
+    Rpc,
+    Run,
+    Store,
+    live_federation,
+    place_of,
+)
 from fedgrove.node.cli.output import CommandError, complain, console, print_json, report
 from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from fedgrove.node.cli.progress import print_verdict
-from fedgrove.node.cli.stores import open_content
 from rich.progress import Progress
 
 AUDIT = "run"
@@ -43,7 +51,7 @@ class AuditGroup(typer.core.TyperGroup):
     def format_options(self, context: typer.Context, formatter: Any) -> None:
         audited = self.commands[AUDIT]
         found = [each.get_help_record(context) for each in audited.params]
-        with formatter.section("Audit [DIRECTORY]"):
+        with formatter.section("Audit [RUN]"):
             formatter.write_dl([record for record in found if record])
         super().format_options(context, formatter)
 
@@ -54,6 +62,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Recompute a training history and name the first bad record.\n\n"
     "Example: fedgrove audit runs/first\n\n"
+    "Example: fedgrove audit first.car\n\n"
+    "Example: fedgrove audit federation.toml\n\n"
     "Example: fedgrove audit --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:runs/first/store\n\n"
     "Example: fedgrove audit --follow --rpc http://127.0.0.1:8545 --ledger 0x… --store http://127.0.0.1:5001 "
     "--webhook http://127.0.0.1:9000/bell\n\n"
@@ -69,12 +79,12 @@ CertificateFile = Annotated[
 
 
 @app.command(AUDIT, hidden=True)
-def run(
-    directory: Annotated[Path | None, typer.Argument(help="A run's directory, from `demo --out`.")] = None,
-    rpc: Annotated[list[str] | None, typer.Option(help="URL of an EVM JSON-RPC endpoint; may be repeated.")] = None,
-    ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
-    store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
-    from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
+def audit(
+    run: Run = None,
+    rpc: Rpc = None,
+    ledger: LedgerAddress = None,
+    store: Store = None,
+    from_block: FromBlock = 0,
     follow: Annotated[bool, typer.Option("--follow", help="Audit each round as it ends, up to the last one.")] = False,
     webhook: Annotated[str | None, typer.Option(help="With --follow: URL to notify of a bad verdict.")] = None,
     interval: Annotated[
@@ -90,38 +100,37 @@ def run(
     expect_statement: ExpectStatement = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Audit a run's directory, or a live ledger and its store, once or while the federation runs.
+    """Audit a run, or a live ledger and its store, once or while the federation runs.
 
     Example: fedgrove audit runs/first
+
+    Example: fedgrove audit first.car
 
     Example: fedgrove audit runs/first --expect-head 120:0x… --expect-ledger 0x…
 
     Example: fedgrove audit clusters/history --certificate clusters/certificates/client-3-block-210.json
 
+    Example: fedgrove audit --follow federation.toml
+
     Example: fedgrove audit --follow --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:store
     """
-    if directory is not None and (rpc or ledger or store or follow):
-        raise CommandError("give either a directory or --rpc, --ledger and --store")
+    place = place_of(run, rpc, ledger, store, from_block)
     paper = _read_certificate(certificate)
     pins = pins_of(expect_head, expect_ledger, expect_chain, expect_statement)
-    if directory is not None:
-        verdict = _with_progress(lambda tick: audit_directory(directory, tick, pins))
-        if paper is not None and verdict.verdict == "verified":
-            history = LedgerHistory.load(directory / LEDGER)
-            verdict = _certified(verdict, paper, history, DiskReader(directory / STORE))
-        return _report(verdict, as_json)
-    if not (rpc and ledger and store):
-        raise CommandError("give a run's directory, or all of --rpc, --ledger and --store")
+    if isinstance(place, Kept) and follow:
+        raise CommandError(f"--follow audits a live federation, and {place.path} is a run at rest: leave it out")
     if follow and paper is not None:
         raise CommandError("--certificate is for a single audit: leave --follow out")
     if not follow and webhook:
         raise CommandError("--webhook needs --follow: give both")
+    if isinstance(place, Kept):
+        return _report(_audit_kept(place.path, paper, pins), as_json)
     bell = _bell(webhook)
-    content = open_content(store)
-    with live_federation(rpc, ledger, from_block) as (network, deployment):
+    with live_federation(place) as live:
         if not follow:
-            return _report(_audit_live(network, deployment, content, paper, pins), as_json)
-        return _follow(Follower(network, deployment, content, confirmations, pins), interval, bell, as_json)
+            return _report(_audit_live(live.network, live.deployment, live.content, paper, pins), as_json)
+        follower = Follower(live.network, live.deployment, live.content, confirmations, pins)
+        return _follow(follower, interval, bell, as_json)
 
 
 @app.command("export")
@@ -160,11 +169,21 @@ def verify(
     """
     paper = _read_certificate(certificate)
     pins = pins_of(expect_head, expect_ledger, expect_chain, expect_statement)
-    verdict = _with_progress(lambda tick: audit_car(file, tick, pins))
-    if paper is not None and verdict.verdict == "verified":
-        with opened_car(file) as (history, store):
-            verdict = _certified(verdict, paper, LedgerHistory.load(history), store)
-    return _report(verdict, as_json)
+    return _report(_audit_kept(file, paper, pins), as_json)
+
+
+def _audit_kept(path: Path, paper: Certificate | None, pins: Pins) -> Verdict:
+    """The verdict on a run's directory or a CAR file, and on a certificate of it."""
+    if not path.is_file():
+        verdict = _with_progress(lambda tick: audit_directory(path, tick, pins))
+        if paper is None or verdict.verdict != "verified":
+            return verdict
+        return _certified(verdict, paper, LedgerHistory.load(path / LEDGER), DiskReader(path / STORE))
+    verdict = _with_progress(lambda tick: audit_car(path, tick, pins))
+    if paper is None or verdict.verdict != "verified":
+        return verdict
+    with opened_car(path) as (history, store):
+        return _certified(verdict, paper, LedgerHistory.load(history), store)
 
 
 def _audit_live(

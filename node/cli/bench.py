@@ -259,9 +259,9 @@ def explorer(
 
     Example: fedgrove bench explorer --rounds 200 --clients 100 --browser
     """
-    from fedgrove.node.cli.explorer import check_installed
+    from fedgrove.node.cli.extras import require
 
-    check_installed()
+    require("explorer", "the explorer")
     from fedgrove.node.lab.bench.explorer import find_chromium, run
 
     found = find_chromium() if browser else None

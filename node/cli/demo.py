@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.cli.bases import BaseOptions, given_bases
-from fedgrove.node.cli.explorer import check_installed
+from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.options import Epsilon, Method, Sandbox
@@ -244,7 +244,7 @@ def _pages(wanted: bool) -> "ServePages | None":
     """What serves pages about the run while it goes on."""
     if not wanted:
         return None
-    check_installed()
+    require("explorer", "the explorer")
     from fedgrove.node.explorer.live import live_pages
 
     return live_pages

@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from eth_utils import is_address
 from fedgrove.node.cli.extras import require
+from fedgrove.node.cli.histories import (
+    RUN,
+    FromBlock,
+    Kept,
+    LedgerAddress,
+    Place,
+    Rpc,
+    Store,
+    live_federation,
+    place_of,
+)
 from fedgrove.node.cli.output import CommandError, flush, report
 
 if TYPE_CHECKING:
@@ -19,16 +31,12 @@ if TYPE_CHECKING:
 
 def explorer(
     runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[RUN …]",
-            help="A run's directory, a CAR file of `audit export`, or a federation's TOML file; several: compare.",
-        ),
+        list[str] | None, typer.Argument(metavar="[RUN …]", help=f"{RUN[:-1]}; several: compare them.")
     ] = None,
-    rpc: Annotated[list[str] | None, typer.Option(help="URL of an EVM JSON-RPC endpoint; may be repeated.")] = None,
-    ledger: Annotated[str | None, typer.Option(help="Address of the TrainingLedger contract.")] = None,
-    store: Annotated[str | None, typer.Option(help="disk:PATH, or the URL of a Kubo API.")] = None,
-    from_block: Annotated[int, typer.Option(min=0, help="Block of the deployment; 0 searches for it.")] = 0,
+    rpc: Rpc = None,
+    ledger: LedgerAddress = None,
+    store: Store = None,
+    from_block: FromBlock = 0,
     export: Annotated[Path | None, typer.Option(help="Write the pages into this new folder, and exit.")] = None,
     blob_mib: Annotated[int, typer.Option(min=0, help="With --export: include at most this many MiB of blobs.")] = 64,
     host: Annotated[
@@ -68,31 +76,16 @@ def explorer(
     With --export the exit code is that of the audit: 0 verified, 1 a bad record, 2 cannot tell. For a live ledger it
     writes the current state.
     """
-    check_installed()
-    live = bool(rpc or ledger or store)
-    if not runs and not live:
-        raise CommandError("give directories of runs, CAR files or federations' files, or --rpc, --ledger and --store")
-    if live and not (rpc and ledger and store):
-        raise CommandError("give all of --rpc, --ledger and --store")
-    _check_runs(runs or [], live)
+    require("explorer", "the explorer")
+    places = _places(runs or [], rpc, ledger, store, from_block)
     if index is not None and index.exists() and not index.is_dir():
         raise CommandError(f"--index {index} is not a folder: give another, which is made if there is none")
     options = _page_options(price, block_explorer or [])
     with ExitStack() as held:
-        alone = len(runs or []) + live == 1
-        sources = [
-            held.enter_context(_federation(run, alone) if run.suffix == ".toml" else _kept(run)) for run in runs or []
-        ]
-        if live:
-            sources.append(held.enter_context(_live(rpc or [], ledger or "", store or "", from_block)))
+        sources = [held.enter_context(_source(place, len(places) == 1)) for place in places]
         if export:
             return _export(sources, export, blob_mib << 20, index, options, as_json)
         return _serve(sources, host, port, index, options, as_json)
-
-
-def check_installed() -> None:
-    """Complain unless the explorer can run."""
-    require("explorer", "the explorer")
 
 
 def _page_options(price: str | None, block_explorers: list[str]) -> "PageOptions":
@@ -105,63 +98,39 @@ def _page_options(price: str | None, block_explorers: list[str]) -> "PageOptions
         raise CommandError(str(fault)) from None
 
 
-def _check_runs(runs: list[Path], live: bool) -> None:
+def _places(
+    runs: list[str], rpc: list[str] | None, ledger: str | None, store: str | None, from_block: int
+) -> list[Place]:
+    """The places of all runs, and of the one ledger that the options name."""
     from fedgrove.node.explorer.views.comparison import MAX_RUNS
 
-    if len(runs) + live > MAX_RUNS:
-        raise CommandError(f"{len(runs) + live} runs are too many to compare: give at most {MAX_RUNS}")
-    if len({run.resolve() for run in runs}) < len(runs):
+    names = [name for name in runs if not is_address(name)]
+    if len(runs) > len(names) + 1:
+        raise CommandError("only one ledger can be given by its address: give federations' TOML files instead")
+    address = next((name for name in runs if is_address(name)), None)
+    places = [place_of(name) for name in names]
+    if not names or address or rpc or ledger or store:
+        places.append(place_of(address, rpc, ledger, store, from_block))
+    if len(places) > MAX_RUNS:
+        raise CommandError(f"{len(places)} runs are too many to compare: give at most {MAX_RUNS}")
+    if len({Path(name).resolve() for name in names}) < len(names):
         raise CommandError("a run is given twice: give each once")
+    return places
 
 
 @contextmanager
-def _kept(run: Path) -> Iterator["Source"]:
-    from fedgrove.node.explorer.sources import CarSource, DirectorySource
+def _source(place: Place, alone: bool) -> Iterator["Source"]:
+    """What pages show of a place; see ``live_federation`` for ``alone``."""
+    from fedgrove.node.explorer.sources import CarSource, DirectorySource, LiveSource
 
-    if not run.is_file():
-        yield DirectorySource(run)
-        return
-    with closing(CarSource(run)) as source:
-        yield source
-
-
-@contextmanager
-def _federation(config: Path, alone: bool) -> Iterator["Source"]:
-    """The live ledger in a federation's file, which may hold secrets: neither pages nor commands quote it.
-
-    Of several, some are other people's: their stores get no password, whichever file or variable names one.
-    """
-    from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
-    from fedgrove.node.cli.stores import open_content, open_kubo_store
-    from fedgrove.node.explorer.sources import LiveSource
-    from fedgrove.node.methods.terms import load_config
-
-    _, reach = load_config(config)
-    check_reach(config, reach)
-    if reach.store.startswith("disk:"):
-        content = open_content(reach.store)
+    if not isinstance(place, Kept):
+        with live_federation(place, alone) as live:
+            yield LiveSource(live.network, live.deployment, live.content, live.title, live.command)
+    elif place.path.is_file():
+        with closing(CarSource(place.path)) as source:
+            yield source
     else:
-        content = open_store(config, reach) if alone else open_kubo_store(reach.store, reach.store_seconds, None)
-    with open_network(reach) as network:
-        deployment = find_federation(network, reach)
-        command = f"fedgrove audit --rpc … --ledger {deployment.ledger} --store …"
-        yield LiveSource(network, deployment, content, str(config), command)
-
-
-@contextmanager
-def _live(rpc: list[str], ledger: str, store: str, from_block: int) -> Iterator["Source"]:
-    from fedgrove.chain.founding import read_deployment, verify_code
-    from fedgrove.chain.networks import connect
-    from fedgrove.node.cli.stores import open_content
-    from fedgrove.node.explorer.sources import LiveSource
-
-    content = open_content(store)
-    with connect(rpc) as network:
-        deployment = read_deployment(network, ledger, from_block or None)
-        verify_code(network, deployment)
-        options = " ".join(f"--rpc {url}" for url in rpc)
-        command = f"fedgrove audit {options} --ledger {ledger} --store {store}"
-        yield LiveSource(network, deployment, content, ", ".join(rpc), command)
+        yield DirectorySource(place.path)
 
 
 @contextmanager

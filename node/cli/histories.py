@@ -1,7 +1,12 @@
-"""Histories that a command reads: a run's directory, an archive of one, or a live ledger with its store."""
+"""Histories that a command reads, named the same way everywhere.
 
-from collections.abc import Iterator
+A name is a run's directory, a CAR file of ``audit export``, a federation's TOML file, or a ledger's address with
+``--rpc`` and ``--store``; the address may stand in ``--ledger`` as well.
+"""
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,58 +18,152 @@ from fedgrove.chain.founding import read_deployment, verify_code
 from fedgrove.chain.history import BadHistory, LedgerHistory, capture
 from fedgrove.chain.networks import connect
 from fedgrove.ipfs.car import InvalidArchive
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import opened_car
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.output import CommandError
-from fedgrove.node.cli.stores import open_content
+from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
+from fedgrove.node.cli.stores import open_content, open_kubo_store
+from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.content import InvalidBlob
 
 from fedgrove.api.history import History
 
-Run = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN|LEDGER", help="A run's directory, a CAR file, or with --rpc and --store a ledger's address."
-    ),
+RUN = "A run's directory, a CAR file, a federation's TOML file, or a ledger's address with --rpc and --store."
+Run = Annotated[str | None, typer.Argument(metavar="RUN", help=RUN)]
+Rpc = Annotated[list[str] | None, typer.Option(metavar="URL", help="EVM JSON-RPC endpoint; may be repeated.")]
+LedgerAddress = Annotated[
+    str | None, typer.Option("--ledger", metavar="ADDRESS", help="Ledger (TrainingLedger contract); needs --rpc.")
 ]
-Rpc = Annotated[list[str] | None, typer.Option(help="With LEDGER: URL of an EVM JSON-RPC endpoint; may be repeated.")]
-Store = Annotated[str | None, typer.Option(help="With LEDGER: disk:PATH, or the URL of a Kubo API.")]
-FromBlock = Annotated[int, typer.Option(min=0, help="With LEDGER: block of the deployment; 0 searches for it.")]
+Store = Annotated[
+    str | None, typer.Option(metavar="STORE", help="The ledger's store: disk:PATH, or the URL of a Kubo API.")
+]
+FromBlock = Annotated[
+    int, typer.Option(min=0, metavar="BLOCK", help="Block of the ledger's deployment; 0 searches for it.")
+]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run at rest: its directory, or a CAR file."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Configured:
+    """The live federation that a TOML file's ``[network]`` names."""
+
+    config: Path
+
+
+@dataclass(frozen=True)
+class OnChain:
+    """A live ledger with its store; ``from_block`` 0 searches for its deployment."""
+
+    rpc: tuple[str, ...]
+    ledger: str
+    store: str
+    from_block: int = 0
+
+
+Place = Kept | Configured | OnChain
+
+
+@dataclass(frozen=True)
+class LiveFederation:
+    """A live federation, open for reading.
+
+    Attributes
+    ----------
+    title : str
+        What to call it: its file, or its endpoints.
+    command : str
+        The command that audits it; it quotes nothing from a federation's file, which may hold secrets.
+    """
+
+    network: Network
+    deployment: Deployment
+    content: ContentReader
+    title: str
+    command: str
+
+
+def place_of(
+    run: str | None,
+    rpc: Sequence[str] | None = None,
+    ledger: str | None = None,
+    store: str | None = None,
+    from_block: int = 0,
+) -> Place:
+    """The place that a command's argument and options name; CommandError where they name none, or two."""
+    if run is not None and is_address(run):
+        if ledger is not None:
+            raise CommandError("the ledger is given twice: leave --ledger out")
+        run, ledger = None, run
+    if run is not None:
+        if rpc or ledger or store or from_block:
+            raise CommandError(
+                f"--rpc, --ledger, --store and --from-block go with a ledger's address (0x…), not with {run!r}"
+            )
+        path = Path(run)
+        return Configured(path) if path.suffix == ".toml" and not path.is_dir() else Kept(path)
+    if ledger is None and not (rpc or store):
+        raise CommandError(
+            "give a run's directory, a CAR file, a federation's TOML file, or --rpc, --ledger and --store"
+        )
+    if ledger is None:
+        raise CommandError("give all of --rpc, --ledger and --store")
+    if not (rpc and store):
+        raise CommandError("give --rpc and --store with a ledger's address")
+    if not is_address(ledger):
+        raise CommandError(f"--ledger must be an address (0x and 40 hexadecimal digits), not {ledger!r}")
+    return OnChain(tuple(rpc), ledger, store, from_block)
 
 
 @contextmanager
-def live_federation(rpc: list[str], ledger: str, from_block: int) -> Iterator[tuple[Network, Deployment]]:
-    """A federation's chain and description, its contracts' code compared with this version's."""
-    with connect(rpc) as network:
-        deployment = read_deployment(network, ledger, from_block or None)
-        verify_code(network, deployment)
-        yield network, deployment
+def live_federation(place: Configured | OnChain, alone: bool = True) -> Iterator[LiveFederation]:
+    """A live federation, its contracts' code compared with this version's.
+
+    With ``alone`` false the file may be somebody else's: its store gets no password, whichever file or variable names
+    one.
+    """
+    if isinstance(place, OnChain):
+        content = open_content(place.store)
+        with connect(place.rpc) as network:
+            deployment = read_deployment(network, place.ledger, place.from_block or None)
+            verify_code(network, deployment)
+            options = " ".join(f"--rpc {url}" for url in place.rpc)
+            command = f"fedgrove audit {options} --ledger {place.ledger} --store {place.store}"
+            yield LiveFederation(network, deployment, content, ", ".join(place.rpc), command)
+        return
+    _, reach = load_config(place.config)
+    check_reach(place.config, reach)
+    if reach.store.startswith("disk:"):
+        content = open_content(reach.store)
+    else:
+        content = open_store(place.config, reach) if alone else open_kubo_store(reach.store, reach.store_seconds, None)
+    with open_network(reach) as network:
+        deployment = find_federation(network, reach)
+        command = f"fedgrove audit --rpc … --ledger {deployment.ledger} --store …"
+        yield LiveFederation(network, deployment, content, str(place.config), command)
 
 
 @contextmanager
-def opened_history(run: str, rpc: list[str] | None, store: str | None, from_block: int) -> Iterator[History]:
-    """The history that a command's argument names; what is wrong with it inside the block becomes one sentence."""
+def opened_history(place: Place) -> Iterator[History]:
+    """The history at a place; what is wrong with it inside the block becomes one sentence."""
     try:
-        if is_address(run):
-            yield _of_ledger(run, rpc, store, from_block)
-            return
-        if rpc or store or from_block:
-            raise CommandError(f"--rpc, --store and --from-block go with a ledger's address (0x…), not with {run!r}")
-        if Path(run).is_file():
-            with opened_car(Path(run)) as (ledger, content):
+        if isinstance(place, Kept) and place.path.is_file():
+            with opened_car(place.path) as (ledger, content):
                 yield History(LedgerHistory.load(ledger), content)
-            return
-        yield History(run)
+        elif isinstance(place, Kept):
+            yield History(place.path)
+        else:
+            with live_federation(place) as found:
+                history = History(capture(found.network, found.deployment), found.content)
+            yield history
     except KeyError as fault:
         raise CommandError(str(fault.args[0])) from None
     except (BadHistory, InvalidArchive, InvalidBlob, InvalidConfig, InvalidModel) as fault:
         raise CommandError(str(fault)) from None
-
-
-def _of_ledger(ledger: str, rpc: list[str] | None, store: str | None, from_block: int) -> History:
-    if not (rpc and store):
-        raise CommandError("give --rpc and --store with a ledger's address")
-    content = open_content(store)
-    with live_federation(rpc, ledger, from_block) as (network, deployment):
-        return History(capture(network, deployment), content)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.node.cli.histories import FromBlock, Rpc, Run, Store, opened_history
+from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
 from fedgrove.node.cli.output import CommandError, console, print_json
 
 from fedgrove.api.saving import write_new
@@ -20,9 +20,10 @@ app = typer.Typer(
 
 @app.command("export")
 def export(
-    run: Run,
     csv: Annotated[Path, typer.Option("--csv", metavar="DIR", help="Folder for the tables, made when missing.")],
+    run: Run = None,
     rpc: Rpc = None,
+    ledger: LedgerAddress = None,
     store: Store = None,
     from_block: FromBlock = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print files and numbers of rows to stdout as JSON.")] = False,
@@ -33,11 +34,13 @@ def export(
 
     Example: fedgrove history export runs/first --csv tables
 
-    Example: fedgrove history export 0x… --rpc http://127.0.0.1:8545 --store disk:store --csv tables
+    Example: fedgrove history export federation.toml --csv tables
+
+    Example: fedgrove history export --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:store --csv tables
     """
     targets = {name: csv / f"{name}.csv" for name in ("rounds", "records", "metrics")}
     _refuse_existing(targets.values())
-    with opened_history(run, rpc, store, from_block) as history:
+    with opened_history(place_of(run, rpc, ledger, store, from_block)) as history:
         tables = tables_of(history.rounds, history.records)
     _write(csv, targets, tables)
     if as_json:

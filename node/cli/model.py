@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.node.cli.histories import FromBlock, Rpc, Run, Store, opened_history
+from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
 from fedgrove.node.cli.output import CommandError, console, print_json
 
 from fedgrove.api.saving import ModelFile, model_file, write_new
@@ -18,8 +18,10 @@ app = typer.Typer(
 
 @app.command("save")
 def save(
-    run: Run,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The safetensors file to write; it must not exist.")],
+    run: Run = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The safetensors file to write; it must not exist.")
+    ] = None,
     number: Annotated[
         int | None, typer.Option("--round", min=1, help="The round that closed with it; by default the last one.")
     ] = None,
@@ -27,6 +29,7 @@ def save(
         bool, typer.Option("--state-dict", help="Write what load_state_dict takes, with running variances.")
     ] = False,
     rpc: Rpc = None,
+    ledger: LedgerAddress = None,
     store: Store = None,
     from_block: FromBlock = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the file's metadata to stdout as JSON.")] = False,
@@ -39,11 +42,17 @@ def save(
 
     Example: fedgrove model save runs/first --round 2 --state-dict second.safetensors
 
-    Example: fedgrove model save 0x… model.safetensors --rpc http://127.0.0.1:8545 --store disk:store
+    Example: fedgrove model save federation.toml model.safetensors
+
+    Example: fedgrove model save --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:store model.safetensors
     """
+    if file is None and ledger is not None and run is not None:  # the ledger is named: the one argument is the file
+        run, file = None, Path(run)
+    if file is None:
+        raise CommandError("give the FILE to write, after the run (see `fedgrove model save --help`)")
     if file.is_symlink() or file.exists():
         raise CommandError(f"{file} already exists: nothing was changed, give another file")
-    with opened_history(run, rpc, store, from_block) as history:
+    with opened_history(place_of(run, rpc, ledger, store, from_block)) as history:
         found = model_file(history, number, state_dict)
     try:
         write_new(file, found.data)

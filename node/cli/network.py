@@ -9,8 +9,7 @@ from typing import Annotated, Literal, cast
 import typer
 from fedgrove.chain.errors import ChainError
 from fedgrove.node.cli.bases import BaseOptions, given_bases
-from fedgrove.node.cli.explorer import check_installed
-from fedgrove.node.cli.extras import missing
+from fedgrove.node.cli.extras import missing, require
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.network_options import (
     AUTO,
@@ -122,7 +121,7 @@ def up(
     if task is not None or data is not None:
         strategy = check_task(context, task, data, strategy)
     if explorer:
-        check_installed()
+        require("explorer", "the explorer")
     layout = _layout(directory)
     new = not layout.record.exists()
     plan = TestnetPlan(

@@ -402,8 +402,9 @@ AWAY = "--rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("audit nowhere --follow", "either a directory or"),
-        ("audit --follow", "all of --rpc"),
+        ("audit nowhere --follow", "is a run at rest"),
+        ("audit --follow", "or --rpc, --ledger and --store"),
+        ("audit --follow --rpc http://127.0.0.1:1", "all of --rpc"),
         (f"audit --follow {AWAY}", "does not answer"),
         (f"audit {AWAY} --webhook http://127.0.0.1:1", "--webhook needs --follow"),
         (f"audit --follow {AWAY} --webhook file:///etc/passwd", "--webhook: the webhook must"),

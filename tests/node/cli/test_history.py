@@ -10,7 +10,7 @@ from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
 from fedgrove.node.learning.datasets import load_dataset
 from safetensors import safe_open
 
-from tests.node.cli.test_bad_input import fedgrove
+from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 
 NAMES = ["metrics.csv", "records.csv", "rounds.csv"]
 
@@ -58,18 +58,54 @@ def test_a_model_is_saved_with_its_place(run, tmp_path):
         assert file.metadata()["cid"] == run.report["rounds"][0]["model_cid"]
 
 
-def test_a_live_ledger_gives_the_same_as_a_run(tmp_path):
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """A folder with a ledger's store and its federation's file, the ledger, and its chain's address, while it runs."""
+    folder = tmp_path_factory.mktemp("live")
     with anvil() as network:
-        store = DiskStore(tmp_path / "store")
+        store = DiskStore(folder / "store")
         plan = DemoPlan(clients=3, rounds=1, strategy="fedavg")
         demo = Demo(plan, DatasetSubject(load_dataset("digits")), network, store)
         demo.run()
-        reach = (demo.deployment.ledger, "--rpc", network.url, "--store", "disk:store")
-        result = fedgrove("history", "export", *reach, "--csv", "tables", "--json", cwd=tmp_path)
-        assert json.loads(result.stdout)["tables"]["rounds"]["rows"] == 1, result.stderr
-        result = fedgrove("model", "save", *reach, "model", "--json", cwd=tmp_path)
-        assert json.loads(result.stdout)["ledger"] == demo.deployment.ledger, result.stderr
+        ledger = demo.deployment.ledger
+        reach = f'rpc = "{network.url}"\nledger = "{ledger}"\nstore = "disk:{folder / "store"}"\n'
+        (folder / "federation.toml").write_text(f"{FEDERATION}\n[network]\n{reach}")
+        yield folder, ledger, network.url
+
+
+def names_of(live) -> dict[str, list[str]]:
+    """The three ways to name the same ledger."""
+    folder, ledger, url = live
+    reach = ["--rpc", url, "--store", f"disk:{folder / 'store'}"]
+    return {
+        "address": [ledger, *reach],
+        "options": ["--ledger", ledger, *reach],
+        "file": [str(folder / "federation.toml")],
+    }
+
+
+@pytest.mark.parametrize("form", ["address", "options", "file"])
+def test_every_command_that_reads_a_history_takes_the_same_names(live, tmp_path, form):
+    name = names_of(live)[form]
+    result = fedgrove("history", "export", *name, "--csv", "tables", "--json", cwd=tmp_path)
+    assert json.loads(result.stdout)["tables"]["rounds"]["rows"] == 1, result.stderr
+    result = fedgrove("model", "save", *name, "model", "--json", cwd=tmp_path)
+    assert json.loads(result.stdout)["ledger"] == live[1], result.stderr
+    result = fedgrove("audit", *name, "--json", cwd=tmp_path)
+    assert json.loads(result.stdout)["verdict"] == "verified", result.stderr
+    result = fedgrove("audit", "--follow", *name, "--json", cwd=tmp_path)
+    assert json.loads(result.stdout)["verdict"] == "verified", result.stderr
+    pages = ("--export", "site", "--index", "indexes", "--json")
+    result = fedgrove("explorer", *name, *pages, cwd=tmp_path)
+    assert result.returncode == 0 and json.loads(result.stdout)["pages"] > 1, result.stderr
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == NAMES
+
+
+def test_audit_takes_an_archive_as_it_takes_a_directory(run, tmp_path):
+    export_car(run.directory, tmp_path / "run.car")
+    names = ("run.car", str(run.directory))
+    told = [json.loads(fedgrove("audit", name, "--json", cwd=tmp_path).stdout) for name in names]
+    assert told[0] == told[1] and told[0]["verdict"] == "verified"
 
 
 DEAD = "0x000000000000000000000000000000000000dEaD"
@@ -81,6 +117,12 @@ DEAD = "0x000000000000000000000000000000000000dEaD"
         ("history export nowhere --csv tables", "does not hold a run"),
         ("history export {run} --csv tables --rpc http://127.0.0.1:1", "go with a ledger's address"),
         (f"history export {DEAD} --csv tables", "give --rpc and --store"),
+        ("history export --csv tables", "a federation's TOML file, or --rpc, --ledger and --store"),
+        (f"audit {DEAD} --ledger {DEAD} --rpc http://127.0.0.1:1 --store disk:.", "given twice"),
+        ("audit --ledger 0x12 --rpc http://127.0.0.1:1 --store disk:.", "must be an address"),
+        ("audit nowhere.toml", "nowhere.toml"),
+        (f"model save {DEAD} --rpc http://127.0.0.1:1 --store disk:.", "give the FILE to write"),
+        (f"explorer {DEAD} {DEAD}", "only one ledger"),
         (f"model save {DEAD} model --rpc http://127.0.0.1:1 --store disk:nowhere", "no store at nowhere"),
         ("model save {run} model --round 99", "round 99 did not close"),
         ("model save {run} no/such/place", "cannot write"),
