@@ -6,5 +6,6 @@
 - ``store``: the ``ContentStore`` protocol and its errors
 - ``blobs``: reading whole, verified blobs out of any store of blocks
 - ``disk``: the embedded store, a folder
+- ``password_file``: passwords of nodes and keystores, each in a file of its own
 - ``kubo``: a Kubo node behind its RPC API
 """

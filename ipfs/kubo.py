@@ -23,6 +23,7 @@ from fedgrove.ipfs import car
 from fedgrove.ipfs.blobs import BlockReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.kubo_address import KuboAddress, read_address
+from fedgrove.ipfs.password_file import read_password_file
 from fedgrove.ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES
 from ipfshttpclient import exceptions
@@ -34,7 +35,6 @@ Answer = TypeVar("Answer")
 warnings.filterwarnings("ignore", "The 'strict' parameter", FutureWarning)
 
 PASSWORD_FILE_VARIABLE = "FEDGROVE_STORE_PASSWORD_FILE"
-_MAX_PASSWORD_BYTES = 1024
 _PIECE_BYTES = 64 << 10
 _SLACK_SECONDS = 5.0  # the node gives up first and says why
 _IMPORT_BYTES_PER_SECOND = 2 << 20  # of a slow disk under load: a node answers when it has written and pinned all
@@ -237,8 +237,7 @@ def open_kubo(address: str, timeout: float = 30.0, password_file: str | None = "
 
 def _read_password(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return file.read(_MAX_PASSWORD_BYTES).decode().rstrip("\n")
+        return read_password_file(path)
     except (OSError, UnicodeDecodeError):
         raise StoreError(f"cannot read the password file {path} of the store") from None
 

@@ -4,6 +4,7 @@ Python's parser recurses into nested arrays, and takes time with the square of a
 letters with dots between them take it ten seconds, a megabyte of them hours.
 """
 
+import codecs
 import re
 import tomllib
 from typing import Any
@@ -22,14 +23,20 @@ _TOKEN = re.compile(
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
-    """Parse UTF-8 TOML whose arrays, tables and keys are nested at most 32 deep.
+    """Parse UTF-8 TOML, with or without a byte order mark, whose arrays, tables and keys nest at most 32 deep.
 
     Raises
     ------
     ValueError
         Not UTF-8, not TOML, nested deeper, or with a number of thousands of digits. Callers bound the size themselves.
     """
-    text = data.decode()
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        # TOML is UTF-8; a file of terms that only some programs can show is no text that people agree on.
+        raise ValueError("it is in UTF-16: save it as UTF-8")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise ValueError(f"it is not UTF-8 at byte {fault.start}: save it as UTF-8") from None
     depth = parts = 0
     for token in _TOKEN.finditer(text):
         match token[0]:

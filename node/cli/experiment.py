@@ -1,12 +1,11 @@
 """``fedgrove experiment``: the paper's experiments, each one command that writes tables, figures and JSON."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from fedgrove.node.base.files import AlreadyInUse
+from fedgrove.node.base.files import AlreadyInUse, cache_folder
 from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_seeds
 from rich import box
 from rich.table import Table
@@ -80,7 +79,7 @@ def experiment(
     )
     try:
         summary = _perform(
-            request, work or _cache() / "experiments", data_dir, lambda: open_executor(executor, workers)
+            request, work or cache_folder() / "experiments", data_dir, lambda: open_executor(executor, workers)
         )
     except SimulationFailed as fault:
         raise CommandError(str(fault), FAILED) from None
@@ -150,7 +149,3 @@ def _list(as_json: bool) -> int:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedgrove"

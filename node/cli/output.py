@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from fedgrove.ipfs.password_file import read_password_file
 from rich.console import Console
 
-MAX_PASSWORD_BYTES = 1 << 16
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 FAILED = 1  # exit code of work that was asked for rightly and could not be done
 
@@ -115,8 +115,7 @@ def read_password(password_file: Path | None, confirm: bool = False, what: str =
     """The password, from a file, from the environment, or typed; never from an argument, which others could see."""
     if password_file is not None:
         try:
-            with password_file.open("rb") as file:  # a pipe, too: that is how some hand over a password
-                return file.read(MAX_PASSWORD_BYTES).decode().rstrip("\n")
+            return read_password_file(password_file)
         except (OSError, UnicodeDecodeError):
             raise CommandError(f"cannot read the password file {password_file}") from None
     if PASSWORD_VARIABLE in os.environ:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from fedgrove.node.base.files import AlreadyInUse, exclusive
+from fedgrove.node.base.files import AlreadyInUse, NoCacheFolder, cache_folder, exclusive
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.sources import Source
 
@@ -35,19 +35,20 @@ def open_index(source: Source, directory: Path | None = None) -> Iterator[Index 
         yield None
         return
     with ExitStack() as held:
-        index = Index(_own(held, directory or _cache(), source.key) / _FILE, source.deployment)
+        index = Index(_own(held, directory, source.key) / _FILE, source.deployment)
         held.callback(index.close)
         yield index
 
 
-def _own(held: ExitStack, root: Path, key: str) -> Path:
+def _own(held: ExitStack, directory: Path | None, key: str) -> Path:
     """A folder that belongs to this process while ``held`` is."""
     try:
+        root = directory or cache_folder() / "explorer"
         held.enter_context(exclusive(root / key))
         os.utime(root / key)
         _tidy(root)
         return root / key
-    except (AlreadyInUse, OSError):
+    except (AlreadyInUse, NoCacheFolder, OSError):
         return Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-explorer-")))
 
 
@@ -60,7 +61,3 @@ def _tidy(root: Path) -> None:
         if place > MAX_INDEXES or total > MAX_BYTES:
             with suppress(AlreadyInUse, OSError), exclusive(path):
                 shutil.rmtree(path)
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedgrove" / "explorer"

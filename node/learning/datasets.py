@@ -4,11 +4,11 @@ With ``publishers`` and ``userdata`` the only part of ``node.learning`` that rea
 """
 
 import importlib.util
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from fedgrove.node.base.files import cache_folder
 from fedgrove.node.learning.cifar import CLASSES as CIFAR_CLASSES
 from fedgrove.node.learning.cifar import content_digest, parse_binary_batch, parse_python_batch
 from fedgrove.node.learning.idx import parse_idx
@@ -55,16 +55,15 @@ def load_dataset(name: str, data_dir: Path | None = None) -> Dataset:
     DatasetError
         Unknown name, unusable files, no network: one sentence that says what to do.
     """
-    directory = data_dir or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedgrove"
     match name:
         case "digits":
             return _digits()
         case "mnist":
-            return _idx(name, MNIST, directory)
+            return _idx(name, MNIST, data_dir or cache_folder())
         case "fashion-mnist":
-            return _idx(name, FASHION_MNIST, directory)
+            return _idx(name, FASHION_MNIST, data_dir or cache_folder())
         case "cifar10":
-            return _cifar10(CIFAR10, directory)
+            return _cifar10(CIFAR10, data_dir or cache_folder())
     if name.endswith((".npz", ".safetensors")):
         return from_file(Path(name))
     if ":" in name:

@@ -1,6 +1,7 @@
 """Addresses of Kubo's API: with a user and a path, over a socket, and their secrets in no message."""
 
 import base64
+import codecs
 import http.client
 import socketserver
 import threading
@@ -11,6 +12,7 @@ import pytest
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.kubo import PASSWORD_FILE_VARIABLE, KuboStore, open_kubo
 from fedgrove.ipfs.kubo_address import KuboAddress, read_address
+from fedgrove.ipfs.password_file import read_password_file
 from fedgrove.ipfs.store import NotFound, StoreError
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from ipfshttpclient.exceptions import ErrorResponse
@@ -147,3 +149,15 @@ def test_a_node_is_used_over_a_socket(node, tmp_path):
 def test_a_password_file_that_is_missing_is_a_sentence():
     with pytest.raises(StoreError, match="cannot read the password file /nowhere of the store"):
         open_kubo("http://127.0.0.1:5001", 1.0, "/nowhere")
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("start", [b"", codecs.BOM_UTF8])
+def test_a_password_ends_with_its_line_however_that_was_written(tmp_path, start, ending):
+    (tmp_path / "password").write_bytes(start + "geheim ö ".encode() + ending)
+    assert read_password_file(tmp_path / "password") == "geheim ö "
+
+
+def test_a_socket_whose_path_no_system_takes_is_refused():
+    with pytest.raises(StoreError, match="at most 107 bytes"):
+        KuboStore(f"unix:/{107 * 'x'}")

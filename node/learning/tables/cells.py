@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from fedgrove.node.learning.tables.settings import Column
+from fedgrove.node.learning.tables.settings import Column, composed
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "?"})
 """Texts that stand for a missing value, where the terms do not list them as categories."""
@@ -37,7 +37,7 @@ def number(cell: object, column: Column) -> float:
 
 
 def category(cell: object, places: Mapping[str, int]) -> int:
-    """The place of the cell's category among those that the terms list.
+    """The place of the cell's category among those that the terms list, whose keys are in form NFC.
 
     Raises
     ------
@@ -60,8 +60,8 @@ def is_number(text: str) -> bool:
 
 
 def text_of(cell: object) -> str:
-    """The cell as it stands in a CSV file, without blanks around it."""
-    return "" if cell is None else str(cell).strip()
+    """The cell as it stands in a CSV file, in form NFC and without blanks around it."""
+    return "" if cell is None else composed(str(cell).strip())
 
 
 def shown(cell: object) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.base.arrays import InvalidArrays, read_npz
+from fedgrove.node.learning.tables.settings import composed
 
 MAX_FILE_BYTES = 4 << 30
 MAX_ROWS = 20_000_000
@@ -44,17 +45,17 @@ def rows_of(path: Path, columns: Sequence[str], separator: str = ",") -> Iterato
 
 
 def names_of(path: Path, separator: str = ",") -> list[str]:
-    """The names of a file's columns; InvalidTable as ``rows_of``."""
+    """The names of a file's columns in form NFC; InvalidTable as ``rows_of``."""
     kind = path.suffix.lower()
     _check(path)
     if kind == ".npz":
         with _npz(path) as arrays:
-            return list(arrays)
+            return [composed(name) for name in arrays]
     if kind == ".parquet":
         with _parquet(path) as file:
-            return list(file.schema_arrow.names)
+            return [composed(name) for name in file.schema_arrow.names]
     with _csv(path, separator) as lines:
-        return _header(path, lines)
+        return [composed(name) for name in _header(path, lines)]
 
 
 def _check(path: Path) -> None:
@@ -71,7 +72,7 @@ def _check(path: Path) -> None:
 def _from_csv(path: Path, columns: Sequence[str], separator: str) -> Iterator[Row]:
     with _csv(path, separator) as lines:
         header = _header(path, lines)
-        chosen = [_index(path, header, name) for name in columns]
+        chosen = _indexes(path, header, columns)
         for cells in lines:
             if not cells:
                 continue  # an empty line
@@ -84,9 +85,8 @@ def _from_csv(path: Path, columns: Sequence[str], separator: str) -> Iterator[Ro
 def _from_npz(path: Path, columns: Sequence[str], _: str) -> Iterator[Row]:
     """Arrays by the names of the columns, one value a row."""
     with _npz(path) as arrays:
-        for name in columns:
-            _index(path, list(arrays), name)
-    chosen = _arrays(path, columns)
+        names = list(arrays)
+    chosen = _arrays(path, [names[index] for index in _indexes(path, names, columns)])
     if len({array.shape for array in chosen}) != 1 or any(array.ndim != 1 for array in chosen):
         raise InvalidTable(f"{path.name} must hold an array of one value a row for each column, all of one length")
     for number, cells in enumerate(zip(*chosen, strict=True), 1):
@@ -107,10 +107,10 @@ def _arrays(path: Path, columns: Sequence[str]) -> list[np.ndarray]:
 def _from_parquet(path: Path, columns: Sequence[str], _: str) -> Iterator[Row]:
     start = 1
     with _parquet(path) as file:
-        for name in columns:
-            _index(path, file.schema_arrow.names, name)
-        for batch in file.iter_batches(_PARQUET_BATCH, columns=list(columns), use_threads=False):
-            chosen = [batch.column(name).to_pylist() for name in columns]
+        names = file.schema_arrow.names
+        found = [names[index] for index in _indexes(path, names, columns)]
+        for batch in file.iter_batches(_PARQUET_BATCH, columns=found, use_threads=False):
+            chosen = [batch.column(name).to_pylist() for name in found]
             rows = enumerate(zip(*chosen, strict=True), start)
             yield from (Row(f"row {number}", cells) for number, cells in rows)
             start += len(batch)
@@ -169,11 +169,16 @@ def _header(path: Path, lines: Iterator[list[str]]) -> list[str]:
     return header
 
 
-def _index(path: Path, header: Sequence[str], name: str) -> int:
-    found = [index for index, each in enumerate(header) if each == name]
-    if len(found) != 1:
-        raise InvalidTable(f"{path.name} has {len(found) or 'no'} columns {name!r}, and the terms ask for one")
-    return found[0]
+def _indexes(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Where the columns of these names stand, of which a file must have each once."""
+    places: dict[str, list[int]] = {}
+    for index, name in enumerate(header):
+        places.setdefault(composed(name), []).append(index)
+    found = {name: places.get(composed(name), []) for name in columns}
+    for name, indexes in found.items():
+        if len(indexes) != 1:
+            raise InvalidTable(f"{path.name} has {len(indexes) or 'no'} columns {name!r}, and the terms ask for one")
+    return [index for (index,) in found.values()]
 
 
 _READERS: dict[str, Callable[[Path, Sequence[str], str], Iterator[Row]]] = {

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from fedgrove.node.learning.tables.cells import InvalidCell, MissingCell, category, number
 from fedgrove.node.learning.tables.files import InvalidTable, Row, rows_of
-from fedgrove.node.learning.tables.settings import Column, TableSettings
+from fedgrove.node.learning.tables.settings import Column, TableSettings, composed
 
 How = TypeVar("How")
 Value = TypeVar("Value", int, float)
@@ -115,4 +115,4 @@ def _scaled(value: float, span: tuple[float, ...]) -> float:
 
 
 def _places(values: tuple[str, ...]) -> dict[str, int]:
-    return {value: place for place, value in enumerate(values)}
+    return {composed(value): place for place, value in enumerate(values)}

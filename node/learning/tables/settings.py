@@ -1,5 +1,6 @@
 """What terms say of a table, its target and the model that learns it: ``[task.options]`` of the task ``tabular``."""
 
+import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -7,6 +8,14 @@ from typing import Literal
 from fedgrove.node.base.strict_tables import check_value
 
 MAX_FEATURES, MAX_WIDTH, MAX_HIDDEN = 100_000, 65_536, 16
+
+
+def composed(text: str) -> str:
+    """The text in Unicode's form NFC, in which names and categories are compared.
+
+    Some tools write an accent as a character of its own, so that equal looking names differ.
+    """
+    return unicodedata.normalize("NFC", text)
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,9 @@ class TableSettings:
         check_value(bool(self.columns), "task.options.columns", "a table for each column to learn from")
         for name, column in self.columns.items():
             column.check(name)
-        check_value(self.target not in self.columns, "task.options.target", "a column that is not in columns")
+        names = tuple(map(composed, self.columns))
+        check_value(len(set(names)) == len(names), "task.options.columns", "columns with different names")
+        check_value(composed(self.target) not in names, "task.options.target", "a column that is not in columns")
         self._check_target()
         self._check_scale()
         self._check_model()
@@ -142,4 +153,5 @@ def _is_range(values: tuple[float, ...]) -> bool:
 
 
 def _are_different(values: tuple[str, ...], least: int) -> bool:
-    return len(values) >= least and len(set(values)) == len(values) and all(each.strip() == each for each in values)
+    different = len(set(map(composed, values))) == len(values)
+    return len(values) >= least and different and all(each.strip() == each for each in values)

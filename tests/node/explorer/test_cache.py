@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from fedgrove.node.base.files import exclusive
+from fedgrove.node.base.files import NoCacheFolder, exclusive
 from fedgrove.node.explorer import cache
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.sources import DirectorySource
@@ -59,3 +59,12 @@ def test_a_cache_that_cannot_be_written_is_done_without(run, tmp_path):
 def test_what_fails_while_an_index_is_open_is_not_taken_for_a_fault_of_the_cache(run, tmp_path):
     with pytest.raises(PermissionError, match="of the caller"), open_index(DirectorySource(run.directory), tmp_path):
         raise PermissionError("of the caller")
+
+
+def test_a_user_without_a_home_has_an_index_that_goes_with_the_process(run, monkeypatch):
+    def none() -> None:
+        raise NoCacheFolder
+
+    monkeypatch.setattr(cache, "cache_folder", none)
+    with open_index(DirectorySource(run.directory)) as index:
+        assert index is not None

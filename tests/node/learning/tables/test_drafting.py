@@ -1,6 +1,7 @@
 """Terms drafted from a table: valid, widened, and silent on what names rows."""
 
 import tomllib
+import unicodedata
 
 import numpy as np
 import pytest
@@ -59,6 +60,13 @@ def test_missing_values_and_the_separator_are_noted(draft):
 def test_quotes_and_letters_of_other_alphabets_survive(draft):
     found = draft('"größe ""m""",ill\n1.5,no\n1.7,yes\n1.9,no\n')
     assert list(found.columns) == ['größe "m"']
+
+
+def test_accents_written_as_own_characters_are_drafted_composed(draft):
+    text = unicodedata.normalize("NFD", "Größe,Ort,y\n1,Köln,a\n2,Ulm,b\n3,Ulm,à\n")
+    drafted = draft(text, "y")
+    assert drafted.numbers == ("Größe",) and drafted.columns["Ort"].values == ("Köln", "Ulm")
+    assert drafted.classes == ("a", "b", "à")
 
 
 def test_an_npz_file_is_drafted_as_well(tmp_path):

@@ -1,6 +1,8 @@
 """A table as features and targets, from each kind of file; every fault is one sentence with its place."""
 
+import json
 import struct
+import unicodedata
 import zipfile
 
 import numpy as np
@@ -174,3 +176,34 @@ def test_what_is_too_large_is_refused(read, monkeypatch, limit, sentence):
     monkeypatch.setattr(f"fedgrove.node.learning.tables.files.{limit}", 2)
     with pytest.raises(InvalidTable, match=sentence):
         read(TABLE)
+
+
+ACCENTS = {
+    "target": "guérie",
+    "classes": ["à risque", "non"],
+    "columns": {"Größe": {"kind": "number", "range": [0, 9]}, "Ort": {"kind": "category", "values": ["Köln", "Ulm"]}},
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz", "parquet"])
+@pytest.mark.parametrize(("of_file", "of_terms"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_accents_written_as_own_characters_are_the_same_names_and_categories(tmp_path, ending, of_file, of_terms):
+    columns = {"Größe": [1.0, 2.0], "Ort": ["Köln", "Ulm"], "guérie": ["non", "à risque"]}
+    columns = {
+        unicodedata.normalize(of_file, name): [
+            unicodedata.normalize(of_file, cell) if isinstance(cell, str) else cell for cell in cells
+        ]
+        for name, cells in columns.items()
+    }
+    path = tmp_path / f"mine.{ending}"
+    if ending == "csv":
+        rows = [columns, *zip(*columns.values(), strict=True)]
+        path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
+    elif ending == "npz":
+        np.savez(path, **{name: np.array(cells) for name, cells in columns.items()})
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    terms = json.loads(unicodedata.normalize(of_terms, json.dumps(ACCENTS, ensure_ascii=False)))
+    found = read_table(path, settings(**terms, scale="none"))
+    assert found.features.tolist() == [[1, 1, 0], [2, 0, 1]] and found.targets.tolist() == [1, 0]

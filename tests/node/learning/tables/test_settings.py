@@ -10,6 +10,9 @@ def column(**keys):
     return {"columns": {"age": keys}}
 
 
+AGE = OPTIONS["columns"]["age"]
+
+
 def test_features_are_numbers_by_name_and_then_categories_by_name():
     columns = {
         "b": {"kind": "category", "values": ["x", "y"]},
@@ -33,6 +36,12 @@ def test_features_are_numbers_by_name_and_then_categories_by_name():
         (column(kind="category"), r"columns\.age\.values must be a list of different texts"),
         (column(kind="category", values=["a", "a"]), r"columns\.age\.values must be a list of different texts"),
         (column(kind="category", values=["a"], range=[0, 1]), r"columns\.age\.range must be left out"),
+        (
+            {"columns": {"\u00fc": AGE, "u\u0308": AGE}},
+            "columns with different names",
+        ),
+        ({"target": "u\u0308", "columns": {"\u00fc": AGE}}, "a column that is not in columns"),
+        ({"classes": ["\u00fc", "u\u0308"]}, r"task\.options\.classes must be a list of at least two"),
         ({"target": "age"}, r"task\.options\.target must be a column that is not in columns"),
         ({"classes": ["one"]}, r"task\.options\.classes must be a list of at least two"),
         ({"target_range": [0, 1]}, r"task\.options\.target_range must be left out"),
