@@ -15,7 +15,7 @@ from fedgrove.node.explorer.inert import contents_of_model, document, inert
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions, Price
 from fedgrove.node.explorer.templating import make_templates
 from fedgrove.node.explorer.terms import latest_config
-from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, latest_terms, lineage, named, terms_behind
+from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, lineage, named, terms_behind, terms_tables
 from fedgrove.node.explorer.views.charts import charts
 from fedgrove.node.explorer.views.clients import forgettings, members, one_client
 from fedgrove.node.explorer.views.cluster_course import curves, grid
@@ -27,6 +27,7 @@ from fedgrove.node.explorer.views.search import search
 from fedgrove.node.explorer.views.settings import hyper_parameters
 from fedgrove.node.explorer.views.trees import trees_of
 from fedgrove.node.explorer.watch import IndexWatch, Snapshot
+from fedgrove.node.status.subject import subject_of
 from jinja2 import Environment
 
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
@@ -116,7 +117,8 @@ class _Request:
         """Fill a template; every page has the badge of the history and the way to check it."""
         index, source = self._readable, self._watch.source
         records = count_records(index) if index else 0
-        terms = latest_terms(index) if index else None
+        config = latest_config(index) if index else None
+        terms = terms_tables(config)
         return self._templates.get_template(template).render(
             title=title,
             section=section,
@@ -132,6 +134,7 @@ class _Request:
             head=index.head() if index else None,
             head_hash=(index.block_hash(index.head()) or b"").hex() if index else "",
             terms=terms,
+            subject=subject_of(config) if config else None,
             kmeans=bool(terms) and "kmeans" in terms,
             clustered=bool(terms) and "procfl" in terms,
             **values,

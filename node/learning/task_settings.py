@@ -8,7 +8,7 @@ from fedgrove.node.base.strict_tables import Option, build, check_value
 from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.tables.settings import TableSettings
 
-SHIPPED: dict[str, type] = {"images": ImageSettings, "tabular": TableSettings}
+SHIPPED: dict[str, type[ImageSettings] | type[TableSettings]] = {"images": ImageSettings, "tabular": TableSettings}
 """Tasks whose code is fedgrove's own, by name, and what their options say."""
 MAX_PATTERNS = 100
 
@@ -58,9 +58,15 @@ class TaskSettings:
             self._check_shipped()
 
     @property
+    def shipped(self) -> ImageSettings | TableSettings | None:
+        """The options of a shipped task; None for a task of the members' own."""
+        return build(SHIPPED[self.name], self.options, "task.options") if self.name else None
+
+    @property
     def table(self) -> TableSettings | None:
         """What the terms say of the members' tables; None where another task is learned."""
-        return build(TableSettings, self.options, "task.options") if self.name == "tabular" else None
+        options = self.shipped
+        return options if isinstance(options, TableSettings) else None
 
     def _check_shipped(self) -> None:
         check_value(self.name in SHIPPED, "task.name", f"one of {', '.join(SHIPPED)}")

@@ -1,5 +1,6 @@
 """Status of a federation, for people.
 
+subject        what a federation learns
 standing       what ``fedgrove status`` says
 participation  why an account's last round counted, or did not
 budget         for how many rounds an account can pay

@@ -3,7 +3,7 @@
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert
-from fedgrove.node.explorer.terms import config_from, latest_config
+from fedgrove.node.explorer.terms import config_from
 from fedgrove.node.explorer.views.rounds import stage_of
 from fedgrove.node.explorer.views.rows import Blob, RecordRow, blob_of, rows_of
 from fedgrove.node.protocol.terms import FederationConfig
@@ -40,15 +40,10 @@ def head_of(index: Index, digest: bytes) -> bytes:
     return index.value("SELECT text FROM blobs WHERE digest = ? AND role = 'model'", digest) or b""
 
 
-def latest_terms(index: Index) -> dict | None:
-    """Tables of the terms of the latest round."""
-    return _tables(latest_config(index))
-
-
 def terms_in(index: Index, digest: bytes) -> dict | None:
     """Tables of the terms that a blob holds; None where they are not at hand, or are no terms."""
     text = index.value("SELECT text FROM blobs WHERE digest = ?", digest)
-    return _tables(config_from(text)) if text is not None else None
+    return terms_tables(config_from(text)) if text is not None else None
 
 
 def terms_behind(index: Index, blob: Blob, records: list[RecordRow]) -> tuple[str, dict | None] | None:
@@ -62,7 +57,8 @@ def terms_behind(index: Index, blob: Blob, records: list[RecordRow]) -> tuple[st
     return (digest.hex(), terms_in(index, digest)) if digest is not None else None
 
 
-def _tables(config: FederationConfig | None) -> dict | None:
+def terms_tables(config: FederationConfig | None) -> dict | None:
+    """Tables of terms as inert text; None without terms."""
     return _inert_tables(config.to_tables()) if config else None
 
 
