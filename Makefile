@@ -3,11 +3,10 @@
 
 # Packages for Python, for Node and of the system are fetched at the same time.
 MAKEFLAGS += --jobs=3
-PYTHON ?= python3.11
 BIN := .venv/bin
 PURE := tests/node/base tests/node/masking tests/node/protocol/test_terms.py tests/node/protocol/test_hostile_content.py
 
-.PHONY: demo test check setup setup-test lint contracts
+.PHONY: demo test check smoke setup setup-test lint contracts
 
 demo: .venv/.demo
 	$(BIN)/fedgrove demo
@@ -28,6 +27,14 @@ check: .venv/.test node_modules/.package-lock.json
 	$(BIN)/python scripts/words.py
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PURE)
 
+# What a new user of another Python does: install, run a federation, audit it.
+smoke:
+	rm -rf build/smoke && $(PYTHON) -m venv build/smoke
+	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ".[devnet]"
+	build/smoke/bin/python --version
+	build/smoke/bin/fedgrove demo --clients 4 --rounds 1 --out build/smoke/run
+	build/smoke/bin/fedgrove audit build/smoke/run
+
 setup: .venv/.demo
 
 setup-test: .venv/.test node_modules/.package-lock.json
@@ -35,8 +42,9 @@ setup-test: .venv/.test node_modules/.package-lock.json
 contracts: setup-test
 	$(BIN)/python scripts/compile.py
 
+# The Python that was asked for and no other; if none was, 3.11, on which the tests run in CI, or what the system has.
 .venv/bin/python:
-	$(PYTHON) -m venv .venv || python3 -m venv .venv
+	$(if $(PYTHON),$(PYTHON) -m venv .venv,python3.11 -m venv .venv || python3 -m venv .venv)
 
 .venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[devnet,lab,explorer]"
