@@ -27,10 +27,11 @@ check: .venv/.test node_modules/.package-lock.json
 	$(BIN)/python scripts/words.py
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PURE)
 
-# What a new user of another Python does: install, run a federation, audit it.
+# What a new user of another Python does: install what was committed, run a federation, audit it.
 smoke:
 	rm -rf build/smoke && $(PYTHON) -m venv build/smoke
-	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt ".[devnet]"
+	mkdir build/smoke/source && git archive HEAD | tar -x -C build/smoke/source
+	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "build/smoke/source[devnet]"
 	build/smoke/bin/python --version
 	build/smoke/bin/fedgrove demo --clients 4 --rounds 1 --out build/smoke/run
 	build/smoke/bin/fedgrove audit build/smoke/run
