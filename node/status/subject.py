@@ -1,4 +1,4 @@
-"""What a federation learns, in words: the one description for pages, comparisons, the JSON interface and the command."""
+"""What a federation learns, in words: the one description for pages, comparisons, the JSON interface and commands."""
 
 from dataclasses import dataclass
 
