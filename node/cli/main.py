@@ -14,7 +14,7 @@ from fedgrove.node.base.memory import keep_private
 from fedgrove.node.cli.completion import COMPLETION_VARIABLE
 from fedgrove.node.cli.extras import OF_COMMANDS, require, sentence_for
 from fedgrove.node.cli.listing import ListedCommands
-from fedgrove.node.cli.output import CommandError, complain, fault_of_disk, flush, is_users_to_mend
+from fedgrove.node.cli.output import CommandError, complain, fault_of_disk, flush, is_users_to_mend, open_closed_streams
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 from typer.completion import completion_init
 from typer.core import TyperCommand, TyperGroup
@@ -140,6 +140,7 @@ command_line = Interruptible(
 
 def run() -> None:
     """Run the command line and exit with its code."""
+    open_closed_streams()
     if COMPLETION_VARIABLE in os.environ:  # the shell asks
         completion_init()
     keep_private()  # for every command: whichever loads keys later on, none is forgotten

@@ -72,6 +72,19 @@ def fault_of_disk(mistake: Exception) -> str:
     return f"{mistake.strerror or os.strerror(mistake.errno)}{where}: {_OF_DISK[mistake.errno]}"
 
 
+def open_closed_streams() -> None:
+    """Replace standard streams that the parent closed (``>&-``) by empty ones, so that nobody meets a None.
+
+    The system gives out the lowest free number, so that each gets its own again, and no file that is opened later is
+    taken for a stream by what this process starts.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, descriptor <= 2)
+            setattr(sys, name, open(descriptor, mode))  # noqa: SIM115 (open until the process ends)
+
+
 def flush() -> None:
     """Have everything that was printed written; OSError where it cannot be, and then nothing more is tried."""
     try:
