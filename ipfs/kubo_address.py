@@ -1,6 +1,5 @@
 """Addresses of a Kubo node's RPC API: ``http://USER@HOST:PORT/PATH``, ``unix:/PATH`` or ``/ip4/…``; no password."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -12,8 +11,6 @@ DEFAULT_PORT = 5001
 FORMS = ("http://", "https://", "unix:", "/ip4/", "/ip6/", "/dns")
 """How addresses begin."""
 
-MAX_SOCKET_BYTES = 107
-"""Of a Unix socket's path, as Linux keeps it."""
 _EXAMPLES = "http://HOST:PORT, https://USER@HOST:PORT/PATH or unix:/PATH"
 
 
@@ -46,10 +43,6 @@ def read_address(address: str) -> KuboAddress:
         if not path.is_absolute() or str(path) != str(path).lower():  # the client library turns capitals into others
             raise StoreError(
                 f"the address of an IPFS node's socket is unix: and an absolute path in lower case, not {address!r}"
-            )
-        if len(os.fsencode(path)) > MAX_SOCKET_BYTES:
-            raise StoreError(
-                f"the path of an IPFS node's socket has at most {MAX_SOCKET_BYTES} bytes: link to it from /tmp"
             )
         return KuboAddress(address, f"/unix{path}")
     if address.startswith(("/ip4/", "/ip6/", "/dns")):

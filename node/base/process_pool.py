@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 
 from fedgrove.node.base.processor import PinnedContext
+from fedgrove.node.base.sockets import shorten_sockets_of_pools
 
 # From then on the pool itself closes its reading end of the pipe of tasks when a process is lost (gh-94777).
 _CLOSES_TASKS = (3, 11, 5)
@@ -76,6 +77,7 @@ def _context(portable: bool, modules: Sequence[str]) -> BaseContext:
     if portable:
         return PinnedContext()
     # Forked from a process that has imported the modules and has no thread: threads do not survive a fork.
+    shorten_sockets_of_pools()
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(modules))
     return context

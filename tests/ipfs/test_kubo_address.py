@@ -156,8 +156,3 @@ def test_a_password_file_that_is_missing_is_a_sentence():
 def test_a_password_ends_with_its_line_however_that_was_written(tmp_path, start, ending):
     (tmp_path / "password").write_bytes(start + "geheim ö ".encode() + ending)
     assert read_password_file(tmp_path / "password") == "geheim ö "
-
-
-def test_a_socket_whose_path_no_system_takes_is_refused():
-    with pytest.raises(StoreError, match="at most 107 bytes"):
-        KuboStore(f"unix:/{107 * 'x'}")

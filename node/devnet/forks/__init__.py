@@ -16,6 +16,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fedgrove.node.base.sockets import socket_root
+
 _CLIENT = Path(__file__).with_name("client.py")
 
 
@@ -42,7 +44,8 @@ class ForkServer:
         environment: Mapping[str, str] | None = None,
         program: str = "fedgrove.node.cli",
     ) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="fedgrove-"))  # for this user alone; the server removes it
+        # For this user alone; the server removes it.
+        folder = Path(tempfile.mkdtemp(prefix="fedgrove-", dir=socket_root()))
         self._socket = str(folder / "socket")
         # The server's end is the end of its input, whatever becomes of this process.
         self._process = subprocess.Popen(

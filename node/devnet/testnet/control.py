@@ -31,6 +31,7 @@ KILL_SECONDS = 5.0
 CLAIM_SECONDS = 30.0
 START_SECONDS, START_SECONDS_EACH = 120.0, 20.0
 _POLL_SECONDS = 0.2
+_LAST_BYTES = 300
 
 Progress = Callable[[str], None]
 
@@ -247,18 +248,34 @@ def _supervise(layout: TestnetPaths, lock: int) -> subprocess.Popen:
 def _await_start(layout: TestnetPaths, supervisor: subprocess.Popen | None, say: Progress) -> None:
     """Return when everything was started, by this supervisor or (None) by one that was there before."""
     seconds = START_SECONDS + START_SECONDS_EACH * read_record(layout).plan.clients
-    deadline, last = time.monotonic() + seconds, ""
+    deadline, last, said = time.monotonic() + seconds, "", set[str]()
     while time.monotonic() < deadline:
         now = look(layout)
+        if now is None and (supervisor is None or supervisor.poll() is not None):
+            log = layout.log("supervisor")
+            raise TestnetError(f"the testnet's supervisor ended while starting ({_last_words(log)}): see {log}")
+        for one in now.kept if now is not None and supervisor is not None else ():
+            if one.state == "gave up":
+                raise TestnetError(f"{one.trouble}, and was given up: see {layout.log(one.name)}")
+            if one.trouble and one.trouble not in said:
+                say(f"{one.trouble}, and is tried again")
+                said.add(one.trouble)
         if now is not None and now.up:
             return
-        if now is None and (supervisor is None or supervisor.poll() is not None):
-            raise TestnetError(f"the testnet's supervisor ended while starting: see {layout.log('supervisor')}")
         if now is not None and now.phase != last:
             say(now.phase)
             last = now.phase
         time.sleep(_POLL_SECONDS)
     raise TestnetError(f"some processes are not running after {seconds:.0f} s ({last}): see the logs in {layout.logs}")
+
+
+def _last_words(log: Path) -> str:
+    """The last line of a log, cut to what a sentence holds."""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LAST_BYTES))
+        lines = file.read().decode(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "without a word")
+    return "without a word"
 
 
 def _progress(layout: TestnetPaths) -> str:

@@ -80,6 +80,8 @@ class Status:
         How often it was started again.
     code : int or None
         Its last exit code.
+    trouble : str
+        Why it does not run, in a sentence; empty while it does.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Status:
     since: float = 0.0
     restarts: int = 0
     code: int | None = None
+    trouble: str = ""
 
 
 class Keeper:
@@ -142,11 +145,11 @@ class Keeper:
             failures = 1 if time.monotonic() - begun > STEADY_SECONDS else failures + 1
             if failures > MOST_FAILURES:
                 self._set(state="gave up", pid=0, code=code)
-                self._tell(f"{self.job.name} ended{_named(code)}, {failures} times in a row: it is not restarted")
+                self._tell(f"{self.status.trouble}, {failures} times in a row: it is not restarted")
                 return
             pause = min(FIRST_PAUSE_SECONDS * 2 ** (failures - 1), LONGEST_PAUSE_SECONDS)
             self._set(state="paused", pid=0, code=code)
-            self._tell(f"{self.job.name} ended{_named(code)}: it restarts in {pause:g} s")
+            self._tell(f"{self.status.trouble}: it restarts in {pause:g} s")
             if not self._stopping.wait(pause):
                 self._set(restarts=self.status.restarts + 1)
 
@@ -156,7 +159,7 @@ class Keeper:
         try:
             running = self.job.start()
         except (OSError, StoreError) as fault:
-            self._tell(f"{self.job.name} did not start: {fault}")
+            self._set(trouble=f"{self.job.name} did not start ({fault})")
             return None
         with self._changes:
             self._running = running
@@ -164,8 +167,9 @@ class Keeper:
             running.stop(0)
         with suppress(ProcessLookupError):
             identity = Identity.of(running.pid)
-            self._set(state="running", pid=identity.pid, started=identity.started, since=time.time())
+            self._set(state="running", pid=identity.pid, started=identity.started, since=time.time(), trouble="")
         code = running.wait()
+        self._set(trouble=f"{self.job.name} ended{_named(code)}" if code or not self.job.ends else "")
         with self._changes:
             self._running = None
         return code

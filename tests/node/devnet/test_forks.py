@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from importlib.metadata import version
@@ -101,3 +102,14 @@ def test_a_server_that_does_not_start_is_a_fault_that_is_told(capfd):
     assert not missing.alive and "No module named" in capfd.readouterr().err
     missing.close()
     assert not Path(missing._socket).parent.exists()
+
+
+def test_its_socket_finds_room_however_long_the_path_for_temporary_files_is(tmp_path, monkeypatch):
+    long = tmp_path / (110 * "x")
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    made = ForkServer(["json"])
+    try:
+        assert subprocess.run([*made.command(), "--version"], capture_output=True, timeout=60).returncode == 0
+    finally:
+        made.close()

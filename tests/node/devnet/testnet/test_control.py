@@ -1,12 +1,21 @@
 """A testnet's directory belongs to one command at a time; the next one waits. A failed attempt leaves nothing in it."""
 
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
-from fedgrove.node.devnet.testnet import setup
+from fedgrove.node.devnet.testnet import control, setup
 from fedgrove.node.devnet.testnet.control import delete, up
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, UnfitDirectory
+from fedgrove.node.devnet.testnet.layout import (
+    Testnet,
+    TestnetError,
+    TestnetPaths,
+    TestnetPlan,
+    UnfitDirectory,
+    write_record,
+)
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.learning.datasets import load_dataset
 
@@ -95,3 +104,50 @@ def test_a_directory_that_was_removed_by_the_command_before_is_made_anew(tmp_pat
         claim(layout)
     os.close(claim(layout))
     assert layout.root.exists()
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A testnet that exists, whose supervisor is another program; brings it up, and returns what it says."""
+    layout = TestnetPaths(tmp_path / "testnet")
+    layout.logs.mkdir(parents=True)
+    write_record(layout, Testnet(PLAN, 1, "0x" + 40 * "1", "0x" + 40 * "2", 0, {}))
+
+    def brought_up(program: str) -> list[str]:
+        def supervise(*_: object) -> subprocess.Popen:
+            with layout.log("supervisor").open("wb") as log:
+                return subprocess.Popen([sys.executable, "-c", program, str(layout.root)], stderr=log)
+
+        said: list[str] = []
+        monkeypatch.setattr(control, "_supervise", supervise)
+        with pytest.raises(TestnetError) as fault:
+            up(layout, PLAN, lambda: None, said.append)
+        return [*said, str(fault.value)]
+
+    return brought_up
+
+
+def test_a_supervisor_that_dies_is_not_waited_for_and_its_last_words_are_told(made):
+    (sentence,) = made("raise OSError('AF_UNIX path too long')")
+    assert "supervisor ended while starting (OSError: AF_UNIX path too long)" in sentence
+
+
+SUPERVISOR = """
+import json, os, sys, time
+from pathlib import Path
+from fedgrove.node.devnet.testnet.identity import Identity
+from fedgrove.node.devnet.testnet.layout import TestnetPaths
+
+me, layout = Identity.of(os.getpid()), TestnetPaths(Path(sys.argv[1]))
+for state in ("paused", "gave up"):
+    kept = [{"name": "client-01", "kind": "client", "state": state, "trouble": "client-01 ended with code 2"}]
+    layout.processes.write_text(json.dumps({"phase": "starting the clients", "processes": kept}))
+    layout.supervisor.write_text(json.dumps({"pid": me.pid, "started": me.started, "since": 0.0}))
+    time.sleep(2)
+"""
+
+
+def test_what_does_not_start_is_told_at_once_and_not_waited_for_once_it_is_given_up(made):
+    said = made(SUPERVISOR)
+    assert "client-01 ended with code 2, and is tried again" in said
+    assert "client-01 ended with code 2, and was given up: see" in said[-1] and "client-01.log" in said[-1]
