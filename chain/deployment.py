@@ -10,6 +10,9 @@ from eth_utils import is_checksum_address, keccak, to_canonical_address, to_chec
 from fedgrove.chain.abi import creation
 from fedgrove.chain.errors import WrongCode, artifact
 
+PRACTICE_CHAINS = frozenset({1337, 31337, 131277322940537})
+"""Chain ids that no public chain has: Ganache's and geth's --dev, Hardhat's and Anvil's, the embedded chain's."""
+
 MAX_RATES = 1_000
 EVERYONE = 1_000_000
 MAX_JSON_BYTES = 1 << 14
@@ -149,6 +152,11 @@ class Deployment:
     activation_delay: int
     settings: Settings
     terms: Terms
+
+    @property
+    def practice(self) -> bool:
+        """Whether the chain is one that people run to practise: its coins are worth nothing, its fees no measure."""
+        return self.chain_id in PRACTICE_CHAINS
 
     def to_json(self) -> str:
         """Canonical JSON, one line."""

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from fedgrove.node.audit.archive import STORE
 from fedgrove.node.explorer.cache import open_index
-from fedgrove.node.explorer.options import PageOptions, Price
+from fedgrove.node.explorer.options import PageOptions
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.lab.bench.explorer import find_chromium
+from fedgrove.node.status.price import Price
 from playwright.sync_api import Browser, Page, sync_playwright
 
 WIDTH = 1200

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from fedgrove.chain.deployment import Deployment
 from fedgrove.node.status.budget import ETHER
 from fedgrove.node.status.costs import Costs
+from fedgrove.node.status.price import Price
 
 
 @dataclass(frozen=True)
@@ -13,31 +15,36 @@ class CostSight:
     Attributes
     ----------
     costs : Costs
-    coordinator, account : str
-        Addresses whose parts are shown; no account: empty.
-    price : float
-        Of one ether in a currency; 0 shows ether only.
+    deployment : Deployment
+        Of the federation: the coordinator's part is shown, and what a practice chain took is said to be practice.
+    account : str
+        Whose part is shown as well; empty for nobody's.
+    price : Price or None
+        Of one ether; None shows ether only.
     """
 
     costs: Costs
-    coordinator: str
+    deployment: Deployment
     account: str
-    price: float
+    price: Price | None
 
     def to_dict(self) -> dict:
         """A JSON-ready form, in wei; with a price also in the currency."""
-        parts = {"all": "", "coordinator": self.coordinator} | ({"account": self.account} if self.account else {})
+        parts = {"all": "", "coordinator": self.deployment.coordinator}
+        parts |= {"account": self.account} if self.account else {}
         return {name: self._part(who) for name, who in parts.items()} | {"unknown": self.costs.unknown}
 
     def rows(self) -> list[tuple[str, str]]:
         """Name and value of what people are shown."""
         lacking = f"; the node has lost {self.costs.unknown} receipts" if self.costs.unknown else ""
-        ours = f"{self._told('')}; of it the coordinator {self._money(self.costs.whole(self.coordinator))}{lacking}"
+        coordinators = self._money(self.costs.whole(self.deployment.coordinator))
+        ours = f"{self._told('')}; of it the coordinator {coordinators}{lacking}"
         return [("cost so far", ours)] + ([("your cost so far", self._told(self.account))] if self.account else [])
 
     def _part(self, account: str) -> dict:
         whole, rounds = self.costs.whole(account), self.costs.rounds(account)
-        priced = {"currency": whole * self.price / ETHER} if self.price else {}
+        price = self._asked
+        priced = {"cost": whole * price.amount / ETHER, "currency": price.currency} if price else {}
         return {"wei": whole, "rounds": {str(number): cost for number, cost in rounds.items()}} | priced
 
     def _told(self, account: str) -> str:
@@ -50,4 +57,12 @@ class CostSight:
 
     def _money(self, amount: float) -> str:
         ether = amount / ETHER
-        return f"{ether:.4g} ether" + (f" ({ether * self.price:,.2f})" if self.price else "")
+        if self.deployment.practice:
+            return f"{ether:.4g} practice ether"
+        price = self._asked
+        return f"{ether:.4g} ether" + (f" ({ether * price.amount:,.2f} {price.currency})" if price else "")
+
+    @property
+    def _asked(self) -> Price | None:
+        """The price that applies: nobody would buy a practice chain's coins."""
+        return None if self.deployment.practice else self.price

@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 from fedgrove.chain.access import GWEI, Network
+from fedgrove.chain.deployment import PRACTICE_CHAINS
 from fedgrove.chain.fees import FeeHistory
 from fedgrove.chain.networks import connect
 from fedgrove.node.cli.options import EtherPrice
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, complain, console, print_json
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.status import estimate as estimates
@@ -49,19 +50,22 @@ def estimate(
         float | None,
         typer.Option(min=0.001, max=3600, help="Seconds between blocks; default: the endpoint's, otherwise 12."),
     ] = None,
-    price: EtherPrice = 0.0,
+    price: EtherPrice = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")] = False,
 ) -> int:
     """Estimate what a federation will cost: gas, ether and currency by role, per round and in all; time of a round.
 
     Everybody who is drawn is taken to do their part, and no round to be repeated.
 
-    Example: fedgrove estimate --config federation.toml --members 20 --rounds 50 --base-fee 0.5 --price 2500
+    Example: fedgrove estimate --config federation.toml --members 20 --rounds 50 --base-fee 0.5 --price '2500 EUR'
     """
     terms, reach = load_config(config)
     if members < terms.ledger.quorum:
         raise CommandError(f"--members must be at least the quorum of {terms.ledger.quorum} (ledger.quorum)")
-    history, seconds = _chain(rpc, base_fee, reach)
+    history, seconds, practice = _chain(rpc, base_fee, reach)
+    if practice and price:
+        complain("fees of a practice chain are no measure: give --base-fee GWEI to see costs in a currency")
+        price = None
     offered = min(history.tip, int(reach.max_tip_gwei * GWEI))
     fees = Fees(history.base, offered if tip is None else int(tip * GWEI), price)
     behind = terms.rounds_to_close - terms.federation.rounds
@@ -74,17 +78,17 @@ def estimate(
     return 0
 
 
-def _chain(rpc: str, base_fee: float | None, reach: NetworkSettings) -> tuple[FeeHistory, float]:
-    """Fees, and seconds between blocks: of an endpoint, or as they are given."""
+def _chain(rpc: str, base_fee: float | None, reach: NetworkSettings) -> tuple[FeeHistory, float, bool]:
+    """Fees, seconds between blocks, and whether they are a practice chain's: of an endpoint, or as they are given."""
     if base_fee is not None:
         if rpc:
             raise CommandError("give only one of --rpc and --base-fee")
-        return FeeHistory(int(base_fee * GWEI)), BLOCK_SECONDS
+        return FeeHistory(int(base_fee * GWEI)), BLOCK_SECONDS, False
     endpoint = rpc or next(iter(reach.rpc), "")
     if not endpoint:
         raise CommandError("the fees are not known: give --base-fee GWEI, or --rpc with the URL of an endpoint")
     with connect(endpoint, timeout=reach.rpc_seconds) as network:
-        return network.fees(), _block_seconds(network)
+        return network.fees(), _block_seconds(network), network.chain_id in PRACTICE_CHAINS
 
 
 def _block_seconds(network: Network) -> float:
@@ -94,12 +98,12 @@ def _block_seconds(network: Network) -> float:
 
 def _show(found: Estimate, fees: Fees) -> None:
     table = Table(box=None, pad_edge=False)
-    for name in ("", "gas", "ether", *(["currency"] if fees.ether_price else [])):
+    for name in ("", "gas", "ether", *([fees.price.currency] if fees.price else [])):
         table.add_column(name, justify="right" if name else "left")
     for name, who in _WHO.items():
         if amount := found.gas[name]:
             ether = fees.ether(amount)
-            priced = [f"{ether * fees.ether_price:,.2f}"] if fees.ether_price else []
+            priced = [f"{ether * fees.price.amount:,.2f}"] if fees.price else []
             table.add_row(who, f"{amount:,.0f}", f"{ether:.3g}", *priced)
     drawn = f"{found.drawn:g} of {found.members} members in a round, {found.rounds} rounds"
     console.print(f"{drawn}; {fees.base / GWEI:.3g} gwei a unit of gas and a tip of {fees.tip / GWEI:.3g}")

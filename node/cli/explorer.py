@@ -21,7 +21,9 @@ from fedgrove.node.cli.histories import (
     live_federation,
     place_of,
 )
-from fedgrove.node.cli.output import CommandError, flush, report
+from fedgrove.node.cli.options import EtherPrice
+from fedgrove.node.cli.output import CommandError, complain, flush, report
+from fedgrove.node.status.price import Price
 
 if TYPE_CHECKING:
     from fedgrove.node.explorer.options import PageOptions
@@ -44,9 +46,7 @@ def explorer(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8600,
     index: Annotated[Path | None, typer.Option(help="Folder of the indexes; by default in the user's cache.")] = None,
-    price: Annotated[
-        str | None, typer.Option(metavar="AMOUNT CURRENCY", help="Price of one ether, to show costs, as '2500 EUR'.")
-    ] = None,
+    price: EtherPrice = None,
     block_explorer: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,17 +83,17 @@ def explorer(
     options = _page_options(price, block_explorer or [])
     with ExitStack() as held:
         sources = [held.enter_context(_source(place, len(places) == 1)) for place in places]
+        _name_practice(sources, options)
         if export:
             return _export(sources, export, blob_mib << 20, index, options, as_json)
         return _serve(sources, host, port, index, options, as_json)
 
 
-def _page_options(price: str | None, block_explorers: list[str]) -> "PageOptions":
-    from fedgrove.node.explorer.options import BlockExplorer, PageOptions, Price
+def _page_options(price: Price | None, block_explorers: list[str]) -> "PageOptions":
+    from fedgrove.node.explorer.options import BlockExplorer, PageOptions
 
     try:
-        sites = tuple(map(BlockExplorer.parse, block_explorers))
-        return PageOptions(Price.parse(price) if price is not None else None, sites)
+        return PageOptions(price, tuple(map(BlockExplorer.parse, block_explorers)))
     except ValueError as fault:
         raise CommandError(str(fault)) from None
 
@@ -131,6 +131,19 @@ def _source(place: Place, alone: bool) -> Iterator["Source"]:
             yield source
     else:
         yield DirectorySource(place.path)
+
+
+def _name_practice(sources: list["Source"], options: "PageOptions") -> None:
+    """Say which options do not apply to runs on practice chains."""
+    for source in sources:
+        if source.deployment is None or not source.deployment.practice:
+            continue
+        where = f"{source.name} is on a practice chain ({source.deployment.chain_id})"
+        if options.price:
+            complain(f"{where}: its fees cost nothing, so --price does not apply to it")
+        if options.block_explorers and options.block_explorer(source.deployment) is None:
+            named = f"{source.deployment.chain_id}=http://127.0.0.1:4000/{{kind}}/{{id}}"
+            complain(f"{where}, of which no public site knows: --block-explorer {named} links a site of your own")
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from fedgrove.node.status.budget import ETHER, Budget, Purse
 from fedgrove.node.status.costs import CostReader
 from fedgrove.node.status.pace import pace
 from fedgrove.node.status.participation import Participation
+from fedgrove.node.status.price import Price
 from fedgrove.node.status.standing import DisputedRound, Standing, standing
 from rich.live import Live
 from rich.table import Table
@@ -47,7 +48,7 @@ def status(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Update until Ctrl-C or the end of the federation.")] = False,
     interval: Annotated[float, typer.Option(min=0.05, max=3600, help="With --watch: seconds between updates.")] = 1.0,
-    price: EtherPrice = 0.0,
+    price: EtherPrice = None,
     password_file: PasswordFile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print to stdout as JSON; with --watch one line per change.")
@@ -113,7 +114,7 @@ def _account(account: str | None, keys: Keys | None) -> str | None:
 
 
 @contextmanager
-def _window(config: Path, account: str | None, keys: Keys | None, price: float) -> Iterator[Look]:
+def _window(config: Path, account: str | None, keys: Keys | None, price: Price | None) -> Iterator[Look]:
     """Looks at the federation that a TOML file names; what was read once is not read again."""
     terms, reach = load_config(config)
     check_reach(config, reach)
@@ -143,7 +144,7 @@ def _window(config: Path, account: str | None, keys: Keys | None, price: float) 
             groups = clusters.look(view) if clusters else ClusterSight()
             now = groups.told(now)
             means = purse.budget(view.rounds) if purse else None
-            costs = CostSight(receipts.read(), ledger.deployment.coordinator, account or "", price)
+            costs = CostSight(receipts.read(), ledger.deployment, account or "", price)
             return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found, costs)
 
         yield look

@@ -71,7 +71,7 @@ class RunsApi:
         """A run's rounds, by number."""
         index, checks = self._index(number)
         rows = all_rounds(index, checks, page.after, page.limit + 1)
-        return _listed([(row.number, self._round(row)) for row in rows], page)
+        return _listed([(row.number, self._round(row, number)) for row in rows], page)
 
     def round(self, number: int, place: int) -> dict[str, Any]:
         """The round of a run with the number ``place``."""
@@ -79,7 +79,7 @@ class RunsApi:
         rows = all_rounds(index, checks, place - 1, 1)
         if not rows or rows[0].number != place:
             raise NothingThere(f"run {number} has no round {place}")
-        return self._round(rows[0])
+        return self._round(rows[0], number)
 
     def members(self, number: int, page: Page) -> dict[str, Any]:
         """A run's members, by number."""
@@ -124,8 +124,8 @@ class RunsApi:
             raise NothingThere(f"the history of run {number} cannot be read")
         return watch.index, Checks(watch.sight)
 
-    def _round(self, row: RoundRow) -> dict[str, Any]:
-        price = self._options.price
+    def _round(self, row: RoundRow, number: int) -> dict[str, Any]:
+        price = self._options.price_on(self._watch(number).source.deployment)
         cost = {"amount": _finite(row.fee * price.amount), "currency": price.currency} if price else None
         return {
             "round": row.number,

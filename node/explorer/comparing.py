@@ -55,6 +55,8 @@ class ComparingPages:
             static=self._static,
             live=False,
             terms=None,
+            practice=False,
+            price=None if comparison.practised else self._options.price,
             comparison=comparison,
             most=MAX_ROUNDS_SHOWN,
         )

@@ -1,10 +1,12 @@
 """What whoever starts an explorer may choose: the price of the chain's currency, and a public block explorer."""
 
-import math
 import re
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
+
+from fedgrove.chain.deployment import Deployment
+from fedgrove.node.status.price import Price
 
 KIND, NAME = "{kind}", "{id}"
 LINKED = {
@@ -17,23 +19,6 @@ LINKED = {
 _MAX_PATTERN = 400
 _ADDRESS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&()*+,;=%{}-]+")
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
-_PRICE = re.compile(r"(?P<amount>[0-9]{1,12}(?:\.[0-9]{1,12})?) ?(?P<currency>[A-Z]{3}|[€$£¥])")
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a unit of the chain's currency costs: an amount, and the currency that it is in."""
-
-    amount: float
-    currency: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Of a text such as ``2500 EUR``; ValueError for anything else."""
-        found = _PRICE.fullmatch(text.strip())
-        if found is None or not math.isfinite(float(found["amount"])):
-            raise ValueError(f"{text!r} is not a price: give an amount and a currency, as in '2500 EUR'")
-        return cls(float(found["amount"]), found["currency"])
 
 
 @dataclass(frozen=True)
@@ -45,7 +30,7 @@ class BlockExplorer:
     pattern : str
         Address of its pages, with ``{kind}`` (tx, block or address) and ``{id}``.
     chain_id : int or None
-        Of the only chain that it is about; None for any.
+        Of the only chain that it is about; None for any but a practice chain, which no public site knows.
     """
 
     pattern: str
@@ -72,10 +57,15 @@ class PageOptions:
     price: Price | None = None
     block_explorers: tuple[BlockExplorer, ...] = ()
 
-    def block_explorer(self, chain_id: int) -> BlockExplorer | None:
-        """The site for a chain: one that is only about it, else one for any."""
-        fitting = [each for each in self.block_explorers if each.chain_id in (chain_id, None)]
-        return min(fitting, key=lambda each: each.chain_id is None, default=None)
+    def price_on(self, deployment: Deployment | None) -> Price | None:
+        """The price for a run's fees; None on a practice chain, whose coins nobody would buy."""
+        return None if deployment is None or deployment.practice else self.price
+
+    def block_explorer(self, deployment: Deployment) -> BlockExplorer | None:
+        """The site for a run's chain: one that is only about it, else one for any that may be public."""
+        own = (site for site in self.block_explorers if site.chain_id == deployment.chain_id)
+        any_chain = (site for site in self.block_explorers if site.chain_id is None and not deployment.practice)
+        return next(own, None) or next(any_chain, None)
 
 
 NO_OPTIONS = PageOptions()

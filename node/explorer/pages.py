@@ -12,7 +12,7 @@ from fedgrove.node.explorer.clusters import tensors_start
 from fedgrove.node.explorer.heatmap import MAX_CLIENTS
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import contents_of_model, document, inert
-from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions, Price
+from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.templating import make_templates
 from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, lineage, named, terms_behind, terms_tables
@@ -27,6 +27,7 @@ from fedgrove.node.explorer.views.search import search
 from fedgrove.node.explorer.views.settings import hyper_parameters
 from fedgrove.node.explorer.views.trees import trees_of
 from fedgrove.node.explorer.watch import IndexWatch, Snapshot
+from fedgrove.node.status.price import Price
 from fedgrove.node.status.subject import subject_of
 from jinja2 import Environment
 
@@ -58,8 +59,8 @@ class Pages:
         self._watch = watch
         self._has = has
         self._compared = compared
-        self._price = options.price
-        self._templates = make_templates(options.price)
+        self._price = options.price_on(watch.source.deployment)
+        self._templates = make_templates(self._price)
         self._templates.globals["outside"] = _outside(watch, options)
 
     def render(self, path: str, query: str = "") -> str | None:
@@ -131,6 +132,7 @@ class _Request:
             comparison_link=self._comparison(),
             records=records,
             deployment=index.deployment if index else None,
+            practice=bool(source.deployment and source.deployment.practice),
             head=index.head() if index else None,
             head_hash=(index.block_hash(index.head()) or b"").hex() if index else "",
             terms=terms,
@@ -161,7 +163,8 @@ class _Request:
     def _overview(self) -> str:
         rounds = all_rounds(self._index, self._checks)
         return self.render(
-            "overview.html", "Overview", "overview", rounds=rounds, charts=charts(rounds, self._price),
+            "overview.html", "Overview", "overview", rounds=rounds,
+            charts=charts(rounds, self._price, self._index.deployment.practice),
             settings=hyper_parameters(latest_config(self._index)),
             members=members(self._index), forgettings=forgettings(self._index, self._checks),
         )  # fmt: skip
@@ -278,7 +281,7 @@ _ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
 def _outside(watch: IndexWatch, options: PageOptions) -> Callable[[str, object], str]:
     """Links to the public site about this history's chain; empty where there is none."""
     deployment = watch.source.deployment
-    site = options.block_explorer(deployment.chain_id) if deployment is not None else None
+    site = options.block_explorer(deployment) if deployment is not None else None
     return site.link if site is not None else lambda kind, name: ""
 
 

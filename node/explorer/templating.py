@@ -1,17 +1,19 @@
 """The environment in which templates are filled: everything is escaped, nothing undefined is taken for empty."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from fedgrove.node.explorer.checks import WORDS
 from fedgrove.node.explorer.drawings import short
 from fedgrove.node.explorer.inert import inert
-from fedgrove.node.explorer.options import Price
 from fedgrove.node.explorer.tree_drawing import STATES
 from fedgrove.node.explorer.views.cluster_course import said, score_name
 from fedgrove.node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
+from fedgrove.node.status.price import Price
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 _LEAST_SHOWN = 1e-4
+_UNITS = {"ether": 1.0, "gwei": 1e-9, "wei": 1e-18}
 
 
 def make_templates(price: Price | None = None) -> Environment:
@@ -25,11 +27,11 @@ def make_templates(price: Price | None = None) -> Environment:
     )
     templates.filters |= {
         "size": size, "time": time, "inert": inert, "short": short, "percent": percent, "people": people,
-        "coins": coins, "ether": ether,
+        "coins": coins, "in_unit": in_unit,
     }  # fmt: skip
     templates.globals |= {
         "KINDS": KINDS, "ROLES": ROLES, "WORDS": WORDS, "STATES": STATES, "OUTCOMES": OUTCOMES, "STAGES": STAGES,
-        "said": said, "score_name": score_name, "price": price,
+        "said": said, "score_name": score_name, "price": price, "unit_of": unit_of,
     }  # fmt: skip
     return templates
 
@@ -65,8 +67,12 @@ def coins(amount: float) -> str:
     return f"{amount:,.0f}" if 1000 <= amount < 1e9 else f"{amount:.4g}"
 
 
-def ether(amount: float) -> tuple[str, str]:
-    """An amount of ether for people, and its unit: the largest that it has one of, or a thousandth of an ether."""
-    if amount >= 1e-3 or not amount:
-        return coins(amount), "ether"
-    return (coins(amount * 1e9), "gwei") if amount >= 1e-9 else (f"{amount * 1e18:,.0f}", "wei")
+def unit_of(amounts: Iterable[float]) -> str:
+    """The unit in which amounts of ether are read side by side: that of the largest, from a thousandth of an ether."""
+    largest = max(amounts, default=0.0)
+    return "ether" if largest >= 1e-3 or not largest else "gwei" if largest >= 1e-9 else "wei"
+
+
+def in_unit(amount: float, unit: str) -> str:
+    """An amount of ether for people, as a number of a unit."""
+    return coins(amount / _UNITS[unit])

@@ -8,6 +8,7 @@ from fedgrove.chain.phases import Deadlines, Ends
 from fedgrove.chain.tree import EVERYONE
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status import gas
+from fedgrove.node.status.price import Price
 
 ETHER, GWEI = 10**18, 10**9
 ROLES = ("founder", "admin", "coordinator", "members")
@@ -46,11 +47,11 @@ class RoundSpan:
 
 @dataclass(frozen=True)
 class Fees:
-    """Base fee and tip, in wei a unit of gas, and the price of one ether in a currency; 0: none given."""
+    """Base fee and tip, in wei a unit of gas, and the price of one ether, if it is given."""
 
     base: int
     tip: int
-    ether_price: float = 0.0
+    price: Price | None = None
 
     def ether(self, amount: float) -> float:
         """Cost of an amount of gas, in ether."""
@@ -90,9 +91,10 @@ class Estimate:
         return roles | each | {"whole": whole}
 
     def to_dict(self, fees: Fees) -> dict:
-        """JSON-ready; ``currency`` is there where the fees have a price of ether."""
+        """JSON-ready; ``cost`` and ``currency`` are there where the fees have a price of ether."""
         ether = {name: fees.ether(amount) for name, amount in self.gas.items()}
-        priced = {"currency": {name: fees.ether_price * amount for name, amount in ether.items()}}
+        price = fees.price
+        costs = {name: price.amount * amount for name, amount in ether.items()} if price else {}
         return {
             "members": self.members,
             "rounds": self.rounds,
@@ -102,7 +104,7 @@ class Estimate:
             "calls": [asdict(each) for each in self.calls],
             "gas": {name: round(amount) for name, amount in self.gas.items()},
             "ether": ether,
-            **(priced if fees.ether_price else {}),
+            **({"cost": costs, "currency": price.currency} if price else {}),
             "round_blocks": self.span.to_dict(),
         }
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from fedgrove.node.explorer import drawings
-from fedgrove.node.explorer.options import Price
 from fedgrove.node.explorer.views.rounds import MAX_OWN_METRICS, RoundRow
+from fedgrove.node.status.price import Price
 from markupsafe import Markup
 
 
-def charts(rounds: Sequence[RoundRow], price: Price | None) -> dict[str, Markup]:
+def charts(rounds: Sequence[RoundRow], price: Price | None, practice: bool) -> dict[str, Markup]:
     """Charts by their captions; only those that have something to show. With a price, fees are in its currency."""
     last = len(rounds)
     scores, losses, spent = (_stated(rounds, name) for name in ("accuracy", "loss", "epsilon"))
@@ -22,7 +22,8 @@ def charts(rounds: Sequence[RoundRow], price: Price | None) -> dict[str, Markup]
         title = "Largest ε spent by a client over rounds"
         found["Privacy spent, ε"] = drawings.lines(spent, last, title, "epsilon")
     if any(row.fee for row in rounds):
-        caption, factor = (f"Cost, {price.currency}", price.amount) if price else ("Fees, ether", 1.0)
+        paid = f"{'Practice fees' if practice else 'Fees'}, ether"
+        caption, factor = (f"Cost, {price.currency}", price.amount) if price else (paid, 1.0)
         costs = [(place, fee * factor) for place, fee in _stated(rounds, "fee")]
         found[caption] = drawings.bars(costs, last, f"{caption}, of each round", "gas")
     if rounds:

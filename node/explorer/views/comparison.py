@@ -8,12 +8,12 @@ from pathlib import PurePath
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.checks import Checks, Summary
 from fedgrove.node.explorer.inert import inert
-from fedgrove.node.explorer.options import Price
 from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
 from fedgrove.node.explorer.views.rows import count_records
 from fedgrove.node.explorer.views.settings import LEARNING, flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.status.price import Price
 from markupsafe import Markup
 
 MAX_RUNS = 8
@@ -53,6 +53,8 @@ class ComparedRun:
         Up to now.
     terms : mapping of (str, str) to str
         Value of each term, by table and key; empty where the terms are not at hand.
+    practice : bool
+        It ran on a practice chain, whose fees cost nothing.
     """
 
     number: int
@@ -63,6 +65,7 @@ class ComparedRun:
     members: int
     rounds: tuple[RoundRow, ...]
     terms: Mapping[tuple[str, str], str]
+    practice: bool = False
 
     @property
     def path(self) -> str:
@@ -127,6 +130,16 @@ class Comparison:
         named = [(f"{term.table}.{term.key}", value) for term, value in differing if value is not None]
         return [(name, value) for name, value in named if value and len(value) <= _LONGEST_MARK][:_MOST_MARKS]
 
+    @property
+    def fees(self) -> list[float]:
+        """All fees of each run, in ether."""
+        return [run.total("fee") for run in self.runs]
+
+    @property
+    def practised(self) -> bool:
+        """Whether all runs are on practice chains."""
+        return all(run.practice for run in self.runs)
+
     def states(self, name: str) -> bool:
         """Whether any run states a figure."""
         return any(run.last(name) is not None for run in self.runs)
@@ -147,8 +160,13 @@ class Comparison:
         for caption, name, top in _CURVES:
             lines = [(run.number, _stated(run.rounds, name)) for run in self.runs]
             found[caption] = (lines, top)
-        cost, factor = (f"Cost so far, {price.currency}", price.amount) if price else ("Fees so far, ether", 1.0)
-        found[cost] = ([(run.number, _so_far(run.rounds, "fee", factor)) for run in self.runs], None)
+        if price and not self.practised:
+            paid = [(run.number, () if run.practice else run.rounds) for run in self.runs]
+            cost = [(number, _so_far(rounds, "fee", price.amount)) for number, rounds in paid]
+            found[f"Cost so far, {price.currency}"] = (cost, None)
+        else:
+            caption = f"{'Practice fees' if self.practised else 'Fees'} so far, ether"
+            found[caption] = ([(run.number, _so_far(run.rounds, "fee")) for run in self.runs], None)
         for caption, name in _SPENT:
             found[caption] = ([(run.number, _so_far(run.rounds, name)) for run in self.runs], None)
         return {
@@ -180,6 +198,7 @@ def _run(number: int, watch: IndexWatch, label: str) -> ComparedRun:
         members=index.value("SELECT count(*) FROM members") if index is not None else 0,
         rounds=tuple(all_rounds(index, checks)) if index is not None else (),
         terms={name: shown(value) for name, value in flat(config.to_tables())} if config is not None else {},
+        practice=source.deployment is not None and source.deployment.practice,
     )
 
 

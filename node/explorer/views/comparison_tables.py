@@ -4,9 +4,9 @@ import csv
 from collections.abc import Iterable, Sequence
 from io import StringIO
 
-from fedgrove.node.explorer.options import Price
 from fedgrove.node.explorer.views.comparison import ComparedRun, Comparison
 from fedgrove.node.explorer.views.rounds import RoundRow
+from fedgrove.node.status.price import Price
 
 ROUNDS = (
     *("run", "name", "round", "check", "status", "reason", "accuracy", "loss", "members_samples", "members_accuracy"),
@@ -31,7 +31,7 @@ def terms_csv(comparison: Comparison) -> str:
 
 
 def _round(run: ComparedRun, row: RoundRow, price: Price | None) -> tuple[object, ...]:
-    cost = (row.fee * price.amount, price.currency) if price else (None, None)
+    cost = (row.fee * price.amount, price.currency) if price and not run.practice else (None, None)
     return (
         *(run.number, run.name, row.number, row.check.state, row.status, row.reason, row.accuracy, row.loss),
         *(row.members_samples or None, row.members_accuracy, row.members_loss, row.members_error, row.epsilon),

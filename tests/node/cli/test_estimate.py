@@ -23,14 +23,14 @@ def estimate(place, *more) -> dict:
 
 
 def test_a_given_fee_needs_no_chain(place):
-    found = estimate(place, "--base-fee", "2", "--tip", "0.5", "--price", "1000")
+    found = estimate(place, "--base-fee", "2", "--tip", "0.5", "--price", "1000 EUR")
     assert (found["members"], found["rounds"], found["drawn"]) == (10, 4, 10)
     gas, ether = found["gas"], found["ether"]
     assert ether["whole"] == pytest.approx(gas["whole"] * 2.5e-9)
-    assert found["currency"]["member"] == pytest.approx(1000 * ether["member"])
+    assert found["cost"]["member"] == pytest.approx(1000 * ether["member"]) and found["currency"] == "EUR"
     assert gas["members"] == pytest.approx(10 * gas["member"], abs=10)
     assert found["round_blocks"]["least_seconds"] == 12 * found["round_blocks"]["least"]
-    assert "currency" not in estimate(place, "--base-fee", "2")
+    assert not {"cost", "currency"} & set(estimate(place, "--base-fee", "2"))
 
 
 def test_a_tip_that_is_not_given_is_what_members_would_offer(place):
@@ -56,9 +56,9 @@ def test_a_chain_says_its_fees_and_its_pace(place):
 
 
 def test_people_see_a_table(place):
-    shown = fedgrove(*LINE, "--base-fee", "1", "--price", "2500", cwd=place)
+    shown = fedgrove(*LINE, "--base-fee", "1", "--price", "2500 EUR", cwd=place)
     assert shown.returncode == 0 and not shown.stdout
-    for words in ("one member", "the coordinator", "whole federation", "currency", "10 blocks (120 s)"):
+    for words in ("one member", "the coordinator", "whole federation", "EUR", "10 blocks (120 s)"):
         assert words in shown.stderr
     assert "approving" not in shown.stderr
 
@@ -71,7 +71,8 @@ def test_people_see_a_table(place):
         (("--rpc", "http://127.0.0.1:1"), "127.0.0.1"),
         (("--base-fee", "nan"), "--base-fee"),
         (("--base-fee", "-1"), "--base-fee"),
-        (("--base-fee", "1", "--price", "inf"), "--price"),
+        (("--base-fee", "1", "--price", "inf"), "2500 EUR"),
+        (("--base-fee", "1", "--price", "2500"), "2500 EUR"),
         (("--base-fee", "1", "--members", "2"), "quorum"),
         (("--base-fee", "1", "--config", "nowhere.toml"), "nowhere.toml"),
     ],

@@ -6,13 +6,17 @@ import pty
 import subprocess
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from fedgrove.chain.keys import save
 from fedgrove.chain.networks import anvil
+from fedgrove.node.cli.cost_look import CostSight
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.terms import FederationSettings
+from fedgrove.node.status.costs import Costs
+from fedgrove.node.status.price import Price
 
 from tests import warm
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
@@ -105,19 +109,30 @@ def test_an_account_is_told_its_last_round_and_its_budget(federation, tmp_path):
 def test_it_tells_what_the_federation_and_an_account_have_paid(federation, tmp_path):
     federation.run()
     account, ether = federation.keys[0].address, 10**18
-    costs = json.loads(status(tmp_path, "--account", account, "--price", "2000", "--json").stdout)["costs"]
+    costs = json.loads(status(tmp_path, "--account", account, "--price", "2000 EUR", "--json").stdout)["costs"]
     paid = ether - federation.network.balance(account)
-    assert costs["account"]["wei"] == paid and costs["account"]["currency"] == pytest.approx(2000 * paid / ether)
+    assert costs["account"]["wei"] == paid and not {"cost", "currency"} & set(costs["account"])
     assert list(costs["all"]["rounds"]) == ["1", "2"] and costs["unknown"] == 0
     assert costs["coordinator"]["wei"] == ether - federation.network.balance(federation.coordinator_keys.address)
-    text = status(tmp_path, "--account", account, "--price", "2000").stderr
+    text = status(tmp_path, "--account", account, "--price", "2000 EUR").stderr
     assert "\ncost so far: " in text and "on average, round 2 " in text
-    assert f"your cost so far: {paid / ether:.4g} ether ({2000 * paid / ether:,.2f})" in text
+    assert f"your cost so far: {paid / ether:.4g} practice ether" in text and "EUR" not in text
 
 
-def test_a_price_is_a_number(tmp_path):
-    result = fedgrove("status", "--config", "federation.toml", "--price", "nan", cwd=tmp_path)
-    assert result.returncode == 2 and "--price" in result.stderr
+def test_a_price_applies_to_a_chain_whose_coins_are_worth_something(federation):
+    costs = Costs({1: {"0xa": 3 * 10**15, "0xb": 10**15}})
+    public = replace(federation.deployment, chain_id=1)
+    look = CostSight(costs, public, "0xa", Price(2000, "EUR"))
+    assert look.to_dict()["account"]["cost"] == pytest.approx(6) and look.to_dict()["account"]["currency"] == "EUR"
+    assert "0.003 ether (6.00 EUR)" in dict(look.rows())["your cost so far"]
+    practised = CostSight(costs, federation.deployment, "0xa", Price(2000, "EUR"))
+    assert "cost" not in practised.to_dict()["account"] and "EUR" not in str(practised.rows())
+
+
+@pytest.mark.parametrize("price", ["nan", "2500"])
+def test_a_price_is_an_amount_and_a_currency(tmp_path, price):
+    result = fedgrove("status", "--config", "federation.toml", "--price", price, cwd=tmp_path)
+    assert result.returncode == 2 and "2500 EUR" in result.stderr
 
 
 def test_a_keystore_stands_for_its_account(federation, tmp_path):

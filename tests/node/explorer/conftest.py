@@ -11,11 +11,12 @@ from fastapi.testclient import TestClient
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.index import Index
-from fedgrove.node.explorer.options import NO_OPTIONS, BlockExplorer, PageOptions, Price
+from fedgrove.node.explorer.options import NO_OPTIONS, BlockExplorer, PageOptions
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource, Source
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.lab.bench.explorer import find_chromium
+from fedgrove.node.status.price import Price
 
 from tests.node.conftest import Run, run_federation
 
@@ -83,7 +84,8 @@ def comparing(runs: Sequence[Path], cache: Path, options: PageOptions = NO_OPTIO
 @pytest.fixture(scope="session")
 def compared(run, second, tmp_path_factory) -> Iterator[Compared]:
     """Two untouched runs, beside each other."""
-    options = PageOptions(Price(2500, "EUR"), (BlockExplorer.parse("https://chain.example/{kind}/{id}"),))
+    site = BlockExplorer.parse(f"{run.history.chain_id}=https://chain.example/{{kind}}/{{id}}")
+    options = PageOptions(Price(2500, "EUR"), (site,))
     with comparing([run.directory, second.directory], tmp_path_factory.mktemp("cache"), options) as made:
         yield made
 

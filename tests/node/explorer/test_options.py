@@ -1,16 +1,19 @@
 """A price and a public block explorer: what is accepted, what they add to the pages, and what they never make."""
 
+import html
 import re
+from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
 from fedgrove.chain.records import Closed
-from fedgrove.node.explorer.options import BlockExplorer, PageOptions, Price
+from fedgrove.node.explorer.options import BlockExplorer, PageOptions
 from fedgrove.node.explorer.server import make_app
-from fedgrove.node.explorer.templating import coins, ether
-from markupsafe import escape
+from fedgrove.node.explorer.sources import DirectorySource
+from fedgrove.node.explorer.templating import coins, in_unit, unit_of
+from fedgrove.node.status.price import Price
 
-from tests.node.explorer.conftest import HOME
+from tests.node.explorer.conftest import HOME, exploring
 from tests.node.explorer.test_hostile import MARKUP
 from tests.node.explorer.test_pages import check_well_formed
 
@@ -70,11 +73,20 @@ def test_only_names_of_the_chain_are_linked(kind, name):
     assert BlockExplorer.parse(GOOD[0]).link(kind, name) == ""
 
 
-def test_a_site_about_a_chain_is_only_for_it():
+def test_a_site_about_a_chain_is_only_for_it(run):
     sites = tuple(map(BlockExplorer.parse, (GOOD[0], f"10={GOOD[1]}")))
     options = PageOptions(block_explorers=sites)
-    assert options.block_explorer(10) == sites[1] and options.block_explorer(1) == sites[0]
-    assert PageOptions(block_explorers=sites[1:]).block_explorer(1) is None
+    on_ten, on_one = (replace(run.history.deployment, chain_id=number) for number in (10, 1))
+    assert options.block_explorer(on_ten) == sites[1] and options.block_explorer(on_one) == sites[0]
+    assert PageOptions(block_explorers=sites[1:]).block_explorer(on_one) is None
+
+
+def test_no_public_site_is_linked_for_a_practice_chain_unless_it_is_named_for_it(run):
+    practice = run.history.deployment
+    assert practice.practice and not replace(practice, chain_id=11155111).practice
+    assert PageOptions(block_explorers=(BlockExplorer.parse(GOOD[0]),)).block_explorer(practice) is None
+    own = BlockExplorer.parse(f"{practice.chain_id}={GOOD[2]}")
+    assert PageOptions(block_explorers=(own,)).block_explorer(practice) == own
 
 
 @pytest.mark.parametrize(
@@ -96,8 +108,9 @@ def test_what_is_no_price_is_refused_in_a_sentence(text):
 def test_amounts_are_short():
     shown = [coins(amount) for amount in (0, 1e-9, 0.000134213, 1.5, 31.4159, 999.96, 1234.5, 5.1e12)]
     assert shown == ["0", "< 0.0001", "0.0001342", "1.5", "31.42", "1000", "1,234", "5.1e+12"]
-    fees = [" ".join(ether(amount)) for amount in (0, 2.5, 0.001, 6.606e-5, 1.5e-9, 2.5e-11)]
-    assert fees == ["0 ether", "2.5 ether", "0.001 ether", "66,060 gwei", "1.5 gwei", "25,000,000 wei"]
+    units = [unit_of([amount, 0]) for amount in (0, 2.5, 0.001, 6.606e-5, 1.5e-9, 2.5e-11)]
+    assert units == ["ether", "ether", "ether", "gwei", "gwei", "wei"]
+    assert [in_unit(amount, "gwei") for amount in (2.5, 6.606e-5, 1.5e-9, 0)] == ["2.5e+09", "66,060", "1.5", "0"]
 
 
 def test_records_accounts_and_contracts_are_linked(run, explorer):
@@ -133,7 +146,7 @@ def test_no_link_is_made_of_what_only_claims_to_be_an_account(run, explorer, com
             database.execute("UPDATE members SET account = ? WHERE client = 1", (account,))
 
 
-def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer, compared):
+def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer, compared, monkeypatch):
     facts = run.history.transactions
     by_round = {
         number: sum(
@@ -144,7 +157,25 @@ def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer
     for row in explorer.index.rows("SELECT number, fee FROM rounds"):
         assert row["fee"] == pytest.approx(by_round[row["number"]] / 10**18) and row["fee"] > 0
     fee = by_round[2] / 10**18
-    number, unit = ether(fee)
-    assert f"<dt>Fees</dt><dd>{number}<small> {unit}</small></dd>" in explorer.page("rounds/2/")
-    assert f"{number}<small> {unit}, {escape(coins(2500 * fee))} EUR</small>" in compared.page("runs/1/rounds/2/")
-    assert "Cost, EUR" in compared.page("runs/1/") and "Cost, EUR" not in explorer.page()
+    unit = unit_of([fee])
+    for page in (explorer.page("rounds/2/"), compared.page("runs/1/rounds/2/")):
+        assert f"<dt>Practice fees</dt><dd>{in_unit(fee, unit)}<small> {unit}</small></dd>" in page
+    for page in (compared.page(), compared.page("runs/1/"), compared.page("rounds.csv")):
+        assert "EUR" not in page  # a practice chain's fees cost nothing
+    monkeypatch.setattr("fedgrove.chain.deployment.PRACTICE_CHAINS", frozenset())
+    public = TestClient(make_app(*compared.watches, options=PageOptions(Price(2500, "EUR"))), base_url=HOME)
+    page = html.unescape(public.get("/runs/1/rounds/2/").text)
+    assert f"<dt>Fees</dt><dd>{in_unit(fee, unit)}<small> {unit}, {coins(2500 * fee)} EUR</small>" in page
+    for path in ("/", "/runs/1/"):
+        page = public.get(path).text
+        assert "Cost, EUR" in page and "ractice fees" not in page
+    assert "EUR" in public.get("/rounds.csv").text
+
+
+def test_all_fees_of_a_table_are_in_one_unit(run, tmp_path):
+    with exploring(DirectorySource(run.directory), tmp_path) as explorer:
+        with explorer.index.changes() as database:
+            database.execute("UPDATE rounds SET fee = CASE number WHEN 1 THEN 0.002 ELSE 0.0000005 END")
+        page = explorer.page()
+        assert '<th scope="col" class="n">Practice fees, ether</th>' in page and "gwei" not in page
+        assert re.findall(r'data-label="Practice fees, ether">([^<]*)', page) == ["0.002", "&lt; 0.0001"]
