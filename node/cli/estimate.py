@@ -64,7 +64,7 @@ def estimate(
         raise CommandError(f"--members must be at least the quorum of {terms.ledger.quorum} (ledger.quorum)")
     history, seconds, practice = _chain(rpc, base_fee, reach)
     if practice and price:
-        complain("fees of a practice chain are no measure: give --base-fee GWEI to see costs in a currency")
+        complain("a practice chain's fees are made up: give --base-fee GWEI to see costs in a currency")
         price = None
     offered = min(history.tip, int(reach.max_tip_gwei * GWEI))
     fees = Fees(history.base, offered if tip is None else int(tip * GWEI), price)

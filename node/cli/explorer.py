@@ -143,7 +143,7 @@ def _name_practice(sources: list["Source"], options: "PageOptions") -> None:
             complain(f"{where}: its fees cost nothing, so --price does not apply to it")
         if options.block_explorers and options.block_explorer(source.deployment) is None:
             named = f"{source.deployment.chain_id}=http://127.0.0.1:4000/{{kind}}/{{id}}"
-            complain(f"{where}, of which no public site knows: --block-explorer {named} links a site of your own")
+            complain(f"{where} that no public site knows: --block-explorer {named} links a site of your own")
 
 
 @contextmanager

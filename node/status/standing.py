@@ -125,7 +125,8 @@ def _phase(
         return "commit", list(current.commits), missing(current.shares, current.commits, "commit"), deadlines.commit_end
     if current.recovered is None:
         recoverer = f"{_coordinator(view, deadlines.commit_end)} to recover"
-        waiting = f"{missing(current.draws, current.releases, 'release shares')}, {recoverer}"
+        holders = missing(current.commits, current.releases, "release shares")
+        waiting = recoverer if holders == "nobody" else f"{holders}, {recoverer}"
         return _until("recover", list(current.releases), waiting, block, deadlines.recover_end)
     closer = f"{_coordinator(view, current.recovered.at.block)} to close"
     return _until("close", list(current.releases), closer, block, deadlines.close_end)

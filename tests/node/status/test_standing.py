@@ -64,6 +64,8 @@ def test_every_phase_of_a_round_is_told(federation):
             step = self.client.step()
             now = standing(reader, account)
             told.setdefault(now.phase, now)
+            everyone = len(now.acted) == 3 and now.phase == "recover"
+            assert not everyone or now.waiting == "the coordinator to recover", now.waiting
             assert not now.until or now.until > now.block
             return step
 
@@ -75,6 +77,7 @@ def test_every_phase_of_a_round_is_told(federation):
     assert {"draw", "share", "commit", "recover", "closed"} <= set(told)
     settings = federation.config.ledger
     view = federation.ledger(federation.keys[0]).round(1)
+    assert not any("nobody, " in now.waiting for now in told.values())
     assert told["share"].until == view.seal_end + settings.share_window > view.share_end
     assert standing(reader, account).account.startswith("client 1, in round 1: drew, shared, committed, released")
 
