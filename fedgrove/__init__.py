@@ -1,5 +1,7 @@
 """Auditable, decentralised, privacy-preserving federated learning on an EVM ledger and IPFS.
 
+Examples
+--------
 Run a federation on this machine, and look at what it left:
 
 >>> import fedgrove as fg
@@ -12,6 +14,8 @@ Run a federation on this machine, and look at what it left:
 >>> fg.audit(run.path).verdict, len(fg.History(run.path).rounds)
 ('verified', 2)
 
+Notes
+-----
 A class of one's own (``Task``) takes the place of ``"digits"``, with ``data`` for what it reads. ``simulate`` trains it
 for many clients without ledger and store.
 

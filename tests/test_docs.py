@@ -112,12 +112,6 @@ def start(text: str, workplace: Path, variables: dict[str, str]) -> subprocess.P
     return server
 
 
-def test_links_between_pages_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
 def commands(command, path: str) -> list[str]:
     children = getattr(command, "commands", {})
     shown = [name for name, child in children.items() if not child.hidden]

@@ -85,6 +85,8 @@ def mask_words(
     behind : int
         How many words follow the model's; every pair masks them.
 
+    Notes
+    -----
     The other parameters, and MaskingRefused, are those of ``mask_update``.
     """
     keys = mask_keys(graph, position, secrets, sharers)
