@@ -29,6 +29,7 @@ from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.difference import FileChange, changes
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.folder import write_folder
+from fedgrove.node.tasks.reading_notes import reading_notes
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -80,6 +81,7 @@ def pack_task(
             say(base_line(base))
         say(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
         _warn_of_versions(bundle)
+        _warn_of_text(bundle)
         print(bundle.cid)
     return 0
 
@@ -98,9 +100,10 @@ def show(
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show a bundle's files, sizes and packages, whether you have approved it, and what changed since another version.
+    """Show a bundle's files, sizes and packages, whether you have approved it, and its text.
 
-    That version is the one that you approved last. Nothing of the bundle runs.
+    Of a bundle of which you approved another version, the text is what changed since the last one. Characters that
+    would hide something are escaped, and warnings name what is easily overlooked. Nothing of the bundle runs.
 
     Example: fedgrove task show bafybei… --store disk:store
     """
@@ -108,7 +111,7 @@ def show(
     found = fetch_bundle(content, _cid(bundle))
     approvals = Approvals(directory, _account(directory, account))
     before = approvals.previous(found.cid)
-    changed = changes(_earlier(approvals, before, content), found) if before else None
+    changed = changes(_earlier(approvals, before, content) if before else None, found)
     missing = _missing_approval(directory, approvals.account, found.cid)
     if as_json:
         approved_by = None if missing else approvals.account
@@ -116,8 +119,9 @@ def show(
     else:
         _print_bundle(found)
         print(missing or f"account {approvals.account} has approved this bundle: its client in {directory} may run it")
-        if missing or before:
-            _print_changes(before, changed)
+        _print_changes(before, changed)
+        for note in reading_notes(found):
+            print(f"warning: {note}")
     return 0
 
 
@@ -144,13 +148,14 @@ def approve(
     keys = load(keystore, read_password(password_file))
     approvals = Approvals(directory, keys.address)
     before = approvals.previous(found.cid)
-    changed = changes(_earlier(approvals, before, content), found) if before else None
+    changed = changes(_earlier(approvals, before, content) if before else None, found)
     approvals.approve(keys.account, found)
     if as_json:
         print_json({**_described(found), **_compared(before, changed), "account": keys.address})
     else:
-        since = f", {len(changed)} of them changed since {before.bundle}" if before and changed is not None else ""
+        since = f", {len(changed)} of them changed since {before.bundle}" if before else ""
         _warn_of_versions(found)
+        _warn_of_text(found)
         say(f"account {keys.address} approves {found.cid}: {len(found.files)} files{since}")
     return 0
 
@@ -230,17 +235,17 @@ def _described(bundle: Bundle) -> dict[str, Any]:
         "packages": dict(bundle.lock.packages),
         "bases": [asdict(base) for base in bases_of(bundle)],
         "versions": list(bundle.lock.differences()),
+        "warnings": list(reading_notes(bundle)),
     }
 
 
-def _compared(before: TaskApproval | None, changed: tuple[FileChange, ...] | None) -> dict[str, Any]:
-    if before is None or changed is None:
-        return {"approved_before": None, "changes": None}
+def _compared(before: TaskApproval | None, changed: tuple[FileChange, ...]) -> dict[str, Any]:
     table = [
         {"path": each.path, "change": each.kind, "before": each.before, "after": each.after, "lines": list(each.lines)}
         for each in changed
     ]
-    return {"approved_before": {"bundle": before.bundle, "account": before.account}, "changes": table}
+    earlier = before and {"bundle": before.bundle, "account": before.account}
+    return {"approved_before": earlier, "changes": table}
 
 
 def _print_bundle(bundle: Bundle) -> None:
@@ -254,11 +259,11 @@ def _print_bundle(bundle: Bundle) -> None:
     _warn_of_versions(bundle)
 
 
-def _print_changes(before: TaskApproval | None, changed: tuple[FileChange, ...] | None) -> None:
-    if before is None or changed is None:
-        print("no other version was approved before: read the files, which `fedgrove task fetch` writes into a folder")
-        return
-    print(f"compared with {before.bundle}, which account {before.account} approved:")
+def _print_changes(before: TaskApproval | None, changed: tuple[FileChange, ...]) -> None:
+    if before is None:
+        print("no other version was approved before, so all of its text follows")
+    else:
+        print(f"compared with {before.bundle}, which account {before.account} approved:")
     for each in changed:
         print(f"{each.kind} {each.path}: {each.before} bytes before, {each.after} now")
         for line in each.lines:
@@ -269,3 +274,8 @@ def _warn_of_versions(bundle: Bundle) -> None:
     warning = bundle.lock.warning()
     if warning:
         say(f"versions differ: {warning}")
+
+
+def _warn_of_text(bundle: Bundle) -> None:
+    for note in reading_notes(bundle):
+        say(f"warning: {note}")

@@ -12,6 +12,7 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.tasks.folder import read_file, read_folder
 from fedgrove.node.tasks.lock import LOCK_NAME, PackageLock, check_lock, make_lock
 from fedgrove.node.tasks.names import MAX_BUNDLE_BYTES, MAX_FILE_BYTES, InvalidBundle, check_paths
+from fedgrove.node.tasks.python_text import check_python
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Bundle:
             raise InvalidBundle(f"a bundle has at most {MAX_BUNDLE_BYTES >> 20} MiB, {MAX_FILE_BYTES >> 20} MiB a file")
         if not any(path.endswith(".py") and "/" not in path for path in paths):
             raise InvalidBundle("it has files but no Python file: a task is a class in a .py file")
+        for file in self.files:
+            if file.path.endswith(".py"):
+                check_python(file.path, file.data)
         if LOCK_NAME not in paths:
             raise InvalidBundle(f"it has no {LOCK_NAME}: make it with `fedgrove task pack`")
         PackageLock.from_bytes(self.contents[LOCK_NAME])

@@ -39,12 +39,12 @@ class FileChange:
     lines: tuple[str, ...]
 
 
-def changes(old: Bundle, new: Bundle) -> tuple[FileChange, ...]:
-    """The files that differ, sorted by path."""
-    before, after = old.contents, new.contents
+def changes(old: Bundle | None, new: Bundle) -> tuple[FileChange, ...]:
+    """The files that differ, code first, then sorted by path; all of them where there is no old bundle."""
+    before, after = {} if old is None else old.contents, new.contents
     return tuple(
         _change(path, before.get(path), after.get(path))
-        for path in sorted(before.keys() | after.keys())
+        for path in sorted(before.keys() | after.keys(), key=lambda path: (not path.endswith(".py"), path))
         if before.get(path) != after.get(path)
     )
 
@@ -55,26 +55,33 @@ def printable(text: str) -> str:
     Control characters move the cursor and repaint what was printed; marks of direction reorder what is read; others are
     not seen at all.
     """
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(
         each if is_visible(each) or each == "\t" else each.encode("unicode_escape").decode() for each in text
     )
 
 
-def _change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
-    kind = "added" if before is None else "removed" if after is None else "changed"
-    texts = _text(before or b""), _text(after or b"")
-    lines = () if None in texts else tuple(_diff(path, texts[0] or [], texts[1] or []))
-    return FileChange(path, kind, len(before or b""), len(after or b""), lines)
-
-
-def _text(data: bytes) -> list[str] | None:
-    """The lines of a text, each with its end; None for what is not text."""
+def text_of(data: bytes) -> str | None:
+    """The text of a file; None for what is not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
+    return None if "\0" in text else text
+
+
+def _change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
+    kind = "added" if before is None else "removed" if after is None else "changed"
+    texts = text_of(before or b""), text_of(after or b"")
+    lines = () if None in texts else tuple(_diff(path, _lines(texts[0] or ""), _lines(texts[1] or "")))
+    return FileChange(path, kind, len(before or b""), len(after or b""), lines)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text, each with its end."""
     *whole, last = text.split("\n")  # not splitlines, to which a form feed, too, ends a line
-    return None if "\0" in text else [*(f"{line}\n" for line in whole), *([last] if last else [])]
+    return [*(f"{line}\n" for line in whole), *([last] if last else [])]
 
 
 def _diff(path: str, old: list[str], new: list[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from fedgrove.node.tasks.names import InvalidBundle
+from fedgrove.node.tasks.python_text import check_python
 
 _ABSENCE = {"ImportError", "ModuleNotFoundError", "Exception"}
 
@@ -40,7 +41,7 @@ def foreign_imports(files: Mapping[str, bytes]) -> list[ImportedModule]:
     Raises
     ------
     InvalidBundle
-        A file is not Python.
+        A file is not Python, or not as ``python_text`` has it.
     """
     own = {path.split("/")[0].removesuffix(".py") for path in files if path.endswith(".py")}
     known = own | sys.stdlib_module_names
@@ -55,6 +56,7 @@ def _is_code(path: str) -> bool:
 
 
 def _imports(path: str, data: bytes) -> Iterator[ImportedModule]:
+    check_python(path, data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd escapes in the text, which its author sees when it runs

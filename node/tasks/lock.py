@@ -128,13 +128,14 @@ def _absent(each: ImportedModule) -> str:
 
 
 @cache
-def _providers() -> Mapping[str, list[str]]:
+def providers() -> Mapping[str, list[str]]:
+    """The installed distributions by the modules that they bring."""
     return packages_distributions()
 
 
 def _distributions(module: str) -> set[str]:
     """Normalised names of the packages that provide a module; several only where they share its namespace."""
-    names = {_normal(name): name for name in _providers().get(module.split(".")[0], ())}
+    names = {_normal(name): name for name in providers().get(module.split(".")[0], ())}
     if len(names) > 1:
         names = {short: name for short, name in names.items() if _has(name, module)} or names
     return set(names)

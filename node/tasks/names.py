@@ -52,6 +52,9 @@ def check_paths(paths: Iterable[str]) -> None:
         for place in _places(path)[:-1]:
             if place in files:
                 raise InvalidBundle(f"{place} is both a file and a folder")
+        folder = path.removesuffix("/__init__.py")
+        if folder != path and f"{folder}.py" in files:
+            raise InvalidBundle(f"{folder}.py and {path} are one module, and Python would take the second: rename one")
 
 
 def check_path(path: str) -> None:

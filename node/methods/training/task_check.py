@@ -15,6 +15,7 @@ from fedgrove.node.methods.training.task_code import TaskCode
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.tasks.reading_notes import reading_notes
 from fedgrove.node.tasks.sandbox.frames import printable
 
 _VALUE_BYTES = 4
@@ -55,7 +56,7 @@ class _Step:
 
 
 def check_code(code: TaskCode, locked: bool) -> TaskCheck:
-    """The files, and whether the packages that the lock names are installed in these versions.
+    """The files, what their readers might overlook, and whether the lock's packages are installed in these versions.
 
     Parameters
     ----------
@@ -66,11 +67,13 @@ def check_code(code: TaskCode, locked: bool) -> TaskCheck:
     bundle = code.bundle
     if bundle is None:
         return TaskCheck("bundle", CheckResult.OK, f"the shipped task {code.name}, without code", {"name": code.name})
-    differences, packages = bundle.lock.differences(), dict(bundle.lock.packages)
+    differences, packages, notes = bundle.lock.differences(), dict(bundle.lock.packages), reading_notes(bundle)
     values = {"bundle": str(bundle.cid), "files": len(bundle.files), "bytes": bundle.size, "locked": locked}
-    values |= {"packages": packages, "differences": list(differences)}
+    values |= {"packages": packages, "differences": list(differences), "warnings": list(notes)}
     if differences:
         return TaskCheck("bundle", CheckResult.WARNING, f"versions differ: {bundle.lock.warning()}", values)
+    if notes:
+        return TaskCheck("bundle", CheckResult.WARNING, "; ".join(notes), values)
     lock = "as in the lock" if locked else "for the lock that `fedgrove task pack` writes"
     sentence = f"{len(bundle.files)} files, {bundle.size} bytes; {len(packages)} packages {lock}"
     return TaskCheck("bundle", CheckResult.OK, sentence, values)

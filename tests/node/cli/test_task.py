@@ -78,8 +78,26 @@ def test_show_lists_files_packages_and_versions(place):
     found = told("show", cid, *STORE, place=place)
     assert found["files"][0] == {"path": "README.md", "bytes": len(FILES["README.md"])}
     assert found["packages"] == {"numpy": "1.0"} and "in place of 1.0" in found["versions"][0]
-    assert found["approved_by"] is found["approved_before"] is found["changes"] is None
+    assert found["approved_by"] is found["approved_before"] is None and found["warnings"] == []
     assert "versions differ: installed here: numpy" in fedgrove("task", "show", cid, *STORE, cwd=place).stderr
+
+
+def test_show_prints_all_of_a_first_version_and_names_what_cannot_be_read(place):
+    write(place / "mine", {"notes.txt": "left \u202eright\x1b[2J\n".encode(), "weights.bin": b"\xff\xfe"})
+    cid = packed(place)
+    text = done("show", cid, *STORE, place=place)
+    assert "+class Mine:\n+    rate = 0.1\n" in text and "+left \\u202eright\\x1b[2J\n" in text
+    assert text.index("+class Mine") < text.index("+left")
+    warnings = [line for line in text.splitlines() if line.startswith("warning: ")]
+    assert warnings == [
+        "warning: notes.txt has characters that are not seen or change the order of others in line 1",
+        "warning: weights.bin is not text, so nobody can read what is in it",
+    ]
+    found = told("show", cid, *STORE, place=place)
+    assert [f"warning: {each}" for each in found["warnings"]] == warnings
+    assert [each["change"] for each in found["changes"]] == ["added"] * 6
+    for arguments in (("pack", "mine"), ("approve", cid, "--keystore", "alice.json", *STORE)):
+        assert "\n".join(warnings) in fedgrove("task", *arguments, cwd=place).stderr
 
 
 def test_approve_notes_the_bundle_and_show_compares_the_next_one_with_it(place):

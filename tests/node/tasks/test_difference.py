@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from unittest import mock
 
 import pytest
+from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.difference import MAX_COMPARED_LINES, changes, printable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +14,9 @@ from tests.node.tasks.folders import FILES, bundle
 
 
 def diff(old: bytes, new: bytes) -> tuple[str, ...]:
-    (change,) = changes(bundle(task=old), bundle(task=new))
-    assert (change.path, change.kind, change.before, change.after) == ("task.py", "changed", len(old), len(new))
+    before, after = (Bundle.of({**FILES, "notes": data}) for data in (old, new))
+    (change,) = changes(before, after)
+    assert (change.path, change.kind, change.before, change.after) == ("notes", "changed", len(old), len(new))
     return change.lines
 
 
@@ -24,6 +26,13 @@ def test_added_removed_and_changed_files_are_listed_with_sizes():
     size = len(FILES["task.py"])
     assert found == [("come.py", "added", 0, 6), ("gone.py", "removed", 2, 0), ("task.py", "changed", size, 0)]
     assert changes(new, new) == ()
+
+
+def test_a_first_version_is_all_new_and_its_code_comes_first():
+    found = changes(None, Bundle.of({**FILES, "a.bin": b"\xff"}))
+    assert [each.path for each in found] == ["layers/block.py", "task.py", "README.md", "a.bin", "task.lock"]
+    assert {each.kind for each in found} == {"added"}
+    assert found[0].lines[2:] == ("@@ -0,0 +1 @@", "+WIDTH = 16") and not found[3].lines
 
 
 texts = st.lists(st.sampled_from(["a", "b", "", "+c", "-- d", "@@ e"]), max_size=40).map("\n".join)
@@ -70,8 +79,8 @@ def test_of_a_long_text_only_the_surroundings_of_a_change_are_shown():
     old = "\n".join(lines).encode()
     lines[3000] = "changed"
     assert diff(old, "\n".join(lines).encode()) == (
-        "--- task.py",
-        "+++ task.py",
+        "--- notes",
+        "+++ notes",
         "@@ -2998,7 +2998,7 @@",
         *(f" line {number}" for number in (2997, 2998, 2999)),
         "-line 3000",

@@ -66,7 +66,7 @@ def test_of_a_shared_namespace_only_the_packages_with_the_module_count(monkeypat
             self.files = files
 
     packages = {"space-one": Fake("space/one/__init__.py"), "space-two": Fake("space/two.py")}
-    monkeypatch.setattr("fedgrove.node.tasks.lock._providers", lambda: {"space": list(packages)})
+    monkeypatch.setattr("fedgrove.node.tasks.lock.providers", lambda: {"space": list(packages)})
     monkeypatch.setattr("fedgrove.node.tasks.lock.distribution", packages.__getitem__)
     monkeypatch.setattr("fedgrove.node.tasks.lock.version", lambda package: "3")
     for module, found in [("space.one", ["space-one"]), ("space.two", ["space-two"]), ("space", [*packages])]:
