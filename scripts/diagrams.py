@@ -73,13 +73,13 @@ def picture(name: str, title: str, description: str, size: tuple[int, int], part
 
 def a_round() -> str:
     phases = [
-        ("1 open", ["coordinator:", "the model in", "force, terms"]),
-        ("2 draw", ["member: proof that", "the lot fell on it,", "two fresh keys"]),
-        ("3 seal", ["anyone: random", "order, hence who", "is whose partner"]),
-        ("4 share", ["member: sealed", "shares of its two", "secrets; trains"]),
-        ("5 commit", ["member: digest,", "then the masked", "update itself"]),
-        ("6 recover", ["holders: a share", "of each member, of", "one kind only"]),
-        ("7 close", ["coordinator: sum", "without masks,", "the next model"]),
+        ("1 open", ["coordinator:", "model in force,", "terms"]),
+        ("2 draw", ["member: proof of", "its lot, and two", "fresh keys"]),
+        ("3 seal", ["anyone: random", "order, so who is", "whose partner"]),
+        ("4 share", ["member: sealed", "shares of its", "secrets; trains"]),
+        ("5 commit", ["member: digest,", "then its masked", "update"]),
+        ("6 recover", ["holders: shares", "that take the", "masks away"]),
+        ("7 close", ["coordinator: the", "sum, and from it", "the next model"]),
     ]
     parts = [
         box(

@@ -36,6 +36,8 @@ class Data:
 class Task:
     """What a federation learns. Subclasses give ``model`` and ``data``; every other method has a default.
 
+    Examples
+    --------
     >>> class Readmission(Task):  # doctest: +SKIP
     ...     def model(self):
     ...         return nn.Linear(30, 2)
