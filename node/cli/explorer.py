@@ -25,6 +25,8 @@ from fedgrove.node.cli.options import EtherPrice
 from fedgrove.node.cli.output import CommandError, complain, flush, report
 from fedgrove.node.status.price import Price
 
+_NAMED = 5  # pages that could not be made, of which a message names no more
+
 if TYPE_CHECKING:
     from fedgrove.node.explorer.options import PageOptions
     from fedgrove.node.explorer.sources import Source
@@ -73,8 +75,8 @@ def explorer(
 
     Example: fedgrove explorer runs/first --export site
 
-    With --export the exit code is that of the audit: 0 verified, 1 a bad record, 2 cannot tell. For a live ledger it
-    writes the current state.
+    With --export the exit code is that of the audit: 0 verified, 1 a bad record, 2 cannot tell, or a page could not be
+    made. For a live ledger it writes the current state.
     """
     require("explorer", "the explorer")
     places = _places(runs or [], rpc, ledger, store, from_block)
@@ -200,7 +202,15 @@ def _export(
     audits = {source.name: _audit_says(sight) for source, sight in zip(sources, sights, strict=True)}
     lines += [f"audit{f' of {name}' if len(sources) > 1 else ''}: {said}" for name, said in audits.items()]
     report({"folder": str(target), **asdict(written), "audits": audits}, "\n".join(lines), as_json)
-    return _exit_code(sights)
+    code = _exit_code(sights)
+    if not written.failed:
+        return code
+    shown, more = ", ".join(written.failed[:_NAMED]), len(written.failed) - _NAMED
+    complain(
+        f"{len(written.failed)} of {written.pages} pages could not be made and say so instead ({shown}"
+        f"{f' and {more} more' if more > 0 else ''}): this is a fault of fedgrove, please report what is printed above"
+    )
+    return code or 2
 
 
 def _exit_code(sights: list["Snapshot"]) -> int:

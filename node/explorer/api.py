@@ -4,16 +4,26 @@ Answers hold nothing but ASCII: no byte of them is markup, wherever they end up.
 """
 
 import json
+import logging
 import re
 from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fedgrove.node.explorer.api_answers import DEFAULT_LIMIT, MAX_LIMIT, BadRequest, NothingThere, Page, RunsApi
+from fedgrove.node.explorer.api_answers import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    BadRequest,
+    NothingThere,
+    Page,
+    RunsApi,
+    StillReading,
+)
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.placing import MAX_INTEGER
 
 BASE = "/api/v1"
+_log = logging.getLogger(__name__)
 _NUMBER = re.compile(r"[0-9]{1,19}")
 _PAGING = frozenset({"after", "limit"})
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&'"}
@@ -78,6 +88,11 @@ def _answered(make: Callable[[], Any]) -> Response:
         return _form({"error": str(fault)}, 400)
     except NothingThere as fault:
         return _form({"error": str(fault)}, 404)
+    except StillReading as fault:
+        return _form({"error": str(fault)}, 503)
+    except Exception:
+        _log.exception("cannot answer in JSON")
+        return _form({"error": "the explorer failed to make this answer: its log has the reason"}, 500)
 
 
 def _form(content: Any, status: int = 200) -> Response:

@@ -17,9 +17,10 @@ from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.clients import MemberSummary, members
 from fedgrove.node.explorer.views.comparison import Comparison, labels_of
 from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
-from fedgrove.node.explorer.views.rows import RecordRow, count_records, rows_of
+from fedgrove.node.explorer.views.rows import RecordRow, rows_of
 from fedgrove.node.explorer.views.settings import flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.status.subject import subject_of
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 500
 _MAX_EXACT = 1 << 53
@@ -31,6 +32,10 @@ class BadRequest(ValueError):
 
 class NothingThere(LookupError):
     """There is nothing at this address."""
+
+
+class StillReading(Exception):
+    """The history is being read: nothing is known yet."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class RunsApi:
         return _listed([(number, self.run(number)) for number in numbers if number > page.after], page)
 
     def run(self, number: int) -> dict[str, Any]:
-        """One run. This and all that follow raise NothingThere."""
+        """One run. This and all that follow raise NothingThere; those below a run also StillReading."""
         watch = self._watch(number)
         label = labels_of([inert(each.source.name) for each in self._watches])[number - 1]
         return _run(number, label, watch)
@@ -119,10 +124,12 @@ class RunsApi:
         return self._watches[number - 1]
 
     def _index(self, number: int) -> tuple[Index, Checks]:
-        watch = self._watch(number)
-        if watch.index is None:
-            raise NothingThere(f"the history of run {number} cannot be read")
-        return watch.index, Checks(watch.sight)
+        watch, sight = self._watch(number), self._watch(number).sight
+        if watch.index is not None and watch.known:
+            return watch.index, Checks(sight)
+        if watch.index is not None and not sight.read:
+            raise StillReading(f"the records of run {number} are still being read: ask again")
+        raise NothingThere(f"the history of run {number} cannot be read")
 
     def _round(self, row: RoundRow, number: int) -> dict[str, Any]:
         price = self._options.price_on(self._watch(number).source.deployment)
@@ -138,6 +145,7 @@ class RunsApi:
             "committed": row.committed,
             "gas": row.gas,
             "fee": _finite(row.fee),
+            "fee_wei": str(row.wei),
             "cost": cost,
             "bytes": row.bytes,
             "epsilon": _finite(row.epsilon),
@@ -158,11 +166,15 @@ def _listed(items: Sequence[tuple[int, Any]], page: Page) -> dict[str, Any]:
 
 
 def _run(number: int, label: str, watch: IndexWatch) -> dict[str, Any]:
-    index, source, sight = watch.index, watch.source, watch.sight
+    source, sight = watch.source, watch.sight
+    index = watch.index if watch.known else None
     deployment = source.deployment
     config = latest_config(index) if index is not None else None
-    records = count_records(index) if index is not None else 0
-    summary = Checks(sight).summary(records)
+    counts: dict[str, int | None] = dict.fromkeys(("records", "rounds", "members"))
+    if index is not None:
+        counts = {table: index.value(f"SELECT count(*) FROM {table}") for table in counts}
+    subject = subject_of(config) if config is not None else None
+    summary = Checks(sight).summary(counts["records"] if index is not None or not sight.read else 0)
     head = index.head() if index is not None else None
     return {
         "run": number,
@@ -175,9 +187,9 @@ def _run(number: int, label: str, watch: IndexWatch) -> dict[str, Any]:
         "live": source.live,
         "head_block": head,
         "head_hash": _hash(index, head),
-        "records": records,
-        "rounds": _count(index, "rounds"),
-        "members": _count(index, "members"),
+        **counts,
+        "subject": {"kind": subject.kind, "sentence": inert(subject.sentence)} if subject is not None else None,
+        "indexed": sight.indexed,
         "audit": {
             "state": summary.state,
             "title": summary.title,
@@ -192,10 +204,6 @@ def _run(number: int, label: str, watch: IndexWatch) -> dict[str, Any]:
 def _hash(index: Index | None, block: int | None) -> str | None:
     found = index.block_hash(block) if index is not None and block is not None else None
     return f"0x{found.hex()}" if found else None
-
-
-def _count(index: Index | None, table: str) -> int:
-    return index.value(f"SELECT count(*) FROM {table}") if index is not None else 0
 
 
 def _of_members(row: RoundRow) -> dict[str, Any] | None:

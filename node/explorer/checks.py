@@ -76,13 +76,15 @@ class Checks:
         """Of what the audit has not come to: it stops at the first bad record."""
         return Check(WAIT if self._sight.bad is None else SKIPPED)
 
-    def summary(self, records: int) -> "Summary":
-        """The badge of the whole history, of so many records."""
+    def summary(self, records: int | None) -> "Summary":
+        """The badge of the whole history, of so many records; None while they are being read."""
         sight, verdict = self._sight, self._sight.verdict
         if sight.bad is not None:
             return Summary(BAD, "Bad record", inert(sight.bad))
         if verdict is not None and verdict.verdict == "cannot tell":
             return Summary(WAIT, "Cannot tell", inert(verdict.reason))
+        if records is None:
+            return Summary(WAIT, "Reading", "the records are being read")
         count = f"{sight.checked:,} of {records:,} records"
         if sight.auditing:
             if verdict is not None and sight.checked:

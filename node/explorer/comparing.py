@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
-from fedgrove.node.explorer.templating import make_templates
+from fedgrove.node.explorer.templating import failed_page, make_templates
 from fedgrove.node.explorer.views.comparison import MAX_ROUNDS_SHOWN, Comparison
 from fedgrove.node.explorer.views.comparison_tables import rounds_csv, terms_csv
 from fedgrove.node.explorer.watch import IndexWatch
@@ -43,6 +43,12 @@ class ComparingPages:
         make = self._makers.get(path)
         return make(Comparison.of(self._watches)) if make is not None else None
 
+    def failed(self, path: str) -> Shown:
+        """In the place of what cannot be made: a page, or for a table a sentence."""
+        if path:
+            return Shown("This table cannot be made: the explorer's log has the reason.\n", "text/plain")
+        return Shown(failed_page(self._templates, self._link, self._static), "text/html")
+
     @property
     def _makers(self) -> dict[str, Callable[[Comparison], Shown]]:
         return dict(zip(PATHS, (self._page, self._rounds, self._terms), strict=True))
@@ -54,6 +60,9 @@ class ComparingPages:
             url=self._link,
             static=self._static,
             live=False,
+            follows=not self._static and (comparison.live or not comparison.settled),
+            settled=comparison.settled,
+            version=comparison.version,
             terms=None,
             practice=False,
             price=None if comparison.practised else self._options.price,

@@ -1,13 +1,15 @@
 """The pages as files to publish: they need no server but one that hands out files, and none at all to be read."""
 
 import json
+import logging
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeVar
 
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.explorer.comparing import PATHS, ComparingPages
@@ -19,6 +21,8 @@ from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.words import FOUND
 from fedgrove.node.explorer.watch import IndexWatch
 
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
 # Pages and bytes of these first: what fits into the limit on bytes is taken in this order.
 _ORDER = ("config", "metrics", "evidence", "recovery", "model", "release", "shares", "update")
 _WITH_PAGE = ("config", "metrics", "evidence", "recovery", "model")
@@ -26,14 +30,19 @@ _WITH_PAGE = ("config", "metrics", "evidence", "recovery", "model")
 
 @dataclass(frozen=True)
 class Written:
-    """How many pages and blobs were written, and how many blobs were left out for their size or absence."""
+    """How many pages and blobs were written, and how many blobs were left out for their size or absence.
+
+    ``failed`` are the paths of pages that could not be made; in their place stands one that says so.
+    """
 
     pages: int
     blobs: int
     left_out: int
+    failed: tuple[str, ...] = ()
 
     def __add__(self, other: "Written") -> "Written":
-        return Written(self.pages + other.pages, self.blobs + other.blobs, self.left_out + other.left_out)
+        blobs, left_out = self.blobs + other.blobs, self.left_out + other.left_out
+        return Written(self.pages + other.pages, blobs, left_out, self.failed + other.failed)
 
 
 def export(watch: IndexWatch, target: Path, blob_bytes: int, options: PageOptions = NO_OPTIONS) -> Written:
@@ -57,14 +66,14 @@ def export_comparison(
         for name, data in _assets():
             _write(target / name, data)
         pages = ComparingPages(watches, options, static=True)
-        for path in PATHS:
-            shown = pages.render(path)
-            if shown is None:
-                raise LookupError(f"there is no page at {path!r}")
-            _write(target / (path or "index.html"), shown.text.encode())
         written = Written(1, 0, 0)
+        for path in PATHS:
+            shown, failed = _made(path, pages.render, pages.failed)
+            _write(target / (path or "index.html"), shown.text.encode())
+            written += Written(0, 0, 0, failed)
         for number, watch in enumerate(watches, 1):
-            written += _export(watch, target / "runs" / str(number), blob_bytes, options, compared=True)
+            of_run = _export(watch, target / "runs" / str(number), blob_bytes, options, compared=True)
+            written += replace(of_run, failed=tuple(f"runs/{number}/{path}" for path in of_run.failed))
         return written
 
 
@@ -84,7 +93,7 @@ def _export(watch: IndexWatch, target: Path, blob_bytes: int, options: PageOptio
     assets = list(_assets())
     for name, data in assets:
         _write(target / name, data)
-    if watch.index is None:
+    if watch.index is None or not watch.known:
         pages, raw, pending = [""], set(), 0
     else:
         raw, pending = _write_blobs(watch.index, watch.source.store, target, blob_bytes)
@@ -92,12 +101,24 @@ def _export(watch: IndexWatch, target: Path, blob_bytes: int, options: PageOptio
         _write_search(watch.index, target)
     there = {*pages, *raw, *(name for name, _ in assets)}
     site = Pages(watch, there.__contains__, options, compared)
+    written = Written(len(pages), len(raw), pending)
     for path in pages:
-        page = site.render(path)
-        if page is None:
-            raise LookupError(f"there is no page at {path!r}")
+        page, failed = _made(path, site.render, site.failed)
         _write(target / path / "index.html", page.encode())
-    return Written(len(pages), len(raw), pending)
+        written += Written(0, 0, 0, failed)
+    return written
+
+
+def _made(path: str, render: Callable[[str], T | None], failed: Callable[[str], T]) -> tuple[T, tuple[str, ...]]:
+    """What is at a path; or what says that it cannot be made, and the path: no page stops the others."""
+    try:
+        shown = render(path)
+        if shown is None:
+            raise LookupError(f"there is no page at {path!r}")
+        return shown, ()
+    except Exception:
+        _log.exception("cannot make the page %s", path or "index.html")
+        return failed(path), (path or "index.html",)
 
 
 def _paths(index: Index) -> list[str]:

@@ -21,10 +21,9 @@ from fedgrove.chain.records import Record
 from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
 from fedgrove.node.explorer.sums import sum_up
 
-VERSION = "6"
+VERSION = "7"
 """Of the tables and of what is derived into them: whoever changes either raises it, and old files are made anew."""
 _TIMESTAMP = 11  # of the header's fields
-_WEI = 10**18  # of the chain's currency
 _MOST_GAS, _MOST_FEE = 1 << 40, 1 << 256  # far above any real transaction's; a forged receipt may claim anything
 
 
@@ -56,6 +55,7 @@ class Index:
         if not hasattr(self._threads, "connection"):
             connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
             connection.row_factory = sqlite3.Row
+            connection.create_aggregate("sum_wei", 1, _SumWei)
             self._threads.connection = connection
         return self._threads.connection
 
@@ -166,6 +166,19 @@ class Index:
             database.executemany("INSERT INTO meta VALUES (?, ?)", terms.items())
 
 
+class _SumWei:
+    """``sum_wei`` in queries: the sum of whole numbers of any size, as text; NULL of none."""
+
+    def __init__(self) -> None:
+        self._sum = 0
+
+    def step(self, wei: str) -> None:
+        self._sum += int(wei)
+
+    def finalize(self) -> str:
+        return str(self._sum)
+
+
 def _keep(database: sqlite3.Connection, entry: Entry, transaction: int) -> None:
     values = json.dumps(entry.fields, separators=(",", ":"))
     row = (entry.id, entry.block, transaction, entry.kind, entry.round, entry.client, values)
@@ -181,9 +194,9 @@ def _add_transactions(
         transaction = record.at.transaction
         if transaction not in numbers:
             facts = transactions[transaction]
-            gas, fee = min(max(0, facts.gas_used), _MOST_GAS), min(max(0, facts.fee), _MOST_FEE) / _WEI
-            row = (transaction, record.at.block, facts.sender, gas, fee)
-            statement = "INSERT INTO transactions (hash, block, sender, gas, fee) VALUES (?, ?, ?, ?, ?)"
+            gas, fee = min(max(0, facts.gas_used), _MOST_GAS), min(max(0, facts.fee), _MOST_FEE)
+            row = (transaction, record.at.block, facts.sender, gas, str(fee))
+            statement = "INSERT INTO transactions (hash, block, sender, gas, wei) VALUES (?, ?, ?, ?, ?)"
             numbers[transaction] = database.execute(statement, row).lastrowid
     return numbers
 

@@ -13,7 +13,7 @@ from fedgrove.node.explorer.heatmap import MAX_CLIENTS
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import contents_of_model, document, inert
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
-from fedgrove.node.explorer.templating import make_templates
+from fedgrove.node.explorer.templating import failed_page, make_templates
 from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, lineage, named, terms_behind, terms_tables
 from fedgrove.node.explorer.views.charts import charts
@@ -71,6 +71,10 @@ class Pages:
         """The page that says that there is none."""
         return self._request(path).render("missing.html", "Not found", "")
 
+    def failed(self, path: str) -> str:
+        """The page that says that the one at this path cannot be made; it needs nothing of the history."""
+        return failed_page(self._templates, self._request(path).link, static=self._has is not None)
+
     def _request(self, path: str, query: str = "") -> "_Request":
         return _Request(self._watch, self._templates, self._has, self._compared, self._price, path, query)
 
@@ -106,26 +110,30 @@ class _Request:
         return self._readable
 
     def page(self) -> str | None:
-        if self._readable is None:
+        if not self._watch.known and (self._readable is None or self._sight.read):
             return self.render("unreadable.html", "Unreadable", "") if not self._path else None
-        for pattern, make in _ROUTES:
+        for pattern, make in ROUTES:
             found = pattern.fullmatch(self._path)
             if found:
-                return make(self, *found.groups())
+                return make(self, *found.groups()) if self._watch.known else self.render("reading.html", "Reading", "")
         return None
 
     def render(self, template: str, title: str, section: str, **values: object) -> str:
         """Fill a template; every page has the badge of the history and the way to check it."""
-        index, source = self._readable, self._watch.source
-        records = count_records(index) if index else 0
+        index, source = self._readable if self._watch.known else None, self._watch.source
+        settled = self._sight.settled(source.live)
+        records = count_records(index) if index else 0 if self._sight.read else None
         config = latest_config(index) if index else None
         terms = terms_tables(config)
         return self._templates.get_template(template).render(
             title=title,
             section=section,
-            url=self._link,
+            url=self.link,
             static=self._has is not None,
             live=source.live and self._has is None,
+            follows=self._has is None and (source.live or not settled),
+            settled=settled,
+            version=self._sight.version,
             source=source,
             sight=self._sight,
             summary=self._checks.summary(records),
@@ -148,7 +156,7 @@ class _Request:
             return ""
         return "../" * (self._path.count("/") + 2) + ("index.html" if self._has is not None else "")
 
-    def _link(self, path: str) -> str:
+    def link(self, path: str) -> str:
         """A relative link; empty for what an export leaves out."""
         bare, mark, place = path.partition("#")
         if self._has is not None:
@@ -173,7 +181,7 @@ class _Request:
         view = one_round(self._index, self._checks, int(number))
         if view is None:
             return None
-        leaves = leaves_of(self._index, int(number), lambda client: self._link(f"clients/{client}/"))
+        leaves = leaves_of(self._index, int(number), lambda client: self.link(f"clients/{client}/"))
         title = f"Phases of round {number} by block"
         timeline = drawings.timeline(view.phases, view.ended_block, self._index.head(), title)
         clusters = clusters_of(self._index, self._checks)
@@ -264,7 +272,7 @@ class _Request:
         return self.render("search.html", "Search", "search", query=inert(self._query, 200), results=results)
 
 
-_ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
+ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
     (re.compile(""), _Request._overview),
     (re.compile(rf"rounds/{_NUMBER}/"), _Request._round),
     (re.compile(r"clients/"), _Request._clients),
@@ -276,6 +284,7 @@ _ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
     (re.compile(r"help/"), _Request._help),
     (re.compile(r"search/"), _Request._search),
 ]
+"""What each path of a page shows."""
 
 
 def _outside(watch: IndexWatch, options: PageOptions) -> Callable[[str, object], str]:

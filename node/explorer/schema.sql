@@ -3,7 +3,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE blocks (number INTEGER PRIMARY KEY, hash BLOB NOT NULL, time INTEGER NOT NULL);
 CREATE TABLE transactions (
   id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, block INTEGER NOT NULL, sender TEXT NOT NULL, gas INTEGER NOT NULL,
-  fee REAL NOT NULL -- in the chain's currency, as sums of wei are too large for an integer
+  wei TEXT NOT NULL -- the fee, as wei are too many for an integer of SQLite
 );
 CREATE TABLE records (
   id INTEGER PRIMARY KEY, block INTEGER NOT NULL, tx INTEGER NOT NULL, kind TEXT NOT NULL,
@@ -38,8 +38,9 @@ CREATE TABLE rounds (
   seed TEXT, order_seed TEXT, order_root TEXT, sealed INTEGER, recovered INTEGER, survivors INTEGER, ended INTEGER, voided INTEGER,
   reason TEXT, model BLOB, metrics BLOB,
   -- sums, made when the round or what is known of its blobs has changed
-  drawn INTEGER NOT NULL DEFAULT 0, committed INTEGER NOT NULL DEFAULT 0, gas INTEGER NOT NULL DEFAULT 0, fee REAL NOT NULL DEFAULT 0,
-  bytes INTEGER NOT NULL DEFAULT 0, accuracy REAL, loss REAL, samples INTEGER, epsilon REAL, ledger_epsilon REAL, delta REAL,
+  drawn INTEGER NOT NULL DEFAULT 0, committed INTEGER NOT NULL DEFAULT 0, gas INTEGER NOT NULL DEFAULT 0, wei TEXT NOT NULL DEFAULT '0',
+  bytes INTEGER, -- unknown while the store has not been asked about all of its blobs
+  accuracy REAL, loss REAL, samples INTEGER, epsilon REAL, ledger_epsilon REAL, delta REAL,
   members_metrics TEXT,
   -- what followed for the clusters, made likewise: what comes next, the state's head, what models scored
   stage TEXT, clusters BLOB, scores TEXT

@@ -1,10 +1,11 @@
 """The pages over HTTP: read-only, on this machine unless told otherwise, and without anything from elsewhere."""
 
 import asyncio
+import logging
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 
@@ -16,12 +17,15 @@ from fedgrove.ipfs.store import NotFound, StoreError
 from fedgrove.node.explorer.api import answer_api
 from fedgrove.node.explorer.api_answers import RunsApi
 from fedgrove.node.explorer.comparing import ComparingPages
+from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
+from fedgrove.node.explorer.views.comparison import version_of
 from fedgrove.node.explorer.watch import IndexWatch
 from starlette.middleware.base import RequestResponseEndpoint
 
+_log = logging.getLogger(__name__)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 MAX_LISTENERS = 32
 WHOLE_BYTES = 16 << 20
@@ -68,7 +72,7 @@ def make_app(
         part = _bare()
         _show(part, Pages(watch, options=options, compared=True), watch)
         app.mount(f"/runs/{number}", part)
-    _compare(app, ComparingPages(watches, options), len(watches))
+    _compare(app, ComparingPages(watches, options), watches)
     return app
 
 
@@ -86,7 +90,11 @@ def _guarded(hosts: frozenset[str] | None) -> FastAPI:
             return PlainTextResponse("Open this page as 127.0.0.1 or localhost.\n", 421, HEADERS)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("These pages are read-only.\n", 405, HEADERS | {"allow": "GET, HEAD"})
-        answer = await proceed(request)
+        try:
+            answer = await proceed(request)
+        except Exception:
+            _log.exception("no answer to %s", inert(request.url.path))
+            answer = PlainTextResponse("The explorer failed to answer: its log has the reason.\n", 500)
         for name, value in HEADERS.items():
             answer.headers.setdefault(name, value)
         return answer
@@ -98,23 +106,32 @@ def _static(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(directory=str(files("fedgrove.node.explorer").joinpath("static"))))
 
 
-def _compare(app: FastAPI, pages: ComparingPages, count: int) -> None:
+def _compare(app: FastAPI, pages: ComparingPages, watches: Sequence[IndexWatch]) -> None:
     """The pages that compare runs."""
+    listeners = _Listeners(lambda: version_of(watches))
     _static(app)
+
+    @app.get("/events")
+    async def events(request: Request, since: int = 0) -> Response:
+        return listeners.listen(request, since)
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     def page(path: str) -> Response:
-        if path in {f"runs/{number}" for number in range(1, count + 1)}:
+        if path in {f"runs/{number}" for number in range(1, len(watches) + 1)}:
             return RedirectResponse(f"/{path}/", 308)
-        shown = pages.render(path)
+        try:
+            shown, status = pages.render(path), 200
+        except Exception:
+            _log.exception("cannot make the page /%s", inert(path))
+            shown, status = pages.failed(path), 500
         if shown is None:
             return PlainTextResponse("There is no page here.\n", 404)
-        return Response(shown.text, media_type=shown.media_type)
+        return Response(shown.text, status, media_type=shown.media_type)
 
 
 def _show(app: FastAPI, pages: Pages, watch: IndexWatch) -> None:
     """The pages of one run."""
-    listeners = _Listeners(watch)
+    listeners = _Listeners(lambda: watch.sight.version)
     _static(app)
 
     @app.get("/events")
@@ -127,10 +144,16 @@ def _show(app: FastAPI, pages: Pages, watch: IndexWatch) -> None:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     def page(request: Request, path: str, q: str = "") -> Response:
-        shown = pages.render(path, q)
-        if shown is None and path and not path.endswith("/") and pages.render(path + "/", q) is not None:
-            return RedirectResponse(f"{request.scope.get('root_path', '')}/{path}/", 308)
-        return HTMLResponse(shown) if shown is not None else HTMLResponse(pages.missing(path), 404)
+        try:
+            shown = pages.render(path, q)
+            if shown is not None:
+                return HTMLResponse(shown)
+            if path and not path.endswith("/") and pages.render(path + "/", q) is not None:
+                return RedirectResponse(f"{request.scope.get('root_path', '')}/{path}/", 308)
+            return HTMLResponse(pages.missing(path), 404)
+        except Exception:
+            _log.exception("cannot make the page /%s of %s", inert(path), inert(watch.source.name))
+            return HTMLResponse(pages.failed(path), 500)
 
 
 def host_of(headers: list[str]) -> str:
@@ -142,10 +165,10 @@ def host_of(headers: list[str]) -> str:
 
 
 class _Listeners:
-    """Open streams of server-sent events, of which there may be so many."""
+    """Open streams of server-sent events about changes of a version, of which there may be so many."""
 
-    def __init__(self, watch: IndexWatch) -> None:
-        self._watch = watch
+    def __init__(self, version: Callable[[], int]) -> None:
+        self._version = version
         self._open = 0
 
     def listen(self, request: Request, since: int) -> Response:
@@ -160,7 +183,7 @@ class _Listeners:
         try:
             yield "retry: 2000\n\n"
             while not await request.is_disconnected():
-                now = self._watch.sight.version
+                now = self._version()
                 if now != version:
                     version, silent = now, 0.0
                     yield f"event: change\nid: {now}\ndata: {now}\n\n"
@@ -179,6 +202,8 @@ def _raw(watch: IndexWatch, name: str) -> Response:
         digest = bytes.fromhex(name)
     except ValueError:
         digest = b""
+    if not watch.sight.read:
+        return PlainTextResponse("The records are still being read: ask again.\n", 503, {"retry-after": "1"})
     row = watch.index.row("SELECT role FROM blobs WHERE digest = ?", digest) if watch.index else None
     if row is None or digest.hex() != name:
         return PlainTextResponse("This digest is not in any record.\n", 404)

@@ -8,13 +8,15 @@ from fedgrove.node.explorer.clusters import hear
 from fedgrove.node.explorer.terms import config_from, has_clusters
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 
-_SUMS = """
+UPLOADED = "CASE WHEN sum(blobs.state = 'unseen') > 0 THEN NULL ELSE coalesce(sum(size), 0) END"
+"""Bytes of some blobs; NULL while the store has not been asked about all of them."""
+_SUMS = f"""
 UPDATE rounds SET
   drawn = (SELECT count(drawn) FROM parts WHERE round = number),
   committed = (SELECT count(committed) FROM parts WHERE round = number),
-  (gas, fee) = (SELECT coalesce(sum(gas), 0), coalesce(sum(fee), 0) FROM transactions
+  (gas, wei) = (SELECT coalesce(sum(gas), 0), coalesce(sum_wei(wei), '0') FROM transactions
     WHERE id IN (SELECT tx FROM records WHERE records.round = number)),
-  bytes = (SELECT coalesce(sum(size), 0) FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)
+  bytes = (SELECT {UPLOADED} FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)
     WHERE records.round = number AND named.role IN ('shares', 'update', 'release'))
 WHERE number = ?
 """

@@ -1,6 +1,6 @@
 """The environment in which templates are filled: everything is escaped, nothing undefined is taken for empty."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from fedgrove.node.explorer.checks import WORDS
@@ -34,6 +34,12 @@ def make_templates(price: Price | None = None) -> Environment:
         "said": said, "score_name": score_name, "price": price, "unit_of": unit_of,
     }  # fmt: skip
     return templates
+
+
+def failed_page(templates: Environment, url: Callable[[str], str], static: bool) -> str:
+    """A page in the place of one that cannot be made; ``url`` makes its links."""
+    given = {"title": "Not shown", "section": "", "live": False, "follows": False, "settled": True, "terms": None}
+    return templates.get_template("failed.html").render(url=url, static=static, **given)
 
 
 def size(count: int | None) -> str:

@@ -39,6 +39,8 @@ class Snapshot:
         Counts the changes, of this and of the index.
     read : bool
         The history was read up to the head that it had.
+    surveyed : bool
+        The store was asked about all that the history named then.
     verdict : Verdict or None
         The last word of the audit, or what a live history's audit says by now; None before the first.
     checked : int
@@ -53,6 +55,7 @@ class Snapshot:
 
     version: int = 0
     read: bool = False
+    surveyed: bool = False
     verdict: Verdict | None = None
     checked: int = 0
     auditing: bool = True
@@ -60,6 +63,15 @@ class Snapshot:
     waiting: str = ""
     store_waiting: str = ""
     audit_waiting: str = ""
+
+    @property
+    def indexed(self) -> bool:
+        """All that history and store had at the start is known."""
+        return self.read and self.surveyed
+
+    def settled(self, live: bool) -> bool:
+        """Whether pages that are made now stay as they are, or, of a live history, change with it only."""
+        return self.indexed and (live or not self.auditing)
 
     @property
     def bad(self) -> BadRecord | None:
@@ -124,6 +136,11 @@ class IndexWatch:
         for thread in self._threads:  # one that waits for a store ends with the process
             thread.join(max(0.0, deadline - time.monotonic()))
 
+    @property
+    def known(self) -> bool:
+        """Whether the index has the history, up to some block: before, it has no figure to show."""
+        return self.index is not None and self.index.head() >= self.index.deployment.block
+
     def settle(self) -> Snapshot:
         """Return when what was there was read, surveyed and audited once, or could not be; for an export."""
         for looked in (self._was_read, self._was_surveyed, self._was_audited):
@@ -134,6 +151,9 @@ class IndexWatch:
         """Run a thread's work; however it ends, nobody waits for it any more."""
         try:
             work()
+        except Exception as fault:  # a mistake of fedgrove's: the pages must not go on saying that more will come
+            self._say(waiting=f"the explorer stopped with an error: {fault!r}")
+            raise
         finally:
             looked.set()
             if self.index is not None:
@@ -168,6 +188,8 @@ class IndexWatch:
         while self.index is not None and not self._ended.is_set():
             if self._survey_on():
                 continue
+            if not self.sight.surveyed:
+                self._say(surveyed=True)
             self._was_surveyed.set()
             if not self.source.live:
                 return

@@ -79,6 +79,10 @@ async function renew() {
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if ("unsettled" in body.dataset && !("unsettled" in fresh.body.dataset)) {
+    location.reload(); // all is known now: also what is in no live part, such as the page's name and links
+    return;
+  }
   nameTables(fresh);
   const before = [...document.querySelectorAll("[data-live]")];
   const after = new Map([...fresh.querySelectorAll("[data-live]")].map((part) => [part.dataset.live, part]));

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from fedgrove.node.explorer.checks import Check, Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import Entry, entry_from
+from fedgrove.node.explorer.sums import UPLOADED
 from fedgrove.node.explorer.views.rows import RecordRow, detail, rows_of
+from fedgrove.node.status.budget import ETHER
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Part:
 class ClientPage:
     """Everything about one client; its keys are public halves in hex, and it can be drawn from a block on.
 
-    ``gas`` and ``fee`` are those of all its transactions, ``bytes`` all that it uploaded; ``absences`` are those on the
-    ledger.
+    ``gas`` and ``fee`` are those of all its transactions, ``bytes`` all that it uploaded, as far as the store was asked
+    about all (else None); ``absences`` are those on the ledger.
     """
 
     client: int
@@ -55,7 +57,7 @@ class ClientPage:
     absences: int
     gas: int
     fee: float
-    bytes: int
+    bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,10 @@ def one_client(index: Index, checks: Checks, client: int) -> ClientPage | None:
         disputes=rows_of(index, checks, "client = ? AND kind = 'Disputed'", client),
         absences=index.value("SELECT count(absent) FROM parts WHERE client = ?", client),
         gas=index.value("SELECT coalesce(sum(gas), 0) FROM transactions WHERE sender = ?", row["account"]),
-        fee=index.value("SELECT coalesce(sum(fee), 0) FROM transactions WHERE sender = ?", row["account"]),
+        fee=int(index.value("SELECT coalesce(sum_wei(wei), '0') FROM transactions WHERE sender = ?", row["account"]))
+        / ETHER,
         bytes=index.value(
-            "SELECT coalesce(sum(size), 0) FROM records JOIN named ON record = records.id JOIN blobs USING (digest)"
+            f"SELECT {UPLOADED} FROM records JOIN named ON record = records.id JOIN blobs USING (digest)"
             " WHERE client = ? AND named.role IN ('shares', 'update', 'release')",
             client,
         ),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, zip_longest
+from itertools import accumulate, takewhile, zip_longest
 from pathlib import PurePath
 
 from fedgrove.node.explorer import drawings
@@ -14,6 +14,7 @@ from fedgrove.node.explorer.views.rows import count_records
 from fedgrove.node.explorer.views.settings import LEARNING, flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.status.price import Price
+from fedgrove.node.status.subject import subject_of
 from markupsafe import Markup
 
 MAX_RUNS = 8
@@ -47,6 +48,10 @@ class ComparedRun:
         The command that checks the same.
     summary : Summary
         How far it is checked.
+    subject : str
+        What is learned, and how; empty where the terms are not at hand.
+    known : bool
+        The records were read; before, no figure is known.
     members : int
         How many registered.
     rounds : tuple of RoundRow
@@ -62,6 +67,8 @@ class ComparedRun:
     label: str
     command: str
     summary: Summary
+    subject: str
+    known: bool
     members: int
     rounds: tuple[RoundRow, ...]
     terms: Mapping[tuple[str, str], str]
@@ -82,9 +89,10 @@ class ComparedRun:
         values = (getattr(row, name) for row in reversed(self.closed))
         return next((value for value in values if value is not None), None)
 
-    def total(self, name: str) -> float:
-        """A figure's sum over all rounds."""
-        return sum(getattr(row, name) for row in self.rounds)
+    def total(self, name: str) -> float | None:
+        """A figure's sum over all rounds; None while that of a round is not known."""
+        values = [getattr(row, name) for row in self.rounds]
+        return None if None in values else sum(values)
 
 
 @dataclass(frozen=True)
@@ -103,16 +111,33 @@ class Term:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs, each after what was found of it by now."""
+    """All runs, each after what was found of it by now.
+
+    Attributes
+    ----------
+    runs : tuple of ComparedRun
+    version : int
+        Counts the changes.
+    settled : bool
+        Nothing will change any more but what a live history brings.
+    live : bool
+        One of the histories may grow.
+    """
 
     runs: tuple[ComparedRun, ...]
+    version: int
+    settled: bool
+    live: bool
 
     @classmethod
     def of(cls, watches: Sequence[IndexWatch]) -> "Comparison":
         """The comparison as it stands."""
+        # Before the rest is read, so that no later change is missed.
+        version, settled = version_of(watches), all(watch.sight.settled(watch.source.live) for watch in watches)
         labels = labels_of([inert(watch.source.name) for watch in watches])
         named = enumerate(zip(watches, labels, strict=True), 1)
-        return cls(tuple(_run(number, watch, label) for number, (watch, label) in named))
+        runs = tuple(_run(number, watch, label) for number, (watch, label) in named)
+        return cls(runs, version, settled, any(watch.source.live for watch in watches))
 
     @property
     def terms(self) -> list[Term]:
@@ -176,6 +201,11 @@ class Comparison:
         }
 
 
+def version_of(watches: Sequence[IndexWatch]) -> int:
+    """Counts the changes of several watches."""
+    return sum(watch.sight.version for watch in watches)
+
+
 def labels_of(names: Sequence[str]) -> list[str]:
     """The last part of each name, or as many parts as make it unique."""
     parts = [PurePath(name).parts or (name,) for name in names]
@@ -187,14 +217,17 @@ def labels_of(names: Sequence[str]) -> list[str]:
 
 
 def _run(number: int, watch: IndexWatch, label: str) -> ComparedRun:
-    index, source, checks = watch.index, watch.source, Checks(watch.sight)
+    sight, source = watch.sight, watch.source
+    index, checks = watch.index if watch.known else None, Checks(sight)
     config = latest_config(index) if index is not None else None
     return ComparedRun(
         number=number,
         name=inert(source.name),
         label=label,
         command=inert(source.command, 1000),
-        summary=checks.summary(count_records(index) if index is not None else 0),
+        summary=checks.summary(count_records(index) if index is not None else 0 if sight.read else None),
+        subject=inert(subject_of(config).sentence) if config is not None else "",
+        known=index is not None or sight.read,
         members=index.value("SELECT count(*) FROM members") if index is not None else 0,
         rounds=tuple(all_rounds(index, checks)) if index is not None else (),
         terms={name: shown(value) for name, value in flat(config.to_tables())} if config is not None else {},
@@ -208,4 +241,6 @@ def _stated(rounds: Sequence[RoundRow], name: str) -> list[tuple[int, float]]:
 
 
 def _so_far(rounds: Sequence[RoundRow], name: str, factor: float = 1.0) -> list[tuple[int, float]]:
-    return list(enumerate(accumulate(factor * getattr(row, name) for row in rounds), 1))
+    """Sums up to each round, as far as the figures are known."""
+    known = takewhile(lambda value: value is not None, (getattr(row, name) for row in rounds))
+    return list(enumerate(accumulate(factor * value for value in known), 1))

@@ -8,6 +8,7 @@ from fedgrove.node.audit.report import CALLS
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.views.rows import RecordRow, rows_of
+from fedgrove.node.status.budget import ETHER
 
 _CALLS = {kind.__name__: call for kind, call in CALLS.items()}
 
@@ -26,10 +27,10 @@ class GasCost:
 
 def gas(index: Index) -> list[GasCost]:
     """Gas of each function that was called."""
-    used: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
-    query = "SELECT DISTINCT kind, tx, gas, fee FROM records JOIN transactions ON transactions.id = tx"
+    used: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
+    query = "SELECT DISTINCT kind, tx, gas, wei FROM records JOIN transactions ON transactions.id = tx"
     for row in index.rows(query):
-        used[_CALLS[row["kind"]]][row["tx"]] = (row["gas"], row["fee"])
+        used[_CALLS[row["kind"]]][row["tx"]] = (row["gas"], int(row["wei"]))
     return [_cost(call, list(costs.values())) for call, costs in sorted(used.items())]
 
 
@@ -43,6 +44,6 @@ def approvals(index: Index, checks: Checks) -> list[RecordRow]:
     return rows_of(index, checks, "kind IN ('Approved', 'Revoked')")
 
 
-def _cost(call: str, costs: list[tuple[int, float]]) -> GasCost:
+def _cost(call: str, costs: list[tuple[int, int]]) -> GasCost:
     spent, fees = zip(*costs, strict=True)
-    return GasCost(call, len(spent), mean(spent), max(spent), sum(spent), sum(fees))
+    return GasCost(call, len(spent), mean(spent), max(spent), sum(spent), sum(fees) / ETHER)

@@ -20,6 +20,7 @@ from fedgrove.node.explorer.views.words import PHASES
 from fedgrove.node.masking.keys import is_low_order
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.rounds import SPOILT, follows_spoilt
+from fedgrove.node.status.budget import ETHER
 
 MAX_OWN_METRICS = 8
 """Of a task's own metrics that members state, at most this many are shown."""
@@ -35,7 +36,8 @@ class RoundRow:
     ``stage`` is a key of ``words.STAGES``, where there are clusters and the round before is known. The members' figures
     are of the model that the round began with, ``members_own`` the means of their task's own metrics by name, and
     ``members_noise`` is the noise that these rates have under client-level privacy; ``ending`` says why the training
-    has ended, and ``only_evaluated`` that the round trained nothing. ``fee`` is in the chain's currency.
+    has ended, and ``only_evaluated`` that the round trained nothing. ``wei`` are its fees, and ``fee`` the same in
+    the chain's currency. ``bytes`` is None while the store has not been asked about all uploads.
     """
 
     number: int
@@ -46,13 +48,13 @@ class RoundRow:
     drawn: int
     committed: int
     gas: int
-    bytes: int
+    bytes: int | None
     epsilon: float | None
     ledger_epsilon: float | None
     model: str
     stage: str
     check: Check
-    fee: float = 0.0
+    wei: int = 0
     members_samples: int = 0
     members_accuracy: float | None = None
     members_loss: float | None = None
@@ -62,6 +64,10 @@ class RoundRow:
     ending: str = ""
     only_evaluated: bool = False
     members_noise: float | None = None
+
+    @property
+    def fee(self) -> float:
+        return self.wei / ETHER
 
 
 @dataclass(frozen=True)
@@ -228,7 +234,7 @@ def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[in
         members_loss=members.get("loss"),
         members_error=members.get("standard_error"),
         members_own=_own_metrics(members),
-        fee=row["fee"],
+        wei=int(row["wei"]),
         members_void=members.get("void", ""),
         ending=members.get("ending", ""),
         only_evaluated=members.get("last", False),

@@ -155,7 +155,8 @@ def test_texts_are_harmless_and_cut(kept, tmp_path):
             database.execute("UPDATE members SET account = ?, vrf_key = ?", (evil, evil))
             database.execute("UPDATE blobs SET cid = ?", (evil,))
             database.execute("UPDATE rounds SET status = 'failed', reason = ? WHERE number = 1", (evil,))
-            database.execute("UPDATE rounds SET fee = 1e308, epsilon = 9e999, loss = -9e999 WHERE number = 2")
+            figures = "wei = '9' || hex(zeroblob(150)), epsilon = 9e999, loss = -9e999"
+            database.execute(f"UPDATE rounds SET {figures} WHERE number = 2")
         for path in LISTS:
             answer = made.client.get(f"/api/v1/{path}")
             assert answer.status_code == 200 and {name: answer.headers[name] for name in HEADERS} == HEADERS

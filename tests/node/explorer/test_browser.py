@@ -144,6 +144,7 @@ def test_a_live_run_grows_before_the_eyes(tmp_path, open_page):
             serving(watch) as address,
             closing(open_page(address)) as page,  # before the server ends, of which it would complain
         ):
+            page.locator("body:not([data-unsettled])").wait_for()  # what it was opened with is read
             page.evaluate("window.stayed = true")
             federation.register()
             coordinator, clients = federation.coordinator(), federation.clients()

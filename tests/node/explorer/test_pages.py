@@ -14,7 +14,7 @@ from fedgrove.node.explorer.sources import CarSource, DirectorySource
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.trees import MAX_LEAVES
 
-from tests.node.explorer.conftest import HOME, damage, exploring
+from tests.node.explorer.conftest import damage, exploring
 
 PARTS = "SELECT client, position FROM parts"
 LINK = re.compile(r'(?:href|src|action|data-raw)="([^"#]+)')
@@ -288,21 +288,6 @@ def test_a_broken_car_file_is_said_to_be_broken(run, tmp_path):
     with exploring(CarSource(tmp_path / "run.car"), tmp_path / "cache") as explorer:
         assert explorer.watch.sight.verdict == audit_car(tmp_path / "run.car")
         assert "Bad record" in explorer.page()
-
-
-def test_pages_answer_while_nothing_is_known(run, tmp_path):
-    from fastapi.testclient import TestClient
-    from fedgrove.node.explorer.cache import open_index
-    from fedgrove.node.explorer.server import make_app
-    from fedgrove.node.explorer.watch import IndexWatch
-
-    source = DirectorySource(run.directory)
-    with open_index(source, tmp_path) as index:
-        client = TestClient(make_app(IndexWatch(source, index)), base_url=HOME)
-        page = client.get("/").text
-        assert "Checking" in page and "No round has been opened yet" in page
-        for path in ("clients/", "models/", "contracts/", "help/", "search/"):
-            assert client.get("/" + path).status_code == 200
 
 
 def test_a_round_too_large_to_draw_is_still_shown(explorer, monkeypatch):
