@@ -175,7 +175,7 @@ def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer
 def test_all_fees_of_a_table_are_in_one_unit(run, tmp_path):
     with exploring(DirectorySource(run.directory), tmp_path) as explorer:
         with explorer.index.changes() as database:
-            database.execute("UPDATE rounds SET fee = CASE number WHEN 1 THEN 0.002 ELSE 0.0000005 END")
+            database.execute("UPDATE rounds SET wei = CASE number WHEN 1 THEN 2000000000000000 ELSE 500000000000 END")
         page = explorer.page()
         assert '<th scope="col" class="n">Practice fees, ether</th>' in page and "gwei" not in page
         assert re.findall(r'data-label="Practice fees, ether">([^<]*)', page) == ["0.002", "&lt; 0.0001"]
