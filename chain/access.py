@@ -72,7 +72,7 @@ class Network(ABC):
     resend_seconds : float
         After so long in no block a transaction is sent again with higher fees.
     head_tolerance : int
-        By so many blocks the latest block may go back without any having been abandoned: with several nodes, the one
+        By this many blocks the latest block may go back without any having been abandoned: with several nodes, the one
         that is asked next may be a little behind.
     proofs : str
         How records are proven: ``headers`` by the headers of their blocks, ``endpoints`` by the word of several.

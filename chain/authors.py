@@ -99,7 +99,7 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
     ----------
     item : int
         How many draws, taken or rejected, the same transaction recorded before this one. A batch records its items in
-        their order, each once. Whoever hands a batch in can put copies of a draw under other accounts beside it.
+        their order, each once. Whoever hands a batch in can put copies of a draw under other accounts next to it.
 
     Raises
     ------

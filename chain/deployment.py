@@ -90,7 +90,7 @@ class Terms:
     rounds : int
         How many rounds may close.
     repeats : int
-        How many rounds more may be opened, in place of rounds that came to nothing.
+        How many rounds more may be opened, in place of rounds that failed.
     """
 
     config: str

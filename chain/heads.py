@@ -99,7 +99,7 @@ class Heads:
             self._closing.wait(pause)
 
     def _follow(self, place: str) -> None:
-        """Tell of what one node says, until it fails or we close."""
+        """Pass on what one node says, until it fails or we close."""
         options: dict[str, Any] = {
             "open_timeout": OPEN_SECONDS,
             "close_timeout": CLOSE_SECONDS,

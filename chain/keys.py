@@ -188,7 +188,7 @@ def _read(path: Path) -> Any:
 
 
 def _write(path: Path, data: bytes, overwrite: bool) -> None:
-    """Write and sync a file beside the target, readable by its owner only, and then give it the target's name."""
+    """Write and sync a file next to the target, readable by its owner only, and then give it the target's name."""
     part = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex}")
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -80,7 +80,7 @@ class LogIndex(RecordIndex):
     def __init__(self, network: Network, deployment: Deployment) -> None:
         super().__init__(network, deployment)
         self._addresses = addresses_of(deployment)
-        self._hashes = bytearray()  # 32 bytes a block, and its RANDAO mix beside it
+        self._hashes = bytearray()  # 32 bytes a block, and its RANDAO mix next to it
         self._mixes = bytearray()
 
     @property

@@ -105,7 +105,7 @@ def anvil(
     ----------
     state_file : Path, optional
         Where the chain is kept, written every second; without one it is gone in the end. A copy, ``….kept``, lies
-        beside it for a node that was killed while it wrote.
+        next to it for a node that was killed while it wrote.
     port : int
         0 takes a free one.
     block_seconds : float, optional
@@ -171,7 +171,7 @@ class AnvilNetwork(RpcNetwork):
 
 
 def find_anvil() -> Path:
-    """The anvil program: FEDGROVE_ANVIL, the npm package beside the project or the working directory, or PATH."""
+    """The anvil program: FEDGROVE_ANVIL, the npm package next to the project or the working directory, or PATH."""
     named = os.environ.get(ANVIL_VARIABLE)
     on_path = shutil.which("anvil")
     roots = (Path(__file__).resolve().parent.parent, Path.cwd())

@@ -150,7 +150,7 @@ class AbsenceRecorded(Record):
 
 @dataclass(frozen=True, slots=True)
 class RoundOpened(Record):
-    """A round was opened. ``sampling_rate`` is in parts per million; ``barred``: clients that were named as such."""
+    """A round was opened. ``sampling_rate`` is in parts per million; ``barred``: clients named as barred."""
 
     round: int
     model_digest: bytes

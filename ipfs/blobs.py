@@ -86,7 +86,7 @@ class BlockReader(ABC):
         return root
 
     def _contents(self, root: Root) -> Iterator[bytes]:
-        """The content below a root, which is held against ``max_blob_bytes`` before this returns."""
+        """The content below a root, whose size is compared with ``max_blob_bytes`` before this returns."""
         if not root.links:
             return iter((root.data,))
         if self.max_blob_bytes is not None and root.size > self.max_blob_bytes:
@@ -151,7 +151,7 @@ class BlockReader(ABC):
 
 
 def _joined(pieces: Iterable[bytes]) -> bytes:
-    """All pieces in one; ``b"".join`` would hold them all beside it."""
+    """All pieces in one; ``b"".join`` would hold them all next to it."""
     whole = io.BytesIO()
     for piece in pieces:
         whole.write(piece)

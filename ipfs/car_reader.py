@@ -1,6 +1,6 @@
 """The blobs of a content archive where it lies: nothing is unpacked.
 
-One pass verifies every block and notes where it is. So many small blocks cost no files, and a few blocks that describe
+One pass verifies every block and notes where it is. Many small blocks cost no files, and a few blocks that describe
 a file of many repeated parts cost no more than the archive's own size accounts for.
 """
 
@@ -14,7 +14,7 @@ from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
 
 MAX_BLOCKS = 1 << 21
-"""About 500 MiB of notes; an archive of so many blobs has terabytes."""
+"""About 500 MiB of notes; an archive of that many blobs has terabytes."""
 
 
 class CarReader(BlockReader):

@@ -57,7 +57,7 @@ class DiskReader(BlockReader):
         Raises
         ------
         Corrupt
-            A block is damaged. Blobs of which a block is missing are left out as far as they are gone.
+            A block is damaged. Blobs that lack a block are left out as far as they are gone.
         """
         seen: set[CID] = set()
         for digest in self._digests(self._pins):

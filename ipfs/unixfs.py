@@ -105,8 +105,8 @@ def encode_node(links: Iterable[Link]) -> bytes:
 def decode_root(data: bytes, profile: Profile = UNIXFS_V1_2025) -> tuple[Link, ...] | None:
     """Return the children of a file root of at least two chunks, or None when the block is anything else.
 
-    This is the rule by which a bare digest is read: what is not such a root is raw content. It depends on nothing but
-    the bytes, so everybody reads the same.
+    This is the rule by which a bare digest is read: all but a root of this kind is raw content. It depends on nothing
+    but the bytes, so everybody reads the same.
     """
     try:
         digests, size = _scan_node(data, profile)

@@ -13,6 +13,6 @@ roles       client, coordinator, standby, the service around them
 status      what people are told
 explorer    the pages
 devnet      federations on this machine: demo, testnet, Kubo nodes for practice
-lab         research beside the product: simulation, experiments, attacks
+lab         research next to the product: simulation, experiments, attacks
 cli         the ``fedgrove`` command
 """

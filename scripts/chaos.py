@@ -37,7 +37,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from rich.console import Console
 from rich.table import Table
 
-# Of every so many kills: each kind is met in a short run, clients most often.
+# Of every this many kills: each kind is met in a short run, clients most often.
 DECK = ("client",) * 6 + ("coordinator",) * 2 + ("chain", "store")
 SERVICES = ("client", "coordinator")
 # A slow machine takes its time to start a service again; there is no point in killing faster than that.
@@ -93,7 +93,7 @@ def run(layout: TestnetPaths, options: argparse.Namespace) -> dict:
     kills = harass(layout, testnet, options)
     restarts = sum(one.restarts for one in look(layout).kept)
     rounds = [outcome(each) for each in _rounds(testnet).rounds.values()]
-    closed = sum(one.outcome == "closed" for one in rounds)  # what failed is held again
+    closed = sum(one.outcome == "closed" for one in rounds)  # what failed is repeated
     if closed != options.rounds:
         raise ChaosFailed(f"{closed} rounds closed of {options.rounds}: {[one.outcome for one in rounds]}")
     verdict = _audit(layout, testnet)

@@ -28,7 +28,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def collusion() -> str:
-    """What the default terms give rounds of so many clients, and the chance of exposing somebody."""
+    """What the default terms give rounds of this many clients, and the chance of exposing somebody."""
     chances = [f"{fraction:.0%} collude" for fraction in FRACTIONS]
     head = ["clients", "partners", "holders", "threshold", *chances, "two lists gain nothing up to"]
     lines = [_row(head), _row(["---:"] * len(head))]

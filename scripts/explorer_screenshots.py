@@ -79,7 +79,7 @@ def picture_clusters(chromium: Browser, target: Path) -> None:
 
 
 def picture_comparison(chromium: Browser, target: Path, runs: list[Path]) -> None:
-    """Runs beside each other, for a wide window and for a phone, and where their terms differ."""
+    """Runs next to each other, for a wide window and for a phone, and where their terms differ."""
     with ExitStack() as held:
         watches = [held.enter_context(watched(run)) for run in runs]
         options = PageOptions(Price(2500, "EUR"))

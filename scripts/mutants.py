@@ -8,7 +8,7 @@
 
 Each mutant is made in a copy of the tree. What was tried stands in ``docs/results/mutants/tried.jsonl`` and is not
 tried again while its file stays as it is; a larger ``--total`` goes on where a smaller one stopped. Survivors are
-listed on the page beside it, with the reason that ``reasons.toml`` has for each.
+listed on the page next to it, with the reason that ``reasons.toml`` has for each.
 
 Tests of a module are those of its name, or else those in the folder that mirrors its own that import it, or else those
 anywhere that import it, or else all of that folder. Those of a contract are forge's, for all contracts. A mutant that

@@ -1,6 +1,6 @@
 """Mutants of contracts that are compiled together: which one runs is told by the address that blocks are made for.
 
-To compile the ledger takes longer than most of its tests. So as many changes as do not overlap are written beside what
+To compile the ledger takes longer than most of its tests. So as many changes as do not overlap are written next to what
 they change, each behind a question, ``block.coinbase == address(K) ? changed : as it was``, and one compilation serves
 them all (Untch, Offutt & Harrold 1993, mutant schemata). Functions that were pure then only view, in the tests as well.
 Tests that look at gas fail without a change, and are left out: of every test that fails then no mutant dies.
@@ -128,7 +128,7 @@ def _span_of(mutation: Mutation, nodes: Sequence[dict]) -> Span | None:
 
 
 def with_switch(source: bytes, mutation: Mutation, span: Span, number: int) -> bytes:
-    """The source with a mutant beside what it changes, which is at ``span``."""
+    """The source with a mutant next to what it changes, which is at ``span``."""
     start, end = span
     asked, old = f"block.coinbase == address({number})".encode(), source[start:end]
     if mutation.operator == "raise":

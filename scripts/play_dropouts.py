@@ -1,8 +1,8 @@
-"""How often a round fails for want of shares, and what more holders cost: ``python scripts/play_dropouts.py``.
+"""How often a round fails for lack of shares, and what more holders cost: ``python scripts/play_dropouts.py``.
 
 Each client drops out with the same probability, by itself: it shared its secrets, and neither commits nor releases.
 Rounds are simulated by counting shares; what is too rare to be counted is sampled where it happens (a client is drawn,
-so many of its holders drop out that its secret is lost, and the chance of that is shared among all whose secrets are
+enough of its holders drop out that its secret is lost, and the chance of that is shared among all whose secrets are
 lost with it: Karp and Luby 1983). Prints Markdown.
 """
 
@@ -61,7 +61,7 @@ class Holders:
 
 
 def failures(holders: Holders, dropouts: float, rounds: int, generator: np.random.Generator) -> int:
-    """In how many of so many rounds fewer than ``threshold`` holders of somebody are left."""
+    """In how many rounds fewer than ``threshold`` holders of somebody are left."""
     matrix = np.zeros((holders.n, holders.n), np.float32)
     for owner, own in enumerate(holders.of):
         matrix[owner, list(own)] = 1
@@ -88,7 +88,7 @@ def failure_chance(holders: Holders, dropouts: float, samples: int, generator: n
 
 
 def left_chances(holders: int, dropouts: float) -> list[float]:
-    """The chance that 0, 1, … of so many holders are left."""
+    """The chance that 0, 1, … of this many holders are left."""
     return [comb(holders, left) * (1 - dropouts) ** left * dropouts ** (holders - left) for left in range(holders + 1)]
 
 
@@ -160,7 +160,7 @@ def _best(work: Callable[[], object]) -> float:
 
 
 def failing(scale: float) -> Iterator[list[str]]:
-    """The old rule beside the default terms, and these at other shares of dropouts."""
+    """The old rule compared with the default terms, and these at other shares of dropouts."""
     cases = [(n, OLD, DROPOUTS) for n in (100, 1000)]
     cases += [(n, sharing(n, DEFAULT_ASSUMED), DROPOUTS) for n in SIZES]
     cases += [(n, sharing(n, DEFAULT_ASSUMED), dropouts) for n in (100, 1000) for dropouts in (0.1, 0.3, 0.33)]
@@ -183,7 +183,7 @@ def failing(scale: float) -> Iterator[list[str]]:
 
 
 def costs(scale: float) -> Iterator[list[str]]:
-    """The old rule beside the default terms."""
+    """The old rule compared with the default terms."""
     for n in (100, 1000):
         for shares in (OLD, sharing(n, DEFAULT_ASSUMED)):
             found = cost(n, shares)

@@ -2,7 +2,7 @@
 
 They want an honest client all of whose partners collude, and try what they can: withhold draws while tickets are the
 order (as they once were; a search by dynamic programming), try orders (whoever makes the block that they come from),
-and silence honest clients whose places they know. Prints Markdown: how often that exposed somebody, beside the formula.
+and silence honest clients whose places they know. Prints Markdown: how often that exposed somebody, and the formula.
 """
 
 import argparse

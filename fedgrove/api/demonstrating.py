@@ -176,7 +176,7 @@ class _Words:
 def _kept(request: DemoRequest, out: Path | None, audience: _Words) -> Run:
     """The run in ``out``; without it in a temporary folder, which goes with the history that reads it."""
     place = Path(tempfile.mkdtemp(prefix="fedgrove-")) if out is None else out
-    directory = out or place / "run"  # what a run keeps beside its directory goes with it
+    directory = out or place / "run"  # what a run keeps next to its directory goes with it
     try:
         done = demonstrate(request, directory, audience, f"fedgrove audit {directory}")
         history = History(directory)

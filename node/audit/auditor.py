@@ -1,6 +1,6 @@
 """The auditor: re-derives the whole training history from ledger and store, and names the first bad record.
 
-The verifier's steps, by the numbers that stand beside them in the code:
+The verifier's steps, by their numbers in the code:
 
 (0) the history file is canonical and within bounds                             chain.history
 (1) each header has its hash and number, and names the one before               chain.blocks
@@ -13,7 +13,7 @@ The verifier's steps, by the numbers that stand beside them in the code:
 (6) the blob behind it is what it must be                                       node.audit.content
 (7) each closed model is the sum of the survivors' updates, with the server's step on it, bit for bit
 (8) nobody's privacy budget was exceeded
-(9) the report follows from ledger and store, and nothing else lies beside them node.audit.archive
+(9) the report follows from ledger and store, and nothing else lies next to them node.audit.archive
 (10) the history is the one that was published elsewhere                        node.audit.pins
 """
 

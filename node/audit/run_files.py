@@ -94,7 +94,7 @@ def _entries(directory: Path) -> Iterator[_Entry]:
             for entry in entries:
                 found.append(entry)
                 if len(found) > MAX_FILES:
-                    break  # so many cannot even be sorted; ``run_files`` refuses them
+                    break  # this many cannot even be sorted; ``run_files`` refuses them
         for entry in sorted(found, key=lambda entry: entry.name):
             name = f"{folder}/{entry.name}" if folder else entry.name
             state = entry.stat(follow_symlinks=False)

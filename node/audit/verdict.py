@@ -31,7 +31,7 @@ class Verdict:
     head_block, head_hash : int, str
         The block the history ends with.
     pinned : tuple of str
-        What was held against what the auditor knows from elsewhere, a clause each.
+        What was compared with what the auditor knows from elsewhere, a clause each.
     unpinned : str
         What was not, and what that leaves open, in one clause.
     remarks : tuple of BadRecord

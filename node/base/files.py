@@ -19,7 +19,7 @@ class NoCacheFolder(InvalidConfig):
 
 
 MARK = "budgets.json"
-"""How the names of files end that a client leaves beside its data (``node.roles.data_marks``)."""
+"""How the names of files end that a client leaves next to its data (``node.roles.data_marks``)."""
 
 
 def cache_folder() -> Path:

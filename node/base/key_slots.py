@@ -171,8 +171,8 @@ class Slots:
 def keeps_overwritten(directory: Path) -> str:
     """The file system that a directory is on if it keeps bytes that were overwritten; empty if it is not known to.
 
-    Such a one writes elsewhere instead of in place, or has everything in a journal of its own first: destroyed keys
-    stay on the disk until that place is used again.
+    A file system of that kind writes elsewhere instead of in place, or has everything in a journal of its own first:
+    destroyed keys stay on the disk until that place is used again.
     """
     try:
         lines = [line.split() for line in _MOUNTS.read_text().splitlines()]

@@ -27,7 +27,7 @@ def cut(pieces: Iterable[Buffer], size: int) -> Iterator[memoryview]:
 
 
 def joined(pieces: Iterable[Buffer]) -> bytes:
-    """All pieces in one; ``b"".join`` would hold them all beside it."""
+    """All pieces in one; ``b"".join`` would hold them all next to it."""
     whole = io.BytesIO()
     for piece in pieces:
         whole.write(piece)

@@ -6,7 +6,7 @@ import os
 import tempfile
 
 _LONGEST = 60
-"""Bytes of such a folder's path; what is made in it adds up to 40, and macOS keeps 103."""
+"""Bytes of that folder's path; what is made in it adds up to 40, and macOS keeps 103."""
 _OTHERS = ("/tmp", "/var/tmp", "/dev/shm")
 
 

@@ -147,7 +147,7 @@ def _privacy(plan: DemoPlan, uploads: int) -> ClientLevelSettings | None:
 
 
 def deal(plan: DemoPlan, dataset: Dataset) -> tuple[list[Samples], Samples]:
-    """Deal the training samples to the clients; d_share is given by volunteers out of the same samples.
+    """Split the training samples among the clients; d_share is given by volunteers out of the same samples.
 
     Raises
     ------
@@ -183,7 +183,7 @@ class Subject(Protocol):
 
 
 class DatasetSubject:
-    """A shipped network on a data set, whose training samples are dealt to the clients."""
+    """A shipped network on a data set, whose training samples are split among the clients."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -256,7 +256,7 @@ class Demo:
         Raises
         ------
         DemoFailed
-            The data do not suit the plan, or are others than before; or nothing happened for too long.
+            The data do not fit the plan, or differ from those before; or nothing happened for too long.
         """
         with ExitStack() as stack:
             state = self._state or RunState(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))))

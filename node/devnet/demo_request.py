@@ -78,7 +78,7 @@ class DemoRequest:
 
 
 def check_request(request: DemoRequest) -> None:
-    """Raise InvalidOption, or InvalidConfig for the method's settings, unless such a run can be had."""
+    """Raise InvalidOption, or InvalidConfig for the method's settings, unless this run is possible."""
     plan = request.plan
     _check_count("clients", plan.clients, _LEAST_CLIENTS, _MOST_CLIENTS)
     _check_count("rounds", plan.rounds, 1, _MOST_ROUNDS)

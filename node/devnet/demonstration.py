@@ -102,7 +102,7 @@ def resume(
     pages: ServePages | None = None,
     figures: WriteFigures | None = None,
 ) -> Demonstration:
-    """Go on with a run that was interrupted or killed, from what lies beside its directory.
+    """Go on with a run that was interrupted or killed, from what lies next to its directory.
 
     Parameters and errors are those of ``demonstrate``; InvalidOption, too, where nothing is left to go on with.
     """

@@ -61,7 +61,7 @@ _RECORD, _HISTORY, _CERTIFICATES = "federation.json", "history", "certificates"
 _MAX_RECORD_BYTES = 1 << 20
 _ROUNDS = 100_000
 _FUNDS_ETHER = 100
-_COST = 1 << 14  # the password lies beside the keystore, and the accounts hold test ether
+_COST = 1 << 14  # the password lies next to the keystore, and the accounts hold test ether
 _IDLE = "idle"
 _MAX_TRIES = 3  # rounds for one purpose
 

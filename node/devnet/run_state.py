@@ -1,4 +1,4 @@
-"""What a demonstration needs to go on where it was: a folder beside its directory, which goes when the run is done.
+"""What a demonstration needs to go on where it was: a folder next to its directory, which goes when the run is done.
 
 It is not in the directory, which an audit accounts for and people pass on: it holds the members' keys and journals. As
 its name can be guessed, a folder that another account made, or may write to, is refused: it could say what code to run.

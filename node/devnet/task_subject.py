@@ -144,7 +144,7 @@ class TaskSubject:
     def _sources(self) -> tuple[list[Path], Path | None]:
         """The sources of the clients, and the coordinator's; none where there is one source for all."""
         found = sorted(self._source.iterdir()) if self._source.is_dir() else []
-        found = [each for each in found if not each.name.endswith(MARK)]  # that clients left beside their data
+        found = [each for each in found if not each.name.endswith(MARK)]  # that clients left next to their data
         test = [each for each in found if each.name.startswith(TEST)]
         own = [each for each in found if each not in test]
         return (own, test[0] if test else None) if len(own) == self._clients else ([], None)

@@ -1,4 +1,4 @@
-"""Research beside the product: nothing that a federation needs imports it.
+"""Research next to the product: nothing that a federation needs imports it.
 
 simulation     the algorithms without chain and store
 experiments    the papers' experiments

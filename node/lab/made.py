@@ -1,4 +1,4 @@
-"""How stored results were made: the command, the commit and the versions, in ``made.json`` beside them."""
+"""How stored results were made: the command, the commit and the versions, in ``made.json`` next to them."""
 
 import json
 import platform

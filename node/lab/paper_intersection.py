@@ -57,7 +57,7 @@ _HASH = b"fedgrove RSA element 1"
 _CHALLENGE = b"fedgrove RSA permutation 1"
 _BLIND = b"fedgrove RSA blinding 1"
 _TAG = b"fedgrove RSA common element 1"
-_SPARE_BYTES = 16  # more than the modulus has, so that a hash reduced modulo n is uniform but for 2⁻¹²⁸
+_SPARE_BYTES = 16  # more than the modulus has, so that a hash reduced modulo n is uniform except for 2⁻¹²⁸
 
 
 def asker_of(left: int, right: int) -> int:
@@ -121,7 +121,7 @@ class RsaSigner:
 
     @property
     def offer(self) -> bytes:
-        """Message 1, for all partners: for 2048 bits 2,464 + 16·size bytes. Public, but for the size of the set."""
+        """Message 1, for all partners: for 2048 bits 2,464 + 16·size bytes. Public, except for the size of the set."""
         return self._offer
 
     def sign(self, partner: int, question: bytes) -> bytes:

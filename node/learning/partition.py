@@ -1,6 +1,6 @@
 """Dealing a dataset to clients: Dirichlet over labels, label shards, groups with main labels, IID.
 
-Every split is a tuple of sorted index arrays (int64), one a client: none empty, together each sample once, or so many
+Every split is a tuple of sorted index arrays (int64), one a client: none empty, together each sample once, or this many
 times as there are copies of the data.
 """
 
@@ -27,7 +27,7 @@ def deal(
     Raises
     ------
     ValueError
-        Too few samples, or shards that cannot be dealt.
+        Too few samples, or shards that cannot be split.
     """
     parts = partition(training.y, clients, settings, seed)
     if not shared_per_class:
@@ -94,7 +94,7 @@ def groups(labels: np.ndarray, clients: int, count: int, others: float, rng: np.
     """Give each of ``count`` groups of clients main labels of its own (clustered label skew).
 
     Clients 1, count + 1, … are the first group, and so on; labels are cut into ``count`` runs, one a group. Of each
-    label a fraction ``others`` is dealt to all clients evenly, and the rest, evenly, to the clients of its group.
+    label a fraction ``others`` is given to all clients evenly, and the rest, evenly, to the clients of its group.
     """
     _check(labels, clients)
     classes = np.unique(labels)

@@ -4,7 +4,7 @@ Small batches of a large network cost what it takes to move the weights through 
 first layer's. Its weights are W = W₀ + DᵀX after any number of steps, X the client's images and D a row for each: the
 sum of the slopes, times −η, of the steps that it was in. So a step needs neither W nor its gradient. A batch's units
 are X_b·W₀ᵀ + (X_b·Xᵀ)·D, both products of the images known beforehand, and the step adds to the batch's rows of D.
-Automatic differentiation, besides, writes every gradient to memory and reads it again to subtract it; here the
+Automatic differentiation also writes every gradient to memory and reads it again to subtract it; here the
 subtraction is part of the matrix product. This is the same mathematics as ``node.learning.training``, with sums in
 another order, so the last bits differ.
 """

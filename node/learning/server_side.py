@@ -62,7 +62,7 @@ class ServerSide:
 class SteppingServer(ServerSide):
     """A server with a step.
 
-    Stepped is what training moves: neither what a strategy sends beside the weights, nor the statistics of a module
+    Stepped is what training moves: neither what a strategy sends with the weights, nor the statistics of a module
     with a ``running_mean``. Of those the next model has the mean.
 
     Parameters
@@ -122,7 +122,7 @@ class SteppingServer(ServerSide):
         return values if self._bound is None else kept_within(values, self._bound)
 
     def _names(self, model: Tensors) -> dict[str, tuple[str, str]]:
-        """Names of what is kept with a model: what it is, and of which tensor."""
+        """Names of what is kept with a model: what it is, and its tensor."""
         return {f"{PREFIX}{kind}/{name}": (kind, name) for kind in self._step.rest for name in self._stepped(model)}
 
     def _stepped(self, model: Tensors) -> list[str]:

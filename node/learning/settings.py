@@ -182,7 +182,7 @@ def partition_kind(name: str) -> PartitionKind:
 
 @dataclass(frozen=True)
 class PartitionSettings:
-    """How a data set is dealt to clients.
+    """How a data set is split among clients.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ Forward = Callable[[Classifier, torch.Tensor, torch.Tensor, LocalTerm], Batch]
 EVALUATION_BATCH = 250
 # Bytes of images that are put in order at once: an epoch of most clients, and a bound for the large ones.
 GATHERED_BYTES = 1 << 24
-# mallopt(3): a process keeps so many freed bytes, and blocks of up to so many are taken from them.
+# mallopt(3): a process keeps this many freed bytes, and takes blocks of up to as many from them.
 M_TRIM_THRESHOLD, KEPT_BYTES = -1, 1 << 28
 M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES = -3, 1 << 25
 

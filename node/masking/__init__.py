@@ -1,6 +1,6 @@
 """BBTSA: sums of clients' models under cancelling noise (spec 02). Pure: no chain, no store, no sockets, no clock.
 
-context      which round of which ledger, and who takes part in it
+context      the round, its ledger, and who takes part
 ring         models as integers modulo 2³², and back
 prg          key streams (AES-256-CTR) added to and subtracted from a vector
 keys         the secrets of a round: X25519 keys, self-mask seed; seeds of pair masks

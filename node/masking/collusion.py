@@ -6,7 +6,7 @@ d partners of a client are a uniformly random set: an honest client has colluder
     P(d) = C(m, d) / C(n − 1, d),
 
 and by the union bound some honest client does with probability at most min(1, (n − m) · P(d)). Whoever makes the block
-that orders the leaves can try T orders: the bound is T times as large. Such a client's update is hidden from the
+that orders the leaves can try T orders: the bound is T times as large. That client's update is hidden from the
 coordinator by its self-mask only, which comes off when it survives. Partners that drop out protect nobody either, so
 ``node.masking.parameters`` counts them as colluders.
 """
@@ -38,7 +38,7 @@ class Exposure:
     bounds : tuple of float
         For each fraction of colluders: bound on the chance that somebody is exposed to one that tries ``TRIES`` orders.
     views : int
-        So many colluders among a client's holders gain nothing even if they show others different lists of survivors.
+        This many colluders among a client's holders gain nothing even if they show others different lists of survivors.
     """
 
     clients: int

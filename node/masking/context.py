@@ -1,4 +1,4 @@
-"""Which round of which ledger, and who takes part in it."""
+"""The round, its ledger, and who takes part."""
 
 from dataclasses import dataclass
 

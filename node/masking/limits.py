@@ -1,8 +1,8 @@
 """What honest uploads can add up to. A sum beyond that holds something else, and must not become a model.
 
 Under masks nobody sees a single upload, but everybody sees the sum, and knows how large each part of it may be. Whoever
-exceeds what all could give together is not named by that; the round fails, and the model before stands. Everything is
-computed in integers, so that all machines come to the same decision.
+exceeds what all could give together is not named by that; the round fails, and the previous model stays in force.
+Everything is computed in integers, so that all machines come to the same decision.
 """
 
 from dataclasses import dataclass

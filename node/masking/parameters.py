@@ -103,7 +103,7 @@ def group_size(n: int, assumed: Assumed) -> int:
 
 
 def with_dropouts(survivors: int, assumed: Assumed) -> int:
-    """How many clients there must be for so many to survive, on average."""
+    """How many clients there must be for this many to survive, on average."""
     return -(-survivors * PPM // (PPM - assumed.dropouts))
 
 

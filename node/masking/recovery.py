@@ -30,7 +30,7 @@ class TooFewShares(ValueError):
     client : int or None
         Index on the ledger of the client whose secret is missing.
     owner_lied : bool
-        More releases do not help: what the client itself shared is wrong, as its own commitments say, or so many of
+        More releases do not help: what the client itself shared is wrong, as its own commitments say, or this many of
         its holders that colluders alone cannot be.
     """
 
@@ -67,7 +67,7 @@ class RecoveryRecord:
     mask_secrets : mapping of int to bytes
         e by dropout's position, ascending.
     left_out : tuple of int
-        Numbers of the groups, ascending, of which a secret or an update cannot be had; where groups are summed apart.
+        Numbers of the groups, ascending, that lack a secret or an update; where groups are summed apart.
     """
 
     transcript: bytes
@@ -293,7 +293,7 @@ def _recover_one(
 
 
 def _is_owners_fault(graph: MaskGraph, complaints: int) -> bool:
-    """Whether so many holders complain about an owner that some are honest: as many colluders could open its update."""
+    """Whether enough holders complain about an owner that some are honest: as many colluders could open its update."""
     return complaints >= graph.threshold
 
 

@@ -55,7 +55,7 @@ def encode(
     bound : float
         Largest absolute value allowed; a larger one is an error, never a clip.
     in_place : bool
-        Write the words over the vector, which is then lost: a large model has no room beside it.
+        Write the words over the vector, which is then lost: a large model leaves no room for a copy.
 
     Returns
     -------

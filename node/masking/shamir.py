@@ -21,7 +21,7 @@ _MAX_SUBSETS = 5_000  # subsets of t shares tried when correction fails; bounds 
 
 
 def split(secret: int, threshold: int, count: int, random: Random, prime: int = PRIME) -> tuple[int, ...]:
-    """Shares for holders 0 … count − 1, any ``threshold`` of which determine the secret.
+    """Shares for holders 0 … count − 1, any ``threshold`` of them determine the secret.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def combine(shares: Mapping[int, int], prime: int = PRIME) -> int:
 def recover_secret(
     shares: Mapping[int, int], threshold: int, accept: Callable[[int], bool], prime: int = PRIME
 ) -> int | None:
-    """The secret that ``accept`` knows, from shares of which some may be wrong; None if they do not give it.
+    """The secret that ``accept`` knows, from shares, some of them perhaps wrong; None if they do not give it.
 
     Parameters
     ----------

@@ -38,14 +38,14 @@ def without_groups(graph: MaskGraph, needed: Needed, left_out: Collection[int]) 
 
 
 def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collection[int]) -> Needed:
-    """Work out whose secret of which kind unmasks the sum.
+    """Work out which secrets, of whom, unmask the sum.
 
     Raises
     ------
     UnsafeSurvivors
         A survivor did not share; there are fewer survivors than ``graph.min_survivors``; or the survivors are not
         connected by masks, so that more than their sum would be readable. Where groups are summed apart, nothing is
-        revealed of a group of which too few survived, and the others are summed; unless there is none.
+        revealed of a group with too few survivors, and the others are summed; unless there is none.
     """
     shared, survived = frozenset(sharers), frozenset(survivors)
     strangers = sorted((shared | survived) - frozenset(range(graph.n)))
@@ -81,7 +81,7 @@ def summed_groups(graph: MaskGraph, survivors: Collection[int]) -> tuple[frozens
     found = []
     for group in graph.groups:
         own = survived & frozenset(group)
-        # Of a group of which many are gone, colluders may be most of what is left.
+        # Where many of a group are gone, colluders may be most of what is left.
         enough = len(own) >= graph.least and 2 * len(own) > len(group)
         safe = enough and own == _reachable(graph, min(own), own)
         found.append(own if safe else frozenset())

@@ -2,8 +2,8 @@
 
 Everything that was told is a list of releases. They are composed as ``dp-accounting``'s privacy loss distributions,
 which round to the unfavourable side; Gaussian releases without sampling make a single Gaussian mechanism with 1/σ² =
-Σ 1/σ_t² and need no library. Neighbours are two federations of which one lacks a client, or has a client whose update
-is zero and that measured nothing (add or remove one; replace by zero).
+Σ 1/σ_t² and need no library. Neighbours are two federations, one of them without some client, or with a client whose
+update is zero and that measured nothing (add or remove one; replace by zero).
 
 Sampling by VRF output below a threshold is Poisson sampling: each client is drawn independently. It amplifies privacy
 only towards those who do not learn who was drawn.

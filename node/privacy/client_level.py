@@ -34,7 +34,7 @@ _SIGNED = np.dtype("<i4")
 _CHUNK = 1 << 16  # parameters at a time: few calls, and temporaries that stay near the processor
 _ROW = 1 << 10
 _SURE = 1 + 2.0**-13
-_SAFE = 1e-20  # squares that float32 has lost are nothing beside a sum of that size
+_SAFE = 1e-20  # squares that float32 has lost are nothing compared with a sum of that size
 
 
 def upload_layout(layout: Layout, grid: Grid) -> Layout:
@@ -121,7 +121,7 @@ def encode_update(grid: Grid, update: np.ndarray, random: Random, rates: Rates =
 
 
 def fill_up(grid: Grid, words: np.ndarray, survivors: int, key: bytes) -> None:
-    """Add the noise of those who dropped out, so that the noise of a sum does not tell how many were to upload.
+    """Add the noise of those who dropped out, so that the noise of a sum does not reveal how many were to upload.
 
     Parameters
     ----------

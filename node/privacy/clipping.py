@@ -35,7 +35,7 @@ def l2_norm(update: np.ndarray) -> float:
 def clip_factor(norm: float, clip: float) -> float:
     """1 / max(1, ‖Δw‖₂/S), and 0 for an update that is not finite.
 
-    Such an update counts as zero. To leave the client out instead would tell others that its training diverged.
+    Such an update counts as zero. To leave the client out instead would reveal to others that its training diverged.
     """
     return min(1.0, clip / norm) if norm > 0 else 1.0
 

@@ -5,12 +5,12 @@ other; here tables are looked up, which numpy does for whole vectors. No noise i
 
 1. Up to v = 1600² it is a mixture of ``triangles`` and a small ``residue``, in which k has the probability w_k/2²⁵⁶:
    integers, for |k| ≤ 19.2·√v.
-2. A wider Gaussian is X₁ + c·X₂ with Var X₁ = 16c² and Var X₂ = (v − 16c²)/c², both of the first kind or such sums.
+2. A wider Gaussian is X₁ + c·X₂ with Var X₁ = 16c² and Var X₂ = (v − 16c²)/c², both of the first kind or sums again.
 
 How far is it from what the accounting assumes? Write N(x; v) for the density of the normal distribution and η(w) =
 2·Σ_{j≥1} exp(−2π²·w²·j²). Poisson's summation formula gives, for every centre a, Σ_{k∈ℤ} N(k − a; w²) ∈ 1 ± η(w).
 Hence P(k) = N(k; v)·(1 ± η(√v))⁻¹ for a discrete Gaussian. For the sum of two independent ones, with N(j; a)·N(k − j;
-b) = N(k; a + b)·N(j − ka/(a + b); w²) and w² = ab/(a + b), it gives N(k; a + b) up to such factors again; for X₁ +
+b) = N(k; a + b)·N(j − ka/(a + b); w²) and w² = ab/(a + b), it gives N(k; a + b) up to factors like these; for X₁ +
 c·X₂ likewise with w²/c². So a sum of discrete Gaussians is a discrete Gaussian up to a factor in each probability.
 Its logarithm is at most ``log_ratio``, below 10⁻⁶⁷ for one share and below 10⁻⁶⁰ for the sum of a million
 (``sum_log_ratio``; Kairouz, Liu and Steinke 2021 bound it likewise). What is lost as the w_k are finite in number and
@@ -68,7 +68,7 @@ def discrete_gaussian(variance: Fraction) -> Triangles | Wide:
     Raises
     ------
     ValueError
-        The variance is below 16, where the sum of such noises is no discrete Gaussian any more, or above 2⁵².
+        The variance is below 16, where a sum of noises is no discrete Gaussian any more, or above 2⁵².
     """
     if not MIN_VARIANCE <= variance <= MAX_VARIANCE:
         raise ValueError(f"the noise must have a variance from {MIN_VARIANCE} to 2^52 grid units, not {variance}")

@@ -25,7 +25,7 @@ added by everybody who sums (``fill_up``), from what the ledger tells and the mo
 random, with N_ℤ(y, 9). Rounding is post-processing, under sampling too. By Poisson's summation formula a result t has
 the probability N(t − z; V)·(1 ± η(3))⁻¹ (``discrete`` has N and η), and so has the sum of the discrete shares, up to
 a factor whose logarithm is ``sum_log_ratio``. So whatever (ε, δ) the accountant gives for the continuous mechanism
-holds here, but for ``slack``: below 10⁻⁵⁰ in both for any model and number of clients, which a double cannot add.
+holds here, except for ``slack``: below 10⁻⁵⁰ in both for any model and number of clients, which a double cannot add.
 Reduction modulo 2³² is post-processing.
 
 **Tracking a quantile.** One more coordinate holds +h if ‖Δw‖₂ ≤ S, −h if not. The neighbour of an update is an update
@@ -34,7 +34,7 @@ most √(Δ² − 4h² + 4h²) = Δ: the σ of the round covers both. The vote's
 of updates below S is told with noise of the standard deviation σ_b, or more, at the price of a smaller room for
 updates. Andrew et al. 2021, theorem 1, reserve h² only: their neighbour lacks the client, vote and all.
 
-**Rates.** m more coordinates tell what clients measured: a rate r in [0, 1], such as an accuracy, becomes 2r − 1 times
+**Rates.** m more coordinates carry what clients measured: a rate r in [0, 1], such as an accuracy, becomes 2r − 1 times
 e, rounded at random, from −e to e. A client that measured nothing sends 0, as if it had said 1/2. So do both neighbours
 of an update, the absent client as well as the update of zeros. The rates of an upload are √m·e at most from theirs, and
 ‖z‖² ≤ Δ² − 4h² − m·e² keeps the whole within Δ: √(Δ² − 4h² − m·e² + 4h² + m·e²). Rates in [0, e] instead would be as
@@ -55,7 +55,7 @@ from fedgrove.node.privacy.settings import ClientLevelSettings
 _OF_RATES = 20  # rates take this part of Δ² where there is an update as well
 _MOST_VOTE = 4  # a vote is at most this part of Δ, which leaves three quarters of Δ² to the update
 _SMOOTHING = 9  # variance of the random rounding in the proof
-_STEPS = 1024  # a noise multiplier is rounded down to so many parts of σ, so that rounds with equal losses are alike
+_STEPS = 1024  # a noise multiplier is rounded down to this many parts of σ, so that rounds with equal losses are equal
 
 
 class RingTooSmall(ValueError):

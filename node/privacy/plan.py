@@ -57,7 +57,7 @@ class PlannedTraining:
 
     @property
     def participations(self) -> int:
-        """Rounds in which a client takes part, at most, but for one client in a hundred."""
+        """Rounds in which a client takes part, at most, except for one client in a hundred."""
         return binomial_quantile(self.rounds, self.rate, 1 - EARLY)
 
     @property
@@ -170,7 +170,7 @@ def cost(
     noise_multiplier : float
         σ, as the terms say.
     participations : int, optional
-        Rounds that a client took part in, to be told of besides.
+        Rounds that a client took part in, to be reported as well.
     lost : float
         Fraction of the drawn clients that dropped out with their noise.
     budget : float, optional

@@ -1,6 +1,6 @@
 """Releases of a round about its clients, as stated in its metrics on the ledger; everybody recomputes them.
 
-One dataclass a mechanism. All fields are exact functions of the ledger and the uploads, but for ε, which a library
+One dataclass a mechanism. All fields are exact functions of the ledger and the uploads, except for ε, which a library
 computes in floating point: two statements of it agree within ``AGREEMENT``.
 """
 
@@ -54,7 +54,7 @@ class ClientLevelRecord(PrivacyRecord):
     rate : float
         Probability with which each was drawn.
     sharers, needed, survivors : int
-        n, who were to upload; k, of whom so many give the full noise; s, who did.
+        n, who were to upload; k, the number that gives the full noise; s, who did.
     effective_multiplier : float
         The noise multiplier that s shares of the noise count as, towards those who can read the ledger.
     below : float or None

@@ -3,7 +3,7 @@
 The mixtures of ``discrete`` are faster, but their tables come from floating-point exponentials: two machines may cut
 them otherwise and, from one key, draw other numbers of the same distribution. Here an outcome is looked up among the
 integers of ``residue``, c_k = ⌊2²⁵⁶·P(X ≤ k)⌋, by nothing but integers: 64 bits decide, and where they equal those of a
-boundary (once in 2⁴⁸ draws) 192 bits more. Wider Gaussians than 1600² are sums of such, split as in ``discrete``.
+boundary (once in 2⁴⁸ draws) 192 bits more. Wider Gaussians than 1600² are sums of these, split as in ``discrete``.
 """
 
 from bisect import bisect_right

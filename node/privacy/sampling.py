@@ -2,7 +2,7 @@
 
 Each member is drawn with probability q, by itself. But a ledger takes no more than ``max_clients`` into a round, and a
 round with fewer than the quorum is not held: then it depends on who else was drawn whether a client takes part, and
-whether there is a sum at all tells who was drawn. Both are left out of the accounting, so they must hardly ever happen.
+whether there is a sum at all reveals who was drawn. The accounting leaves out both, so they must hardly ever happen.
 If the real training and the one that is accounted differ with a probability of at most τ, one that is (ε, δ)-private
 makes the other (ε, δ + (1 + e^ε)·τ)-private. Here (1 + e^ε)·τ is at most a thousandth of δ, over all rounds.
 

@@ -5,7 +5,7 @@ s and a set J of h dimensions that EM-MDS draws with P(J) ∝ exp(ε · 1[|S_k �
 step · (votes for − votes against) / clients in each dimension.
 
 P(J) takes the same two values whatever S_k is, with a quotient of e^ε, so an upload is ε-locally private for any two
-updates, whatever the size of their values. Ties at the end of S_k are decided by lot: a mixture of such distributions
+updates, whatever the size of their values. Ties at the end of S_k are decided by lot: a mixture of these distributions
 stays between the same two values, and no dimension is favoured. That a client uploads at all, and when, is outside the
 guarantee.
 

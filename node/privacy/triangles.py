@@ -1,8 +1,8 @@
 """A discrete Gaussian as a mixture of triangles, drawn in pairs with one look-up.
 
 The triangle of j is the distribution of c·j − (c − 1) + u₁ + u₂ with u₁ and u₂ uniform on 0 … c − 1: outcomes around
-c·j, with the weights (c − |k − c·j|)/c². A mixture of such triangles with the weights q_j is a broken line through
-q_j/c at c·j. N_ℤ(0, v) is above such a line, with 3.6c ≤ √v < 7.2c all but a hundredth of it:
+c·j, with the weights (c − |k − c·j|)/c². A mixture of these triangles with the weights q_j is a broken line through
+q_j/c at c·j. N_ℤ(0, v) is above this line, with 3.6c ≤ √v < 7.2c all but a hundredth of it:
 
     P(k) = Σ_j q_j·(c − |k − c·j|)₊/c² + q_*·R(k),     Σ_j q_j + q_* = 1,
 
@@ -11,7 +11,7 @@ weights, and then two uniform numbers of log₂ c bits or a draw from R.
 
 Two outcomes are drawn at once. Of 2¹⁶ codes a pair (j, j′) has n_jj′ = ⌊2¹⁶·q_j·q_j′⌋, and a table says which. The
 last codes, two of a hundred, are nobody's. They draw a pair, stars included, from what is left: q_j·q_j′ − 2⁻¹⁶·n_jj′
-is a multiple of 2⁻⁶⁴, and such a code with 48 further bits is a uniform one. All this is exact in integers.
+is a multiple of 2⁻⁶⁴, and this code with 48 further bits is a uniform one. All this is exact in integers.
 """
 
 import math

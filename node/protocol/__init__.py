@@ -10,7 +10,7 @@ content           blobs: bounded fetches, parsed and checked before use
 round_inputs      the public inputs of a round
 method            what a federation's rounds compute, as the protocol sees it; in three jobs:
 codec             how an update becomes an upload, and uploads the next model
-accounting        what rounds tell of the clients
+accounting        what rounds reveal about the clients
 schedule          when rounds are opened, and what goes on from them
 local_work        what a client computes in a round, and how it fails
 spending          what every client has spent of the privacy budget

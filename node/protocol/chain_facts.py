@@ -1,4 +1,4 @@
-"""What is checked of a chain beside its records: the deployment, and the hashes and randomness of its blocks."""
+"""Checks of a chain in addition to its records: the deployment, and the hashes and randomness of its blocks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

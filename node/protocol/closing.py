@@ -98,7 +98,7 @@ def closing_fault(
 
 
 class Closings:
-    """Tells what is wrong with a closed round; each is recomputed once.
+    """Finds what is wrong with a closed round; each is recomputed once.
 
     Parameters
     ----------

@@ -81,5 +81,5 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
         StoreError
             An upload cannot be fetched.
         InvalidUpdate
-            An upload is not what it must be (the message names the client), or no honest uploads give such a sum.
+            An upload is not what it must be (the message names the client), or no honest uploads give this sum.
         """

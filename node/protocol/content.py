@@ -61,7 +61,7 @@ class Metrics:
     privacy : PrivacyRecord or None
         What the round released about its clients; None where the terms ask for no such mechanism.
     stated : mapping or None
-        What the coordinator states beside the model, JSON-ready, for the method to read; None: nothing.
+        What the coordinator states in addition to the model, JSON-ready, for the method to read; None: nothing.
     head : (int, bytes) or None
         A block before the closing, and its hash: by its signature, who closes vouches for the history up to there, also
         for what nobody signed, as which block a record lies in.
@@ -119,7 +119,7 @@ class Metrics:
 
 
 def fetch_metrics(store: ContentReader, digest: bytes) -> Metrics:
-    """Fetch and parse what a closed round states beside its model; raises StoreError or InvalidBlob."""
+    """Fetch and parse what a closed round states in addition to its model; raises StoreError or InvalidBlob."""
     return Metrics.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
 
 

@@ -32,7 +32,7 @@ Evaluator = Callable[[ModelT], tuple[float | None, float, int]]
 Accuracy is None where answers are not right or wrong."""
 
 Statements = Callable[[RoundInputs[ModelT], ModelT], Mapping[str, Any] | None]
-"""What a coordinator states of a round that ends with a model, beside it; None where nothing is called for."""
+"""What a coordinator states of a round that ends with a model, with it; None where nothing is called for."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Aides(Generic[ModelT]):
     evaluate : callable
         How well a closed model does.
     statements : callable
-        What it states of a round beside the model.
+        What it states of a round in addition to the model.
     """
 
     evaluate: Evaluator[ModelT] = lambda model: (0.0, 0.0, 0)
@@ -99,7 +99,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     codec : Codec
         How an update becomes an upload, and uploads the next model.
     accounting : Accounting
-        What rounds tell of the clients.
+        What rounds reveal about the clients.
     schedule : Schedule
         When rounds are opened, and what goes on from them.
     """

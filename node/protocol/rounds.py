@@ -321,7 +321,7 @@ def _place(history: Rounds, record: Record) -> None:
 def is_regrouped(earlier: Iterable[RoundRecords], number: int) -> bool:
     """Whether a round is not summed as a whole, because of earlier ones that some member spoilt.
 
-    The j-th spoilt round is followed by 2ʲ such rounds, so that a member that spoils every whole sum costs few rounds.
+    The j-th spoilt round is followed by 2ʲ rounds in groups, so that a member that spoils every whole sum costs few.
     """
     spoilt = [each.number for each in earlier if isinstance(each.end, Failed) and each.end.reason in SPOILT]
     return follows_spoilt(spoilt, number)

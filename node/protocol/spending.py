@@ -1,9 +1,9 @@
 """Privacy budget spent by each client, computed from the ledger alone.
 
 A client has spent in each round in which the ledger lists its upload, and somebody could have read what that was in.
-Where nobody is to know who took part (``participation = "secret"``) every client has spent in every such round; towards
-readers of the ledger, who do know, a client then spends more, and both figures are kept. A round counts as the terms
-say under which it was opened; without noise it costs everything.
+Where nobody is to know who took part (``participation = "secret"``) every client has spent in all of these rounds;
+towards readers of the ledger, who do know, a client then spends more, and both figures are kept. A round counts as the
+terms say under which it was opened; without noise it costs everything.
 
 **When a sum could have been read.** Masks come off when holders release shares. A holder puts its release on the
 ledger first, and into the store when that is confirmed: while none is listed, no honest holder's share has left its

@@ -23,7 +23,7 @@ class Step:
     busy : bool
         It waits for its own computation, not for the chain.
     content : bool
-        It waits for what others publish in a store. As with ``busy``, no block tells of it.
+        It waits for what others publish in a store. As with ``busy``, no block announces it.
     gas : int
         Gas used by the transaction it sent.
     """

@@ -204,7 +204,7 @@ class MethodTerms(ABC):
     name : str
         Of the method, and of its table.
     silent : tuple of str
-        Tables of which terms with this method say nothing.
+        Tables that terms with this method leave out.
     evaluates : bool
         Members can evaluate the model that a round begins with.
     """

@@ -1,8 +1,8 @@
 """Marks of the federations and accounts that some data took part with: their privacy costs add up.
 
 A budget counts what the ledger of one federation shows of one account. With a second account, or in a second
-federation, the same data are told of again, and no ledger knows. So a client that starts leaves a mark beside its data
-and in its own directory, and warns where it finds another's. A mark is no secret and proves nothing: it is for the
+federation, the same data reveal something again, and no ledger knows. So a client that starts leaves a mark next to its
+data and in its own directory, and warns where it finds another's. A mark is no secret and proves nothing: it is for the
 member alone, and somebody who moves the data leaves it behind.
 """
 
@@ -64,7 +64,7 @@ class DataMarks:
     def enter(self, own: DataMark) -> list[str]:
         """Leave a mark; return what the member should know, a sentence each.
 
-        Where nothing can be written beside the data the mark in the directory must do.
+        Where nothing can be written next to the data, the mark in the directory must do.
         """
         found = {place: _read(place) for place in self._places}
         said = [_unreadable(place) for place, marks in found.items() if marks is None]

@@ -148,7 +148,7 @@ class Disclosure:
         return blob
 
     def _bind(self, current: RoundRecords, name: str, digest: str) -> None:
-        """Note what the round's secrets are used for, or hold it against the note."""
+        """Note what the round's secrets are used for, or compare it with the note."""
         note = self._journal.noted(current.number)
         noted = getattr(note, name)
         if not noted:

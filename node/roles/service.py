@@ -20,7 +20,7 @@ from fedgrove.node.roles.logs import NO_ROOM, ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.twins import TwinRunning
 
-# Between two looks where no block has come. No block tells of content, or of the end of a training: the first looks for
+# Between two looks where no block has come. No block announces content, or the end of a training: the first looks for
 # them follow one another sooner.
 _PAUSE_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.1
@@ -69,7 +69,7 @@ class Service:
     roles : mapping of str to Participant
         By the name under which they are logged.
     heads : Heads
-        Tells of new blocks.
+        Announces new blocks.
     patience : float
         Seconds without chain or store after which the service gives up.
     once : bool

@@ -77,9 +77,9 @@ def standing(
     Parameters
     ----------
     account : str, optional
-        Also tell how this account stands.
+        Also report how this account stands.
     keys : Keys, optional
-        Of that account: they tell whether it was in a sample.
+        Of that account: they say whether it was in a sample.
     view : LedgerView, optional
         Kept from one call to the next, it spares reading everything again.
     on_request : bool

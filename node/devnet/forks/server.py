@@ -111,7 +111,7 @@ def _become(request: dict[str, Any], files: list[int], selector: selectors.BaseS
 
 
 def _run(program: str) -> NoReturn:
-    """Run the program and end as Python does, but for taking its libraries apart, which copies their memory first."""
+    """Run the program and end as Python does, without taking its libraries apart, which copies their memory first."""
     code = 0
     try:
         runpy.run_module(program, run_name="__main__", alter_sys=True)

@@ -208,7 +208,7 @@ def is_ours(path: Path) -> bool:
 
 
 def clear(layout: TestnetPaths) -> None:
-    """Remove what an attempt to make a testnet left, but for the mark; other people's files stay."""
+    """Remove what an attempt to make a testnet left, except for the mark; other people's files stay."""
     for path in layout.root.iterdir():
         if path != layout.unfinished and is_ours(path):
             remove_folder(path)

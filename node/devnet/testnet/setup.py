@@ -1,4 +1,4 @@
-"""Making a testnet's directory: data dealt, keys made, contracts deployed, accounts funded.
+"""Making a testnet's directory: data split, keys made, contracts deployed, accounts funded.
 
 Whatever is here was made in one go: the record is written last, and a directory without it is cleared and made anew.
 """
@@ -39,7 +39,7 @@ from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.terms import FederationConfig
 
 FUNDS_ETHER = 100
-# The password lies beside the keystore and the accounts hold test ether: the work factor guards nothing here, and with
+# The password lies next to the keystore and the accounts hold test ether: the work factor guards nothing here, and with
 # the usual one every start of twenty services would take half a minute.
 _COST = 1 << 14
 
@@ -54,7 +54,7 @@ def make(
     Parameters
     ----------
     data : Dataset, Points or None
-        What is dealt to the clients; None where the plan has a task, which reads its own.
+        What is split among the clients; None where the plan has a task, which reads its own.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def _with_task(
 def _with_data(
     layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points, everyone: dict[str, Keys], say: Progress
 ) -> FederationConfig:
-    """The terms; everybody's data are dealt out."""
+    """The terms; everybody's data are written."""
     say(f"splitting {data.name} over {plan.clients} clients")
     founder = everyone[COORDINATOR]
     try:

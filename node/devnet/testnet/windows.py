@@ -19,7 +19,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 _PROBE_SAMPLES = 64
 _ELEMENT_SECONDS = 1e-4  # to answer one element of a partner's set, on a slow machine
-_SPARE = 3.0  # training is given so many times what it should take: the machine does other things as well
+_SPARE = 3.0  # training is given this many times what it should take: the machine does other things as well
 _AWAY_SECONDS = 120
 _BLOCKS = 3  # to see a block, send a transaction and find it in a block
 
@@ -30,7 +30,7 @@ def windows(clients: int, block_seconds: float, training_seconds: float, patient
     Parameters
     ----------
     clients : int
-        All of which act in each phase, on this machine's processors.
+        All of them act in each phase, on this machine's processors.
     block_seconds : float
         Seconds between two blocks.
     training_seconds : float

@@ -16,7 +16,7 @@ def layer_input(weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarra
         ∂/∂W, or a multiple of it.
     bias : float array (units,), optional
         ∂/∂b, the same multiple of it. Without it x is found up to a factor, and scaled to a maximum of 1: its inputs
-        are taken to be pixels in [0, 1], of which one at least is white.
+        are taken to be pixels in [0, 1], at least one of them white.
 
     Returns
     -------

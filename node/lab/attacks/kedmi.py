@@ -3,7 +3,7 @@
 Two stages, as in the paper:
 
 1. A GAN learns what images look like from public ones without labels. Its discriminator has K outputs l and takes an
-   image for real with the probability Z/(Z + 1), Z = Σ exp l_k; beside that it learns the labels that the attacked
+   image for real with the probability Z/(Z + 1), Z = Σ exp l_k; in addition it learns the labels that the attacked
    model gives the public images (section 3.1). The generator matches features, and is to make images that the model
    is sure about.
 2. For each class a normal distribution of latent vectors is sought, whose images are real to the discriminator and of

@@ -29,7 +29,7 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def correlation_error(size: int) -> float:
-    """Standard error of the correlation of so many independent pairs: 1/√(n − 1)."""
+    """Standard error of the correlation of this many independent pairs: 1/√(n − 1)."""
     return 1 / math.sqrt(size - 1)
 
 

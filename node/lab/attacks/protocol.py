@@ -144,7 +144,7 @@ def _opens(public: PublicRound, owner: int, holder: int, secrets: RoundSecrets, 
 def group_sums(
     uploads: Mapping[int, np.ndarray], weights: Mapping[int, np.ndarray]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Sums of two, of three and of all uploads, in which masks of pairs cancel, beside those of the weights."""
+    """Sums of two, of three and of all uploads, in which masks of pairs cancel, next to those of the weights."""
     sizes = sorted({2, 3, len(uploads)})
     groups = [group for size in sizes for group in combinations(uploads, size)]
     return [(sum_of(uploads[p] for p in group), sum_of(weights[p] for p in group)) for group in groups]
@@ -160,7 +160,7 @@ def sum_of(vectors: Iterator[np.ndarray]) -> np.ndarray:
 
 
 def by_tensor(words: np.ndarray, weights: np.ndarray, layout: Layout) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The pieces of an upload that are single tensors, beside those of the weights."""
+    """The pieces of an upload that are single tensors, next to those of the weights."""
     cuts = np.cumsum(layout.sizes)[:-1]
     return list(zip(np.split(words, cuts), np.split(weights, cuts), strict=True))
 

@@ -89,7 +89,7 @@ def masked(vector: np.ndarray, layout: Layout, terms: AttackedTerms, random: Ran
 
 
 def noised(update: np.ndarray, noise: Noise, shares: int, random: Random) -> np.ndarray:
-    """An update, clipped to its own length, with so many clients' shares of the noise; float32 (d,)."""
+    """An update, clipped to its own length, with this many clients' shares of the noise; float32 (d,)."""
     grid = noise.grid(len(update), min(max(l2_norm(update), MIN_CLIP), MAX_CLIP))
     words = quantise(grid, update, random)
     add_noise(words, shares * grid.share_variance, random)

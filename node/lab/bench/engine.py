@@ -139,7 +139,7 @@ def _bf16_row(label: str, plan: Plan, dataset: Dataset, pool: Executor, workers:
 def _flower_rows(
     label: str, work: Work, parts: list[Samples] | None, engine: float, processor: float | None = None
 ) -> list[BenchRow]:
-    """Flower beside the engine's seconds, and its processor time where the engine's is given."""
+    """Flower next to the engine's seconds, and its processor time where the engine's is given."""
     try:
         flower = flower_simulation(work, parts)
     except FlowerFailed as fault:
@@ -199,7 +199,7 @@ def _equal_parts(dataset: Dataset) -> list[Samples]:
 
 
 def _strategy_rows(dataset: Dataset) -> list[BenchRow]:
-    """CPU seconds of a client's round of FedAom, beside FedAvg's."""
+    """CPU seconds of a client's round of FedAom, next to FedAvg's."""
     training = dataset.train()
     samples = training.take(np.arange(len(training) // CLIENTS))
     shared = draw_shared(training, 5, np.random.default_rng(0))
@@ -252,7 +252,7 @@ def _trivial_rows(numbers: tuple[int, ...], rounds: int, pool: Executor, workers
 
 
 def _tiny_rows(clients: int, rounds: int, pool: Executor, workers: int) -> list[BenchRow]:
-    """Rounds of clients with a small network, trained together and one after the other, beside Flower's."""
+    """Rounds of clients with a small network, trained together and one after the other, next to Flower's."""
     dataset, partitioned = _tiny(clients * TINY_SAMPLES), PartitionSettings("iid")
     plan = Plan("tiny", clients, 1.0, rounds + 1, training=TINY_TRAINING, partition=partitioned, model="small-mlp")
     grouped = Simulation(replace(plan, together=TOGETHER), dataset, pool, workers).run()
@@ -287,7 +287,7 @@ def _tiny(samples: int) -> Loaded:
 
 
 def _federation_rows(dataset: Dataset) -> list[BenchRow]:
-    """A round of a federation on the embedded chain, beside the same training without chain, store and masks."""
+    """A round of a federation on the embedded chain, next to the same training without chain, store and masks."""
     training = dataset.train()
     part = Loaded(
         dataset.name,

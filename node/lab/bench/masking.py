@@ -103,7 +103,7 @@ def _server_seconds(bench: MaskingRound, record: RecoveryRecord) -> float:
 
 
 def _peak_bytes(bench: MaskingRound, record: RecoveryRecord) -> int:
-    """Most memory that the server holds while it sums and unmasks, besides the pieces it is fed."""
+    """Most memory that the server holds while it sums and unmasks, in addition to the pieces it is fed."""
     data = bytes(4 * len(bench.vector))
     tracemalloc.start()
     try:

@@ -174,7 +174,7 @@ def _speed_up(run: RemovalRun, of: Sequence[bool]) -> float:
 
 
 def _by_the_paper_beside(speed_up: float, goal: float | None) -> tuple[float, str, str]:
-    """A speed-up, its unit and what stands beside it."""
+    """A speed-up, its unit and what it is compared with."""
     verdict = f"; paper {goal}: {'met' if speed_up >= goal else 'missed'}" if goal else ""
     return speed_up, "times", f"masks and decoding in neither{verdict}"
 

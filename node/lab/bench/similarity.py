@@ -42,7 +42,7 @@ def run(
     Parameters
     ----------
     labels : int64 array of shape (samples,)
-        Dealt to the clients by Dirichlet(0.3).
+        Split among the clients by Dirichlet(0.3).
     keep : Path or None
         Where comparisons stand, so that a second call goes on; then its times are only of what was left.
     """

@@ -8,7 +8,7 @@ accuracy_table       five methods, two data sets, four splits
 out_of_distribution  local models on classes that their clients have few of
 shared_data          FedAom, share and FedAvg
 masking              local models before and after masking
-partition_picture    how the splits deal the classes
+partition_picture    how the splits distribute the classes
 geyer                client-level privacy with 100, 1,000 and 10,000 clients
 signds               SignDS and FedAvg: accuracy, and bytes of an upload
 

@@ -90,7 +90,7 @@ def _extent(groups: Sequence[Sequence[RunRecord]]) -> str:
 
 
 def _figures(records: Mapping[str, Sequence[RunRecord]]) -> dict[str, Any]:
-    """Curves of each row of which anything is there, as the paper's figures 6 and 7."""
+    """Curves of each row that has any run, as the paper's figures 6 and 7."""
     figures = {}
     for dataset, name in DATASETS.items():
         for split, (split_name, _) in SPLITS.items():

@@ -17,7 +17,7 @@ class InvalidExperiment(ValueError):
 
 
 class Laboratory(Protocol):
-    """What a report may ask for beside the records."""
+    """What a report may ask for in addition to the records."""
 
     def dataset(self, name: str) -> Dataset: ...
 

@@ -131,7 +131,7 @@ def _plan(clients: int, rate: float, rounds: int, privacy: ClientLevelSettings |
 
 
 def report(findings: Findings) -> Report:
-    """Accuracy in the last round beside the paper's, what was spent for it, and the uploads that it took."""
+    """Accuracy in the last round next to the paper's, what was spent for it, and the uploads that it took."""
     results = {label: _result(label, group) for label, group in findings.records.items()}
     groups = {NAMES[label]: group for label, group in findings.records.items()}
     return Report(

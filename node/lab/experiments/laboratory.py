@@ -26,7 +26,7 @@ from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining
 
-# What a user can mend; each message says how.
+# What a user can fix; each message says how.
 FAULTS = (InvalidExperiment, InvalidPlan, InvalidCheckpoint, NoExecutor, FiguresUnavailable)
 
 OpenExecutor = Callable[[], AbstractContextManager[tuple[Executor, int]]]
@@ -165,7 +165,7 @@ class ExperimentRequest:
     ----------
     experiment : Experiment
     out : Path
-        The experiment's folder; those of the others lie beside it.
+        The experiment's folder; those of the others lie next to it.
     seeds : tuple of int
     strategies, only : tuple of str
         As ``choose`` takes them.

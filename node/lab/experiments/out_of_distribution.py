@@ -19,7 +19,7 @@ def arms(results: Path) -> dict[str, Plan]:
 
 
 def report(findings: Findings) -> Report:
-    """Accuracy out of distribution at the end, beside the global model's test accuracy."""
+    """Accuracy out of distribution at the end, next to the global model's test accuracy."""
     results, rows = {}, []
     for label, group in findings.records.items():
         ood, end = Spread.of_all(map(ood_end, group)), Spread.of_all(map(end_accuracy, group))

@@ -1,4 +1,4 @@
-"""How the splits deal the classes to clients (section 4.3, figure 5)."""
+"""How the splits distribute the classes over clients (section 4.3, figure 5)."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Poisoned clustered training: who is found, who is wronged, what accuracy is left, beside robust means."""
+"""Poisoned clustered training: who is found, who is wronged, what accuracy is left, compared with robust means."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -33,7 +33,7 @@ TUNED_ROUNDS = 40
 
 
 def plan_of(strategy: str, *, dataset: str = "mnist", alpha: float = 0.1, rounds: int = 200, **changes: Any) -> Plan:
-    """100 clients, 5 drawn a round, labels dealt by Dirichlet(α), the data set's training settings."""
+    """100 clients, 5 drawn a round, labels split by Dirichlet(α), the data set's training settings."""
     usual = {
         "training": TRAINING[dataset],
         "partition": PartitionSettings("dirichlet", alpha=alpha),

@@ -96,7 +96,7 @@ def settings_text(plans: Mapping[str, Any], seeds: Mapping[str, Sequence[int]]) 
 
 
 def _settings(plan: Plan, simulated: bool) -> dict[str, Any]:
-    """A plan as JSON: what was run but for the seed, or what was dealt."""
+    """A plan as JSON: what was run except for the seed, or what was split."""
     values = plan.to_json()
     if not simulated:
         return {name: values[name] for name in ("dataset", "clients", "partition", "train_samples")}

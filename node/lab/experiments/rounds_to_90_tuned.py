@@ -9,7 +9,7 @@ from fedgrove.node.lab.simulation.plan import Plan
 
 
 def arms(results: Path) -> dict[str, Plan]:
-    """The methods of which the sweep has a best."""
+    """The methods that have a best in the sweep."""
     best = sweep.best_settings(results)
     return {method: sweep.tuned_plan(method, settings) for method, settings in best.items()}
 

@@ -17,7 +17,7 @@ RUNS = "runs"
 class RunStore:
     """``OUT/runs``: records by label and seed.
 
-    Experiments share arms, so a run is also taken from the folders beside ``OUT`` where one with the same plan lies.
+    Experiments share arms, so a run is also taken from the folders next to ``OUT`` where one with the same plan lies.
     Other commands keep results of other forms there, which are passed over.
     """
 

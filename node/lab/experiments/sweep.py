@@ -92,7 +92,7 @@ def report(findings: Findings) -> Report:
 
 
 def best_settings(results: Path) -> Mapping[str, Any]:
-    """Each method's best, as the sweep's summary beside the other results says.
+    """Each method's best, as the sweep's summary among the other results says.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Markdown tables of results, and the JSON beside them."""
+"""Markdown tables of results, and the JSON next to them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -54,7 +54,7 @@ def k_fed(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> Base
 def simplified(parts: Sequence[np.ndarray], k: int, rng: np.random.Generator) -> BaselineResult:
     """Algorithm 5: the server clusters the centroids of all clients' seedings, by the sizes of their clusters.
 
-    What MUFC computes, but for the grid and the sums under masks.
+    What MUFC computes, except for the grid and the sums under masks.
     """
     seedings = [seed(part, k, rng) for part in parts]
     local = [part[each.centroids] for part, each in zip(parts, seedings, strict=True)]

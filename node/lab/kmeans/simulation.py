@@ -44,7 +44,7 @@ class SimulationSettings:
     iterations : int
         Lloyd's, at each client after its seeding; 0 as in algorithm 1.
     reach : int
-        Each client masks with so many clients on either side of it, in a circle.
+        Each client masks with this many clients on either side of it, in a circle.
     least_share : float
         ``renew`` seeds from a random part of each client's points, at least this share
         (``node.methods.kmeans.vector``).

@@ -24,7 +24,7 @@ def fill_clients(
     Parameters
     ----------
     clusters : int array of shape (n,)
-        Cluster of each point, from 0. Points of a cluster are dealt in the order given.
+        Cluster of each point, from 0. Points of a cluster are given out in this order.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 plan         everything that a run depends on
 record       what a run leaves: its plan, a line a round, the digest of its model; no times
-data         the training samples dealt to clients; on disk once, mapped into every worker
+data         the training samples split among clients; on disk once, mapped into every worker
 draws        who takes part in which round, and how many rounds a privacy budget affords
 uploads      what a client hands in: its model, a clipped update, one with its own noise, a few votes
 mechanisms   what becomes of the sum: noise, the next model, what was released

@@ -1,4 +1,4 @@
-"""The data of a simulation: dealt to clients, and brought to the workers without a copy for each task.
+"""The data of a simulation: split among clients, and brought to the workers without a copy for each task.
 
 How samples reach a worker follows from the executor (``node.lab.simulation.executors.reach``): in this process they are
 passed as they are; processes of this machine open two .npy files, mapped into memory, which the operating system holds

@@ -1,4 +1,4 @@
-"""A run of a shipped network on a data set that is dealt to the clients."""
+"""A run of a shipped network on a data set that is split among the clients."""
 
 from concurrent.futures import Executor
 from pathlib import Path
@@ -33,7 +33,7 @@ class DatasetRun(SimulationRun):
 
     @property
     def data(self) -> Dealt:
-        """The data as they are dealt, not poisoned."""
+        """The data as they are split, not poisoned."""
         return self._data
 
     def _found(self) -> str:

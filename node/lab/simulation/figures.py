@@ -74,7 +74,7 @@ def accuracy_figure(
     groups : mapping of str to sequence of Record
         By label; the records of a group differ in their seeds.
     window : int
-        Each point is the mean of so many evaluations up to its round; 1 shows them as they are.
+        Each point is the mean of this many evaluations up to its round; 1 shows them as they are.
     target : float or None
         Accuracy in [0, 1] at which a line is drawn.
     band : {"deviation", "range"}
@@ -122,7 +122,7 @@ def personal_figure(groups: Mapping[str, Sequence[RunRecord]], path: Path, *, ba
 
 
 def clusters_figure(ism: np.ndarray, clusters: Sequence[Sequence[int]], attackers: Sequence[int], path: Path) -> None:
-    """Write the matrix of similarities, and beside it who is in which cluster.
+    """Write the matrix of similarities, and next to it who is in which cluster.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class Mechanism(Protocol):
         ...
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
-        """How the round's clients (so many are drawn) upload; ``Measured`` asks for their norms first."""
+        """How the round's clients (this many are drawn) upload; ``Measured`` asks for their norms first."""
         ...
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
@@ -93,7 +93,7 @@ class Mechanism(Protocol):
 
 
 def mechanism_of(plan: Plan, parameters: int) -> Mechanism:
-    """The mechanism of a plan for a model of so many parameters.
+    """The mechanism of a plan for a model of this many parameters.
 
     Raises
     ------
@@ -119,7 +119,7 @@ class MasksOnly:
         self._bound, self._evaluation = plan.bound, plan.evaluation
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
-        """Nothing is released beside the models."""
+        """Nothing but the models is released."""
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Weighted(self._bound)
@@ -142,7 +142,7 @@ class ClientLevel:
     """Clipped updates and noise in their sum (Geyer et al. 2017, algorithm 1).
 
     In a federation each of s clients adds its share of the noise, N_ℤ(0, V₁); here N_ℤ(0, s·V₁) is added to the sum.
-    The distributions are the same but for a factor in each probability whose logarithm is below 10⁻⁶⁰
+    The distributions are the same except for a factor in each probability whose logarithm is below 10⁻⁶⁰
     (``discrete.sum_log_ratio``). Nobody drops out. Where it is secret who takes part, a round for which nobody was
     drawn has the noise of one client: that there was nobody must not show.
     """
@@ -322,7 +322,7 @@ class SignDs(_EachUpload):
         }
 
     def _cost(self, uploads: int) -> float:
-        """ε of so many uploads of a client."""
+        """ε of this many uploads of a client."""
         if uploads not in self._costs:
             each = replace(self._mechanism.release, count=uploads)
             self._costs[uploads] = epsilon_of([each], self._settings.delta)

@@ -97,7 +97,7 @@ class Plan:
     training : TrainingSettings
         Of a client's round.
     partition : PartitionSettings
-        How the training samples are dealt.
+        How the training samples are split.
     model : str
         Name of the model; empty takes the default for the data set.
     shared_per_class : int

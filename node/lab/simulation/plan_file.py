@@ -1,6 +1,6 @@
 """A plan as a TOML file, in the tables of a federation's own file; that file is a plan as well.
 
-A plan has the keys that decide what a simulation computes. A federation's file is checked as such, and of its terms
+A plan has the keys that decide what a simulation computes. A federation's file is checked as one, and of its terms
 those keys are taken; ``[simulation]``, ``[data]``, ``[partition]`` and ``[attack]`` may be added to it.
 """
 

@@ -48,7 +48,7 @@ class CommitteeVerdict:
 
 @dataclass(frozen=True)
 class ClusterResult:
-    """What a round of a clustered training gave beside ``RoundResult``.
+    """What a round of a clustered training gave in addition to ``RoundResult``.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ class RoundResult:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; what a plan does not ask for is left out, but for accuracies and losses."""
+        """Plain values; what a plan does not ask for is left out, except for accuracies and losses."""
         # Apart from its clients: ``asdict`` would copy them one by one, in every round those of all rounds before.
         value = {**asdict(replace(self, clients=())), "clients": list(self.clients)}
         for name in ("privacy", "clustering", "members"):

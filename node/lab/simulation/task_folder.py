@@ -115,10 +115,10 @@ def _packed(task: SimulatedTask) -> Bundle | None:
 
 
 def _shared_out(plan: Plan, place: TaskPlace, terms: TaskTerms) -> tuple[tuple[OwnSource, ...], tuple[OwnSource, ...]]:
-    """The data of each client, and the sources of which the held-out samples count, as ``Plan.source`` says."""
+    """The data of each client, and the sources whose held-out samples count, as ``Plan.source`` says."""
     folder = Path(place.source)
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    names = [name for name in names if not name.endswith(MARK)]  # that clients left beside their data
+    names = [name for name in names if not name.endswith(MARK)]  # that clients left next to their data
     tests = [name for name in names if name.startswith(TEST)]
     if len(names) - len(tests) == plan.clients:
         own = tuple(_described(place, terms, name) for name in names if name not in tests)

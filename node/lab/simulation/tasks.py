@@ -25,7 +25,7 @@ from fedgrove.node.learning.samples import Samples
 
 # A task's share of a round, at most: with 16 a worker the last ones end nearly together.
 TASKS_A_WORKER = 16
-# What a client costs beside its samples, in samples.
+# What a client costs in addition to its samples, in samples.
 CLIENT_OVERHEAD = 32
 # Models and states that a task's clients may bring along, in bytes: bounds the memory of many small clients.
 TASK_BYTES = 16 << 20

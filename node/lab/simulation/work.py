@@ -179,7 +179,7 @@ class MembersEvaluation:
 
 @dataclass(frozen=True)
 class ClientResult:
-    """What is kept of a client's round beside its share of the sum.
+    """What is kept of a client's round in addition to its share of the sum.
 
     ``loss`` is that of its last local epoch, ``norm`` the length of its update; the loss is None, and the update zero,
     where a mechanism passes over a training that diverged. ``measured`` is what its evaluation came to before the

@@ -95,7 +95,7 @@ class LocalTerm:
         """Called before each local epoch, counted from 0."""
 
     def companions(self) -> torch.Tensor | None:
-        """Images (n, c, h, w) that the next step sends through the model beside its own, or None."""
+        """Images (n, c, h, w) that the next step sends through the model with its own, or None."""
         return None
 
     def calibrated(self, logits: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
 """FedCurv: Shoham et al. 2019, "Overcoming Forgetting in Federated Learning on Non-IID Data", section 3.
 
-Each client j sends, beside its weights w_j, how sharply its loss is curved at them: the diagonal F_j of the Fisher
+Each client j sends, with its weights w_j, how sharply its loss is curved at them: the diagonal F_j of the Fisher
 information, and F_j · w_j. In the next round clients are held to w_j where F_j is large.
 
 The paper's client s adds λ Σ_{j≠s} F_j · (w − w_j)², the sum over the last round's clients. The server takes means
@@ -8,7 +8,7 @@ here, weighted by p_j = n_j/N, so what is added is
 
     λ Σ_j p_j F_j · (w − w_j)² = λ Σ (F̄ · w² − 2 · F̄w̄ · w) + constant,   F̄ = Σ_j p_j F_j,   F̄w̄ = Σ_j p_j F_j w_j.
 
-For m clients with as many samples each that is the paper's term with λ/m for λ, but for one thing: a client that took
+For m clients with as many samples each that is the paper's term with λ/m for λ, with one exception: a client that took
 part in the last round is not left out, as a strategy is not told with which share p_s, if at all, its update went into
 the mean. Its own part of the term has that share and holds it to its own last weights. With a sampling rate r it is
 there in a fraction r of the client's rounds.

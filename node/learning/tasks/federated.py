@@ -76,7 +76,7 @@ class Federated:
                 _fill(value, new)
 
     def extras(self, tensors: Mapping[str, np.ndarray]) -> Tensors:
-        """What travels beside the model: a strategy's extra tensors."""
+        """What travels with the model: a strategy's extra tensors."""
         own = {travelling(name) for name in self._shared}
         return {name: value for name, value in tensors.items() if name not in own}
 

@@ -61,7 +61,7 @@ def begin(strategy: Strategy, task: Task, model: TaskModel, start: RoundStart) -
 class TaskBehaviourTerm(LocalTerm):
     """FedAom's weight · L_IS (eq. 7) on samples of the shared set, in a pass of their own with statistics held fixed.
 
-    Beside the client's samples, shared ones would change what normalises both.
+    Together with the client's samples, shared ones would change what normalises both.
     """
 
     def __init__(self, options: FedAom, weight: float, task: Task, model: TaskModel, start: RoundStart) -> None:

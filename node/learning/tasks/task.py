@@ -92,7 +92,7 @@ class Task:
 
 
 def _of_one_shape(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Both with a column for each value, so that (n, 1) beside (n,) does not broadcast to (n, n)."""
+    """Both with a column for each value, so that (n, 1) and (n,) do not broadcast to (n, n)."""
     return output.reshape(len(output), -1), target.reshape(len(target), -1).to(output.dtype)
 
 

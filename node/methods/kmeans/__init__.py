@@ -22,7 +22,7 @@ paper        the decoder of appendix K, over the integers, to compare with
 
 Where it departs from the paper (seed 000):
 
-- a bin's evaluation point is a keyed hash wherever the grid has more than 2⁶⁰ bins, and the bin itself is summed beside
+- a bin's evaluation point is a keyed hash wherever the grid has more than 2⁶⁰ bins, and the bin itself is summed with
   the counts, so that the field has 61 bits whatever the dimension (``code``);
 - a removed point that is no centroid is taken out of its cluster's size and the server clusters again; the authors'
   program leaves the old count, and draws all of a client's centroids anew where algorithm 3 keeps the first ones;

@@ -74,7 +74,7 @@ class LocalClustering:
     def result(self, current: RoundRecords, client: int) -> BinCounts:
         """The client's vector for a round's sum, drawn afresh; the empty one where the round sums nothing of it.
 
-        The same for the rest of the round. After a restart it is another, of which nobody has seen the first: once it
+        The same for the rest of the round. After a restart it is another, and nobody has seen the first: once it
         is under masks it is in the journal (``node.roles.disclosure``).
 
         Raises

@@ -7,15 +7,15 @@ Each bin has an evaluation point x. A vector q that occupies bins j becomes
 
 Both are linear in q, so that the sum of what clients send is what their sum would give, and masks over 𝔽_p hide
 everything else. N is the number of bins that the sum may occupy. Syndromes 0 … 2N − 1 determine the sum (appendix J);
-two more make a sum that is none (a mask that did not cancel, a wrong upload) an error but for a chance of about p⁻².
+two more make a sum that is none (a mask that did not cancel, a wrong upload) an error except for a chance of about p⁻².
 
 **Points, direct.** Where the grid has at most 2⁶⁰ bins, x is the bin's number, from 1 (0 would vanish), as in the seed.
 There is no payload. Points of different bins differ.
 
 **Points, hashed.** The seed asks for p ≥ B^d, 400 bits for Covtype and 6,000 for pictures: roots of polynomials over
-such fields are out of reach. Here x is a keyed 60-bit hash of the bin, and the payload carries the bin itself: T_c has
-the same points as S, so the system of equations that gives q_j gives q_j·y_jc. It needs (2 + C)·N elements of 61 bits,
-C the number of pieces, where the seed's field needs 2N elements of 60·C bits: less from C = 3 on.
+fields of that size are out of reach. Here x is a keyed 60-bit hash of the bin, and the payload carries the bin itself:
+T_c has the same points as S, so the system of equations that gives q_j gives q_j·y_jc. It needs (2 + C)·N elements of
+61 bits, C the number of pieces, where the seed's field needs 2N elements of 60·C bits: less from C = 3 on.
 
 **Why that is exact.** Let the occupied bins have different points. Then S and T are those of one vector with at most N
 occupied bins, and decoding gives that vector. Let two occupied bins have the same point, a chance below N²/2⁶¹ for a
@@ -58,7 +58,7 @@ class Code:
     capacity : int
         N, bins that the sum may occupy: K·L for a sum over L clients with K centroids each.
     limit : int
-        Points that the sum may count: the counts' absolute values add up to at most so many.
+        Points that the sum may count: the counts' absolute values add up to at most this many.
     key : bytes
         Of the hash, 16 to 64 bytes, agreed for one sum; empty for direct points.
     signed : bool

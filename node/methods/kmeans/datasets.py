@@ -185,9 +185,9 @@ def dealt(
     Parameters
     ----------
     clusters_each : int
-        K′, how many of the central clusters a client sees at most; 0: points are dealt at random.
+        K′, how many of the central clusters a client sees at most; 0: points are split at random.
     count : int
-        So many of the points, drawn by the seed; 0: all.
+        This many of the points, drawn by the seed; 0: all.
 
     Raises
     ------

@@ -47,7 +47,7 @@ def decode(code: Code, sums: np.ndarray) -> BinCounts:
     Raises
     ------
     TooManyBins, CountOverflow, InconsistentSum
-        See there. A sum of vectors beyond the capacity is an error, but for a chance of about p⁻² over the points.
+        See there. A sum of vectors beyond the capacity is an error, except for a chance of about p⁻² over the points.
     """
     if sums.shape != (code.length,) or sums.dtype != gf.ELEMENT or (sums >= gf.PRIME).any():
         raise InconsistentSum(f"the sum is not {code.length} elements of the field")

@@ -1,6 +1,6 @@
 """A member's request to forget: the points, and the commitment to them on the ledger.
 
-The ledger says how many points, and the digest of this blob. Which ones they are stays in the member's journal, beside
+The ledger says how many points, and the digest of this blob. Which ones they are stays in the member's journal, next to
 a salt, so that nobody can try out rows; whoever is shown the blob can check it against the ledger.
 """
 

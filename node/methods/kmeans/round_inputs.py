@@ -53,7 +53,7 @@ def checked(rounds: Rounds, state: KMeansState, number: int) -> KMeansState:
 
 
 def asked(rounds: Rounds, state: KMeansState, through: int) -> dict[int, int]:
-    """Clients that withdrew, up to a block, points that the state contains: the block of their first such request."""
+    """Clients that withdrew, up to a block, points that the state contains: the block of their first request."""
     since = rounds.rounds[state.round].opened.opened_at if state.round else 0
     found: dict[int, int] = {}
     for record in rounds.withdrawals:

@@ -40,8 +40,8 @@ class KMeansSettings:
         Fewest blocks between the first request and the round for it, and between two sums. Each sum shows other points
         of every member, so this bounds how fast they are shown.
     retry_blocks : int
-        While somebody who is away is waited for, another round is opened so many blocks after the last one; twice as
-        many each time that it came to nothing.
+        While somebody who is away is waited for, another round is opened this many blocks after the last one; twice as
+        many each time that it failed.
     """
 
     k: int

@@ -33,7 +33,7 @@ class Ballot:
     against : tuple of bool
         Whether it calls each member of the cluster malicious, in their order.
     evidence : bytes
-        Digest of its evidence, which is beside it: without that a ballot is void.
+        Digest of its evidence, which is next to it: without that a ballot is void.
     """
 
     voter: int

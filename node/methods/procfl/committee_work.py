@@ -158,7 +158,7 @@ class CommitteeWork:
 
 
 def steps_of(state: ClusterState, cluster: int, members: Cluster, judge: int) -> tuple[float, ...]:
-    """Each member's samples for each of the judge's, of which it may claim twice as many as most of its group have."""
+    """Each member's samples for each of the judge's, it may claim twice as many as most of its group have."""
     size = state.sizes
     most = _MOST_SAMPLES * median(size[client] for client in state.groups[cluster])
     return tuple(min(size[member], most) / size[judge] for member in members)

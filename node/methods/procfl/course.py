@@ -96,7 +96,7 @@ class Course:
         Raises
         ------
         InvalidStatement
-            No sets of these sizes have such overlaps.
+            No sets of these sizes have these overlaps.
         """
         sizes = [state.sizes[client] for client in state.clients]
         if len(overlaps) != len(sizes) or [row[k] for k, row in enumerate(overlaps)] != sizes:
@@ -174,7 +174,7 @@ class Course:
     def number_of(self, state: ClusterState, client: int, choice: int, shares: Counts) -> int:
         """A client's statement when it draws in a training round.
 
-        Its cluster from 1, in the second stage, and else 1; in the first round so many more as there are clusters if
+        Its cluster from 1, in the second stage, and else 1; in the first round as many more as there are clusters if
         the label shares that were added up for its own part cannot have its own among them.
         """
         part = self._counted(state, client)

@@ -1,6 +1,6 @@
 """Clusters as a weighted set cover (Xu et al. 2025, algorithm 2): every client in at least one, many in several.
 
-Costs are quotients of whole numbers and compared as such, so everybody finds the same clusters.
+Costs are quotients of whole numbers and compared as quotients, so everybody finds the same clusters.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from fedgrove.node.methods.procfl.similarity import Similarity
 
 MAX_OPTIMUM = 20
-"""Most candidates of which the best combination is sought."""
+"""The most candidates whose best combination is sought."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """How a judge tells malicious models from honest ones, on its own data (Xu et al. 2025, algorithm 3, step 3).
 
-The seed has lost the formula by which a judge decides, but for its terms: a model's accuracy and the mean of all.
+The seed has lost the formula by which a judge decides, except for its terms: a model's accuracy and the mean of all.
 ``Rule`` says what stands for it, and why; docs/clustering.md has the trials behind the defaults.
 """
 

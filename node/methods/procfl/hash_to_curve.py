@@ -67,7 +67,7 @@ def _root(square: mpz) -> mpz | None:
 
 
 def _u_of_sum(first: tuple[mpz, mpz], second: tuple[mpz, mpz]) -> mpz:
-    """The u-coordinate of the sum of two points that are neither equal nor opposite: hashes are not, but for 2⁻²⁵⁰."""
+    """The u-coordinate of the sum of two points that are neither equal nor opposite, as hashes are with 2⁻²⁵⁰."""
     (u1, v1), (u2, v2) = first, second
     slope = (v2 - v1) * invert(u2 - u1, P) % P
     return (slope * slope - A - u1 - u2) % P

@@ -86,7 +86,7 @@ class ClusterTraining(LocalTraining):
         state = inputs.previous
         if state.stage == "train":
             model = state.model_of(max(0, chosen_by(state, current.draws[client].samples)))
-            # Held again, it takes other batches: no update is to be in two sums. Odd steps are of ``again``.
+            # A repeated round takes other batches: no update is to be in two sums. Odd steps are of ``again``.
             seed = self._config.federation.seed + 2 * sums_before(inputs, self._inputs)
             rounds = self._course.training_rounds
             return model, {"number": state.trained + 1, "rounds": rounds, "seed": seed % (1 << 63)}

@@ -152,7 +152,7 @@ def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
 def lots_of(rounds: Rounds, number: int) -> bytes | None:
     """Seed that decides who judges whom: the first after the accuracy fell; None if there is none yet.
 
-    It stays the same when the round comes to nothing and is held again: nobody is to have others drawn.
+    It stays the same when the round fails and is repeated: nobody is to have others drawn.
     """
     base = rounds.base_before(number)
     later = (each for each in rounds.rounds.values() if base.number < each.number <= number)
@@ -182,9 +182,9 @@ def opened_by(trained: RoundInputs[ClusterState]) -> Opens:
 def sums_before(
     round_inputs: RoundInputs[ClusterState], inputs: Callable[[RoundRecords], RoundInputs[ClusterState]]
 ) -> int:
-    """Of how many earlier rounds that were to do the same, and came to nothing, somebody may know a sum.
+    """In how many earlier rounds with the same work, which failed, somebody may know a sum.
 
-    The difference of two sums of the same data, from one of which a client is missing, is that client's. Whether enough
+    The difference of two sums of the same data, one of them without some client, is that client's. Whether enough
     shares were released the ledger does not say: holders may have kept theirs to themselves, and others in the store.
     So every round counts in which enough clients committed.
 
@@ -208,15 +208,15 @@ def counts_sent_before(inputs: RoundInputs[ClusterState]) -> bool:
 
 
 def metrics_sent_before(inputs: RoundInputs[ClusterState]) -> bool:
-    """Whether somebody may know a sum of the metrics of these very models: they do not change when it is held again.
+    """Whether somebody may know a sum of the metrics of these very models: they do not change when it is repeated.
 
-    The difference of two sums, from one of which a member is missing, is that member's. So nobody sends any again.
+    The difference of two sums, one of them without some member, is that member's. So nobody sends any again.
     """
     return any(len(each.commits) >= MIN_CLIENTS for each in held_before(inputs))
 
 
 def held_before(inputs: RoundInputs[ClusterState]) -> list[RoundRecords]:
-    """Earlier rounds that were to do the same as this one, and came to nothing."""
+    """Earlier rounds with the same work as this one, which failed."""
     number, rounds = inputs.current.number, inputs.rounds
     base = rounds.base_of(number)
     after = base.number if base else 0
@@ -233,7 +233,7 @@ def first_message(inputs: RoundInputs[ClusterState], client: int) -> bytes:
     """A client's first message of its comparisons.
 
     Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
-    the round is held again, the message is empty, and the client like nobody.
+    the round is repeated, the message is empty, and the client like nobody.
 
     Raises
     ------

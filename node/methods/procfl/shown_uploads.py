@@ -73,7 +73,7 @@ class ShownUploads:
         """Destroy the secret as soon as the ledger shows that nobody may ask for it any more.
 
         The closing of a round can be voided as long as it is the latest. So the secret stays until the vote is closed:
-        a round to show that is held again must not find it gone.
+        a repeated round to show must not find it gone.
 
         Raises
         ------

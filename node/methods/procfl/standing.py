@@ -63,7 +63,7 @@ def cluster_standing(
     ----------
     state : ClusterState or None
         What the round begins with, with those drawn who show, and to whom, once its order is sealed; None before the
-        first round that came to something.
+        first round that closed.
     current : RoundRecords or None
         The round, if it runs.
     committing : bool

@@ -2,7 +2,7 @@
 
 It counts overlaps, as only it can open the answers, and tests models on a public set, as an auditor has no torch. All
 that follows from both, everybody computes alike (``node.methods.procfl.course``). It signs what it states: who closes a
-round in its stead can state nothing.
+round in its place can state nothing.
 """
 
 import json

@@ -116,7 +116,7 @@ def seated(terms: ProCflSettings, state: ClusterState, lots: bytes, opens: Opens
     lots : bytes
         Seed of the round after the fall.
     opens : callable, optional
-        Whose uploads are opened when members tell what takes the masks off theirs; none where they tell nothing.
+        Whose uploads are opened when members reveal what takes the masks off theirs; none where they reveal nothing.
     """
     return replace(state, cases=tuple(_seated(terms, state, case, lots, opens) for case in state.cases))
 

@@ -23,7 +23,7 @@ class Score:
     expected : Fraction
         Accuracy that is to be expected on data with these labels.
     even : Fraction
-        Mean accuracy over the labels of which there are at least half as many as of an average one.
+        Mean accuracy over the labels that have at least half as many samples as an average one.
     """
 
     expected: Fraction

@@ -1,6 +1,6 @@
 """Client-level differential privacy in the ring (Geyer et al. 2017): ``node.privacy.client_level`` for real rounds.
 
-What is clipped is the whole upload, the model's weights and whatever the strategy sends beside them, as one vector.
+What is clipped is the whole upload, the model's weights and whatever the strategy sends with them, as one vector.
 All clients weigh the same. Where the terms ask for an evaluation, each client's rates stand behind its update, within
 the same sensitivity and noise; in the round that only evaluates the last model they stand alone.
 """
@@ -169,7 +169,7 @@ class ClientLevelAccounting(Accounting):
         return tuple(phase for phase in self._settings.phases if phase > number)
 
     def _round(self, current: RoundRecords, parameters: int) -> ClientLevelRound:
-        # What it costs does not depend on S, nor on whether there are updates beside the rates.
+        # What it costs does not depend on S, nor on whether there are updates with the rates.
         return round_of(self.config, current, parameters, clip=1.0)
 
 

@@ -88,7 +88,7 @@ def server_of(config: FederationConfig) -> ServerSide:
 
 
 def uploaded(inputs: RoundInputs[Tensors]) -> Layout:
-    """The tensors of which uploads are made: the model's; none in a round that only evaluates it."""
+    """The tensors that uploads are made of: the model's; none in a round that only evaluates it."""
     return Layout((), ()) if inputs.only_evaluates else inputs.layout
 
 

@@ -43,7 +43,7 @@ class LocalUploads(MaskedUploads):
         return noisy_model(mechanism, start, inputs.change(update.tensors), masking.bound, os.urandom)
 
     def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
-        return ""  # what is cut off is noise, and would tell of the update
+        return ""  # what is cut off is noise, and would say something about the update
 
     def mean(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         settings = self._settings

@@ -76,7 +76,7 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
         return dump(model)
 
     def model_digest(self, model: Tensors) -> bytes:
-        return root_of(cut(parts(model), UNIXFS_V1_2025.chunk_size)).digest  # without the bytes beside the model
+        return root_of(cut(parts(model), UNIXFS_V1_2025.chunk_size)).digest  # without the bytes that go with the model
 
     def layout_of(self, model: Tensors) -> Layout:
         return Layout.of(model)

@@ -60,12 +60,12 @@ def figures_of(members: Iterable[HeldOutSums], settings: EvaluationSettings) -> 
 
 
 def figures_of_rates(rates: Mapping[str, float], noise: float) -> dict[str, Any]:
-    """What a closed round states of such noisy rates, as figures."""
+    """What a closed round states of noisy rates, as figures."""
     return MembersRates(rates, noise).to_figures()
 
 
 def ending_after(rounds: Iterable[Mapping[str, Any]], patience: int, first_stage: int = 0) -> str:
-    """Why no further round trains after those that state such figures, in one clause; empty where one can.
+    """Why no further round trains after those that state these figures, in one clause; empty where one can.
 
     The course of the loss begins anew in each of the ``first_stage`` rounds, so that they end nothing.
     """

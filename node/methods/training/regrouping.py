@@ -1,10 +1,10 @@
 """Smaller sums after a round that some member spoilt, so that one member cannot stop a federation.
 
 A sum hides who put what into it, also who put something impossible into it, shared garbage, or took its update away.
-After a round that failed by such a thing, the next ones are summed in groups: a group that one member spoils is left
+After a round that failed like this, the next ones are summed in groups: a group that one member spoils is left
 out, the others make the next model. Who lies in every group that was left out is found soon.
 
-Which rounds are regrouped follows from the ledger alone (``node.protocol.rounds.is_regrouped``), and of each group so
+Which rounds are regrouped follows from the ledger alone (``node.protocol.rounds.is_regrouped``), and of each group as
 many must survive as hide each other (``node.masking.parameters.group_size``): a coordinator that records failures
 without reason gains nothing but that.
 """
@@ -38,5 +38,5 @@ def half(n: int, least: int, assumed: Assumed) -> Adjacency:
 
 
 def _first(n: int, least: int, wanted: int) -> tuple[int, ...]:
-    """So many of n positions as are wanted, but not all while one can be spared."""
+    """As many of n positions as are wanted, but not all while one can be spared."""
     return tuple(range(min(n, max(least, min(wanted, n - 1)))))

@@ -59,7 +59,7 @@ class Client:
     config : FederationConfig
         The terms this client agreed to; rounds opened under other terms are refused.
     data : samples, points, or a task on a source
-        The private data. It never leaves this object, but for the journal where points are clustered.
+        The private data. It never leaves this object, except for the journal where points are clustered.
     directory : Path
         For the journal.
     executor : Executor, optional

@@ -66,7 +66,7 @@ class Close:
 
 
 def _said_of(members: MembersStatement | None) -> str:
-    """What the members' metrics add to what the coordinator tells of a round."""
+    """What the members' metrics add to what the coordinator reports of a round."""
     if members is None or not members.there:
         return f"; the members' metrics are void, as {members.void}" if members is not None and members.void else ""
     model = "the last model" if members.last else "the model before it"

@@ -18,7 +18,7 @@ class CoordinatorContext(RoleContext):
     members : int
         How many must be active before the first round is opened.
     aides : Aides
-        How models are evaluated, and what is stated beside them.
+        How models are evaluated, and what is stated with them.
     outcomes : Outcomes
         What rounds came to.
     """

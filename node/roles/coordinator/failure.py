@@ -1,4 +1,4 @@
-"""Failure: a round that comes to nothing is recorded as failed, with the reason."""
+"""Failure: a round without a result is recorded as failed, with the reason."""
 
 import json
 from collections.abc import Mapping

@@ -51,12 +51,12 @@ class Coordinator:
     initial_model : bytes
         Safetensors bytes of θ₁.
     aides : Aides, optional
-        How models are evaluated, and what is stated beside them. Without statements others must close the rounds that
+        How models are evaluated, and what is stated with them. Without statements others must close the rounds that
         need one.
     confirmations : int
         Blocks that must lie on top of a record before it is acted on.
     members : int
-        So many must be active before the first round is opened, at least the quorum.
+        This many must be active before the first round is opened, at least the quorum.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Model inversion: what the classes look like of which a client's model knows."""
+"""Model inversion: how the classes look that a client's model knows."""
 
 from dataclasses import dataclass, field, replace
 from math import sqrt

@@ -27,7 +27,7 @@ class SharingScheme(Protocol):
         ...
 
     def may_train(self, group: Sequence[int], number: int) -> bool:
-        """Whether so many may train a model; else it stays as it is."""
+        """Whether this many may train a model; else it stays as it is."""
         ...
 
     def weights(self, group: Sequence[int], number: int) -> dict[int, Fraction]:

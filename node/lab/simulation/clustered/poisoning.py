@@ -175,21 +175,21 @@ def with_trigger(images: np.ndarray) -> np.ndarray:
 
 
 def spread(clients: int, attackers: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """So many attackers, drawn from all clients."""
+    """This many attackers, drawn from all clients."""
     return tuple(sorted(rng.choice(clients, attackers, replace=False).tolist()))
 
 
 def concentrated(
     clusters: Sequence[Sequence[int]], clients: int, attackers: int, majority: float, rng: np.random.Generator
 ) -> tuple[int, ...]:
-    """So many attackers, placed so that they are a share ``majority`` of one cluster after the other.
+    """This many attackers, placed so that they are a share ``majority`` of one cluster after the other.
 
     Clusters that take the fewest more attackers come first. Attackers that are left over after the last go anywhere.
 
     Parameters
     ----------
     majority : float
-        Above 0.5 and below 1, so that every such cluster keeps honest members where it can.
+        Above 0.5 and below 1, so that every one of these clusters keeps honest members where it can.
     """
     chosen: set[int] = set()
     open_clusters = [sorted(set(cluster)) for cluster in clusters]

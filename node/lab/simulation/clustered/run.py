@@ -269,7 +269,7 @@ def _robust_mean(name: str, models: np.ndarray, attackers: int) -> np.ndarray:
 
 
 def _stacked(models: Sequence[Tensors], references: Sequence[Tensors] = ()) -> Tensors:
-    """Several models as one; references beside them."""
+    """Several models as one; references next to them."""
     named = (("", models), ("reference/", references))
     return {
         f"{kind}{number}/{name}": tensor

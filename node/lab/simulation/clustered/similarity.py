@@ -1,7 +1,7 @@
 """Before the first round of ProCFL: everybody's overlaps, and the clusters that follow from them.
 
 Private comparisons take minutes for a hundred clients, so what has been compared stands in ``comparisons.jsonl``: first
-a line that says of which clients, then a line a chunk. One that was cut off is dropped, and its pairs compared again.
+a line that names the clients, then a line per chunk. One that was cut off is dropped, and its pairs compared again.
 """
 
 import hashlib
@@ -90,7 +90,7 @@ def read_clusters(directory: Path) -> InitialClusters:
 
 
 def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ()) -> InitialClusters:
-    """The greedy cover, and its cost beside the best one's where that can be found."""
+    """The greedy cover, and its cost compared with the best one's where that can be found."""
     found = candidates(similarity, alpha)
     cover = greedy_cover(found)
     best = float(total_cost(best_cover(found))) if len(found) <= MAX_OPTIMUM else None

@@ -1,4 +1,4 @@
-"""What a worker does beside training: compare clients, test models label by label, find losses, judge."""
+"""What a worker does in addition to training: compare clients, test models label by label, find losses, judge."""
 
 import os
 from collections.abc import Mapping
