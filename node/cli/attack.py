@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, answer, note, print_json
 
 ALL = "all"
 
@@ -44,17 +44,19 @@ def attack(
         results = {}
         for chosen in TRIALS if name == ALL else (name,):
             trial = TRIALS[chosen]
-            console.print(f"{trial.TITLE} ({trial.SOURCE}) …", soft_wrap=True, markup=False)
+            note(f"{trial.TITLE} ({trial.SOURCE}) …")
             with reproducible():
                 finding = trial.run(scene)
             results[chosen] = finding.results
             add_made(out, made_now(sys.argv[1:]))
             write_report(out, scene, {chosen: finding})
-            console.print(trial.text(finding.results), soft_wrap=True, markup=False)
+            if not as_json:
+                answer(trial.text(finding.results))
     except (ValueError, InvalidReport) as fault:
         raise CommandError(str(fault)) from None
     except OSError as fault:
         raise CommandError(f"{fault.strerror or fault}: {fault.filename or out}") from None
-    console.print(f"Written to {out}", soft_wrap=True, markup=False)
     if as_json:
         print_json(results)
+    else:
+        answer(f"Written to {out}")

@@ -30,10 +30,9 @@ from fedgrove.node.cli.histories import (
     live_federation,
     place_of,
 )
-from fedgrove.node.cli.output import CommandError, complain, console, print_json, report
+from fedgrove.node.cli.output import CommandError, complain, note, print_json, progress_bar, report
 from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from fedgrove.node.cli.progress import print_verdict
-from rich.progress import Progress
 
 AUDIT = "run"
 """The command behind ``audit DIR``; also a name that a directory may have."""
@@ -198,7 +197,7 @@ def _audit_live(
 def _certified(verdict: Verdict, paper: Certificate, history: LedgerHistory, store: ContentReader) -> Verdict:
     verdict = with_certificate(verdict, paper, chain_facts(history), history.records(), store)
     if verdict.verdict == "verified":
-        console.print(f"certificate: {paper.sentence}", soft_wrap=True, markup=False)
+        note(f"certificate: {paper.sentence}")
     return verdict
 
 
@@ -246,10 +245,10 @@ class _Said:
         if waiting != self._waiting:
             complain(f"waiting: {waiting}" if waiting else "resumed")
         if rounds != self._rounds:
-            console.print(f"audited rounds: {rounds}", markup=False)
+            note(f"audited rounds: {rounds}")
         remarks = self._follower.so_far().remarks
         for remark in remarks[self._remarks :]:
-            console.print(f"remark: {remark}", markup=False, soft_wrap=True)
+            note(f"remark: {remark}")
         self._rounds, self._remarks, self._waiting = rounds, len(remarks), waiting
 
 
@@ -268,7 +267,7 @@ def _ring(bell: Webhook, verdict: Verdict) -> None:
 
 
 def _with_progress(work: Callable[[Callable[[int], None]], Verdict]) -> Verdict:
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("checking records", total=None)
         return work(lambda done: progress.update(task, completed=done))
 

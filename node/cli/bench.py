@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import typer
-from fedgrove.node.cli.output import CommandError, console, print_json, read_seeds
+from fedgrove.node.cli.output import CommandError, answer_with, print_json, progress_bar, read_seeds
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
-from rich.progress import track
 from rich.table import Table
 
 Item = TypeVar("Item")
@@ -272,7 +271,8 @@ def explorer(
 
 def _tracked(members: Iterable[Item], what: str) -> Iterable[Item]:
     """Show a bar while something is done for each member."""
-    return track(members, what, console=console, transient=True, disable=not console.is_terminal)
+    with progress_bar() as bar:
+        yield from bar.track(members, description=what)
 
 
 def _show(title: str, work: Callable[[], BenchResult], as_json: bool) -> int:
@@ -285,7 +285,7 @@ def _show(title: str, work: Callable[[], BenchResult], as_json: bool) -> int:
         table.add_column(heading, justify="right" if heading == "measured" else "left")
     for row in result.rows:
         table.add_row(row.name, _figure(row.value), row.unit or "", _beside(row))
-    console.print(table)
+    answer_with(table)
     return 0
 
 

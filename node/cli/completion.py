@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import typer
-from fedgrove.node.cli.output import CommandError
+from fedgrove.node.cli.output import CommandError, answer
 from typer.completion import get_completion_script
 
 COMPLETION_VARIABLE = "_FEDGROVE_COMPLETE"
@@ -19,5 +19,5 @@ def completion(shell: Annotated[str, typer.Argument(help="bash, fish, powershell
     """
     if shell not in SHELLS:
         raise CommandError(f"there is no completion for {shell!r}: name one of {', '.join(SHELLS)}")
-    print(get_completion_script(prog_name="fedgrove", complete_var=COMPLETION_VARIABLE, shell=shell))
+    answer(get_completion_script(prog_name="fedgrove", complete_var=COMPLETION_VARIABLE, shell=shell))
     return 0

@@ -16,8 +16,8 @@ from fedgrove.node.cli.options import Epsilon, Method, Sandbox
 from fedgrove.node.cli.output import (
     FAILED,
     CommandError,
+    answer,
     complain,
-    console,
     fault_of_disk,
     is_users_to_mend,
     print_json,
@@ -135,8 +135,8 @@ def demo(
         _say_what_failed(done.report, started.sat_out)
         print_verdict(done.verdict)
         if out:
-            console.print(f"Kept in {out}: check it with  fedgrove audit {out}")
-            console.print(f"Look at it with  fedgrove explorer {out}", soft_wrap=True)
+            answer(f"Kept in {out}: check it with  fedgrove audit {out}")
+            answer(f"Look at it with  fedgrove explorer {out}")
     closed = any(each["status"] == "closed" for each in done.report["rounds"])
     return done.verdict.exit_code or (0 if closed else FAILED)
 
@@ -226,11 +226,9 @@ def _say_what_failed(report: dict[str, Any], sat_out: str) -> None:
         terms = report["config"]["federation"]
         wanted = terms["rounds"] + ("evaluation" in report["config"])
         advice = f"a client sat out the last one: {sat_out}" if sat_out else "lower --drop, or run more clients"
-        console.print(
+        answer(
             f"{statuses.count('closed')} of {wanted} rounds closed: the others failed, and were repeated up "
-            f"to {terms['repeats']} times; {advice}",
-            soft_wrap=True,
-            markup=False,
+            f"to {terms['repeats']} times; {advice}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from eth_utils import is_address, to_checksum_address
 from fedgrove.node.cli.doctor_checks import Finding, Health, federation_findings, machine_findings
-from fedgrove.node.cli.output import FAILED, CommandError, print_json
+from fedgrove.node.cli.output import FAILED, CommandError, answer, print_json
 from fedgrove.node.cli.reach import check_reach
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -35,7 +35,7 @@ def doctor(
     for each in _findings(config, account and to_checksum_address(account), rounds):
         done.append(each)
         if not as_json:
-            print(f"{each.health:<9}{each.name:<34}{each.sentence}", flush=True)
+            answer(f"{each.health:<9}{each.name:<34}{each.sentence}")
     failed = any(each.health == Health.FAILED for each in done)
     if as_json:
         print_json({"ok": not failed, "findings": [each.to_dict() for each in done]})

@@ -9,7 +9,7 @@ from fedgrove.chain.deployment import PRACTICE_CHAINS
 from fedgrove.chain.fees import FeeHistory
 from fedgrove.chain.networks import connect
 from fedgrove.node.cli.options import EtherPrice
-from fedgrove.node.cli.output import CommandError, complain, console, print_json
+from fedgrove.node.cli.output import CommandError, answer, answer_with, complain, print_json
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.status import estimate as estimates
@@ -106,9 +106,9 @@ def _show(found: Estimate, fees: Fees) -> None:
             priced = [f"{ether * fees.price.amount:,.2f}"] if fees.price else []
             table.add_row(who, f"{amount:,.0f}", f"{ether:.3g}", *priced)
     drawn = f"{found.drawn:g} of {found.members} members in a round, {found.rounds} rounds"
-    console.print(f"{drawn}; {fees.base / GWEI:.3g} gwei a unit of gas and a tip of {fees.tip / GWEI:.3g}")
-    console.print(table)
-    console.print(_duration(found), soft_wrap=True)
+    answer(f"{drawn}; {fees.base / GWEI:.3g} gwei a unit of gas and a tip of {fees.tip / GWEI:.3g}")
+    answer_with(table)
+    answer(_duration(found))
 
 
 def _duration(found: Estimate) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from fedgrove.node.base.files import AlreadyInUse, cache_folder
-from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_seeds
+from fedgrove.node.cli.output import FAILED, CommandError, answer, answer_with, note, print_json, read_seeds
 from rich import box
 from rich.table import Table
 
@@ -79,7 +79,7 @@ def experiment(
     )
     try:
         summary = _perform(
-            request, work or cache_folder() / "experiments", data_dir, lambda: open_executor(executor, workers)
+            request, work or cache_folder() / "experiments", data_dir, lambda: open_executor(executor, workers), as_json
         )
     except SimulationFailed as fault:
         raise CommandError(str(fault), FAILED) from None
@@ -92,7 +92,9 @@ def experiment(
     return 0
 
 
-def _perform(request: "ExperimentRequest", work: Path, data_dir: Path | None, open_executor: "OpenExecutor") -> dict:
+def _perform(
+    request: "ExperimentRequest", work: Path, data_dir: Path | None, open_executor: "OpenExecutor", as_json: bool
+) -> dict:
     """Run what is missing and write the report."""
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
     from fedgrove.node.lab.experiments.laboratory import Workshop, conduct
@@ -104,7 +106,7 @@ def _perform(request: "ExperimentRequest", work: Path, data_dir: Path | None, op
     store = RunStore(request.out)
     todo = request.pending(store)
     if request.experiment.simulates and not request.report_only:
-        console.print(f"{len(todo)} runs left, {sum(plan.rounds for _, plan in todo)} rounds in all")
+        note(f"{len(todo)} runs left, {sum(plan.rounds for _, plan in todo)} rounds in all")
     if todo or not (request.experiment.simulates or request.report_only):
         add_made(request.out, made_now(sys.argv[1:]))
     with RoundsDisplay(sum(plan.rounds for _, plan in todo)) as display:
@@ -114,8 +116,9 @@ def _perform(request: "ExperimentRequest", work: Path, data_dir: Path | None, op
             findings = request.findings(store, workshop)
             report = request.experiment.report(findings)
         summary = write_report(request.out, request.experiment, report, findings)
-    console.print(report.text, soft_wrap=True, markup=False)
-    console.print(f"Written to {request.out}", soft_wrap=True, markup=False)
+    if not as_json:
+        answer(report.text)
+        answer(f"Written to {request.out}")
     return summary
 
 
@@ -143,7 +146,7 @@ def _list(as_json: bool) -> int:
         table.add_column(heading)
     for name, each in EXPERIMENTS.items():
         table.add_row(name, each.title)
-    console.print(table)
+    answer_with(table)
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, answer, print_json
 
 from fedgrove.api.saving import write_new
 from fedgrove.api.tables import HistoryTable, tables_of
@@ -48,7 +48,7 @@ def export(
         print_json({"ledger": history.ledger.deployment.ledger, "chain_id": history.ledger.chain_id, "tables": found})
     else:
         counts = ", ".join(f"{targets[name].name} ({len(table.rows)} rows)" for name, table in tables.items())
-        console.print(f"wrote {counts} to {csv}", soft_wrap=True, markup=False)
+        answer(f"wrote {counts} to {csv}")
     return 0
 
 

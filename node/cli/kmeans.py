@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.cli.given import given
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json
 from fedgrove.node.cli.points import NAMES, points_by_name
 from fedgrove.node.devnet.kmeans import STORES, LocalFederation, LocalFederationError
 from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
@@ -94,11 +94,11 @@ def _check_same(context: typer.Context, federation: LocalFederation, options: di
 
 
 def show(role: str, step: Step) -> None:
-    """Print one line for each action or absence of a role."""
+    """Note one line for each action or absence of a role."""
     if step.acted and (role == "coordinator" or step.phase in ("request", "dispute")):
-        console.print(f"{role}: {step.acted}", markup=False, soft_wrap=True)
+        note(f"{role}: {step.acted}")
     elif step.phase == "sit out":
-        console.print(f"{role} sits out: {step.waiting}", markup=False, soft_wrap=True)
+        note(f"{role} sits out: {step.waiting}")
 
 
 def describe(state: KMeansState) -> dict:
@@ -122,9 +122,9 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
         print_json(table)
     else:
         counted = f"{state.counts.total:,} points of {len(state.clients)} clients in {len(state.counts)} bins"
-        console.print(f"round {number}: {len(state.centres)} centres from {counted}; audit: {verdict.verdict}")
-        console.print(f"check:   fedgrove audit {federation.root}/history", soft_wrap=True)
-        console.print(f"forget:  fedgrove unlearn --dir {federation.root} --client 1 --points 0,1", soft_wrap=True)
+        answer(f"round {number}: {len(state.centres)} centres from {counted}; audit: {verdict.verdict}")
+        answer(f"check:   fedgrove audit {federation.root}/history")
+        answer(f"forget:  fedgrove unlearn --dir {federation.root} --client 1 --points 0,1")
     return verdict.exit_code
 
 
@@ -159,6 +159,6 @@ def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
     shown = Table("method", "induced loss / central K-means")
     for name, ratio in ratios.items():
         shown.add_row(name, f"{ratio:.3f}")
-    console.print(shown)
-    console.print(f"{points.name}, {points.split}; an upload has {trained.upload_bytes:,} bytes", soft_wrap=True)
+    answer_with(shown)
+    answer(f"{points.name}, {points.split}; an upload has {trained.upload_bytes:,} bytes")
     return 0

@@ -14,7 +14,16 @@ from fedgrove.node.base.memory import keep_private
 from fedgrove.node.cli.completion import COMPLETION_VARIABLE
 from fedgrove.node.cli.extras import OF_COMMANDS, require, sentence_for
 from fedgrove.node.cli.listing import ListedCommands
-from fedgrove.node.cli.output import CommandError, complain, fault_of_disk, flush, is_users_to_mend, open_closed_streams
+from fedgrove.node.cli.output import (
+    CommandError,
+    answer,
+    complain,
+    fault_of_disk,
+    flush,
+    is_users_to_mend,
+    note,
+    open_closed_streams,
+)
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 from typer.completion import completion_init
 from typer.core import TyperCommand, TyperGroup
@@ -97,7 +106,7 @@ def _show_version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        print(version("fedgrove"))
+        answer(version("fedgrove"))
         raise typer.Exit
 
 
@@ -150,7 +159,7 @@ def run() -> None:
         code = command_line(standalone_mode=False)
         flush()
     except click.NoArgsIsHelpError as help_text:
-        print(help_text.format_message(), file=sys.stderr)
+        note(help_text.format_message())
         code = 2
     except click.ClickException as mistake:
         complain(f"{mistake.format_message()} (see `{_command(mistake)} --help`)")

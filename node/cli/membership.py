@@ -13,7 +13,7 @@ from fedgrove.chain.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.options import JsonFlag
-from fedgrove.node.cli.output import CommandError, console, read_password, report
+from fedgrove.node.cli.output import CommandError, note, read_password, report
 from fedgrove.node.cli.reach import open_ledger
 from fedgrove.node.cli.stores import open_for_writing
 from fedgrove.node.methods.terms import load_config, method_of, with_first_model
@@ -81,7 +81,7 @@ def deploy(
     try:
         write_atomically(config, config.read_bytes() + added.encode(), mode)
     except OSError as fault:
-        console.print(added, soft_wrap=True, markup=False)
+        note(added)
         raise CommandError(
             f"the contracts are deployed, but {config} cannot be written ({fault.strerror}): add the lines above to it"
         ) from None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, answer, print_json
 
 from fedgrove.api.saving import ModelFile, model_file, write_new
 
@@ -69,4 +69,4 @@ def _report(file: Path, found: ModelFile, as_json: bool) -> None:
     about = found.metadata
     what = "the first model, as no round closed" if about["round"] == "0" else f"the model of round {about['round']}"
     sentence = f"wrote {file} ({found.tensors} tensors, {len(found.data)} bytes): {what}"
-    console.print(f"{sentence}, {about['cid']}", soft_wrap=True, markup=False)
+    answer(f"{sentence}, {about['cid']}")

@@ -22,7 +22,7 @@ from fedgrove.node.cli.network_options import (
     sentences,
 )
 from fedgrove.node.cli.options import Epsilon, JsonFlag, Method, Sandbox
-from fedgrove.node.cli.output import CommandError, console, print_json, report
+from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json, report
 from fedgrove.node.cli.points import points_by_name
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
@@ -158,19 +158,24 @@ def up(
         return load_dataset(dataset, data_dir)
 
     with sentences(1):
-        fresh = bring_up(layout, plan, load, console.print)
-        console.print(f"the testnet in {directory} {'is up' if fresh else 'was already up'}", soft_wrap=True)
+        fresh = bring_up(layout, plan, load, note)
         pages = explorer_url(read_record(layout))
-        if pages:
-            console.print(f"watch: {pages}", soft_wrap=True)
-        ended = _wait(layout) if wait else None
-    if as_json:
-        print_json({"directory": str(layout.root), "started": fresh, "explorer": pages, "ended": ended})
-    if ended is not None:
-        return 0 if ended else 1
-    console.print(f"look:  fedgrove network status --dir {directory}", soft_wrap=True)
-    console.print(f"end:   fedgrove network down --dir {directory}", soft_wrap=True)
-    return 0
+        lines = [f"the testnet in {directory} {'is up' if fresh else 'was already up'}"]
+        lines += [f"watch: {pages}"] * bool(pages)
+        if wait:
+            note("\n".join(lines))
+        ended = wait_until_ended(layout, note) if wait else None
+    if ended is None:
+        lines += [
+            f"look:  fedgrove network status --dir {directory}",
+            f"end:   fedgrove network down --dir {directory}",
+        ]
+    else:
+        failed = f"a process failed too often: see the logs in {layout.logs}"
+        lines = ["the federation has ended" if ended else failed]
+    document = {"directory": str(layout.root), "started": fresh, "explorer": pages, "ended": ended}
+    report(document, "\n".join(lines), as_json)
+    return 1 if ended is False else 0
 
 
 @app.command("down")
@@ -217,16 +222,8 @@ def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
     else:
         _print(layout, running, stands, fault)
         if running is not None and explorer_url(testnet):
-            console.print(f"watch: {explorer_url(testnet)}", soft_wrap=True)
+            answer(f"watch: {explorer_url(testnet)}")
     return 0 if running is not None and running.sound and stands is not None else 1
-
-
-def _wait(layout: TestnetPaths) -> bool:
-    """Whether all rounds were run."""
-    ended = wait_until_ended(layout, console.print)
-    failed = f"a process failed too often: see the logs in {layout.logs}"
-    console.print("the federation has ended" if ended else failed, soft_wrap=True)
-    return ended
 
 
 def _document(layout: TestnetPaths, running: Processes | None, stands: Standing | None, fault: str) -> dict:
@@ -247,21 +244,21 @@ def _document(layout: TestnetPaths, running: Processes | None, stands: Standing 
 
 def _print(layout: TestnetPaths, running: Processes | None, stands: Standing | None, fault: str) -> None:
     if running is None:
-        console.print(f"the testnet in {layout.root} is down: resume it with `fedgrove network up`", soft_wrap=True)
+        answer(f"the testnet in {layout.root} is down: resume it with `fedgrove network up`")
         return
     table = Table("process", "state", "pid", "up since", "restarts", "log")
     for one in running.kept:
         since = time.strftime("%H:%M:%S", time.localtime(one.since)) if one.since else ""
         log = str(layout.log(one.name).relative_to(layout.root))
         table.add_row(one.name, one.state, str(one.pid or ""), since, str(one.restarts), log)
-    console.print(table)
-    console.print(f"testnet: {running.phase}, supervised by process {running.supervisor.pid}")
+    answer_with(table)
+    answer(f"testnet: {running.phase}, supervised by process {running.supervisor.pid}")
     if stands is None:
-        console.print(f"federation: {fault}", soft_wrap=True)
+        answer(f"federation: {fault}")
         return
     until = f" until block {stands.until}" if stands.until else ""
-    console.print(f"federation: block {stands.block}, round {stands.round}, phase {stands.phase}")
-    console.print(f"waiting for: {stands.waiting}{until}", soft_wrap=True)
+    answer(f"federation: block {stands.block}, round {stands.round}, phase {stands.phase}")
+    answer(f"waiting for: {stands.waiting}{until}")
 
 
 def _layout(directory: Path) -> TestnetPaths:

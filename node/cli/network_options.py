@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from fedgrove.chain.networks import INSTALL_ANVIL, has_anvil
 from fedgrove.node.cli.given import given
-from fedgrove.node.cli.output import CommandError, console
+from fedgrove.node.cli.output import CommandError, note
 from fedgrove.node.devnet.kubo.local_node import INSTALL_KUBO, find_kubo
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.method_option import check_method as check_groups
@@ -25,7 +25,7 @@ def choose_chain(chain: str, new: bool) -> str:
     if chain != AUTO or has_anvil():
         return "anvil" if chain == AUTO else chain
     if new:
-        console.print(f"chain: py-evm in one process, as anvil is not installed (`{INSTALL_ANVIL}`)", soft_wrap=True)
+        note(f"chain: py-evm in one process, as anvil is not installed (`{INSTALL_ANVIL}`)")
     return "embedded"
 
 
@@ -34,7 +34,7 @@ def choose_store(store: str, new: bool) -> str:
     if store != AUTO or find_kubo() is not None:
         return "kubo" if store == AUTO else store
     if new:
-        console.print(f"store: a folder, as Kubo is not installed (`{INSTALL_KUBO}`)", soft_wrap=True)
+        note(f"store: a folder, as Kubo is not installed (`{INSTALL_KUBO}`)")
     return "disk"
 
 

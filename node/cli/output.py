@@ -1,17 +1,25 @@
-"""Common parts of all commands: JSON on stdout, messages on stderr, and the errors that a user can fix."""
+"""What every command writes, and where: answers on stdout, progress and complaints on stderr.
+
+An answer is what the command was asked for: a verdict, a table, a file's name, with ``--json`` one document. No other
+module of the command prints, so that ``fedgrove audit RUN > verdict.txt`` holds the verdict and nothing else.
+"""
 
 import errno
 import json
 import os
 import sqlite3
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import typer
 from fedgrove.ipfs.password_file import read_password_file
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions, RenderableType
+from rich.live import Live
+from rich.progress import Progress, ProgressColumn
+from rich.text import Text
 
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 FAILED = 1  # exit code of work that was asked for rightly and could not be done
@@ -32,7 +40,25 @@ _OF_DISK = {
     errno.EIO: "the disk is failing; continue from a copy on another disk",
 }
 
-console = Console(stderr=True, highlight=False)
+FILE_COLUMNS = 200
+"""Width of tables that go into a file or a pipe, where no ``COLUMNS`` says another; a terminal has its own."""
+
+
+class _Answers(Console):
+    """Standard output, for tables."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        known = self.is_terminal or "COLUMNS" in os.environ
+        return super().size if known else ConsoleDimensions(FILE_COLUMNS, super().size.height)
+
+    def on_broken_pipe(self) -> None:
+        """End as ``print`` does; rich would exit with 1, which for an audit means a bad record."""
+        raise BrokenPipeError
+
+
+_answers = _Answers(highlight=False, emoji=False)
+_notes = Console(stderr=True, highlight=False, emoji=False)
 
 
 class CommandError(Exception):
@@ -85,14 +111,21 @@ def open_closed_streams() -> None:
             setattr(sys, name, open(descriptor, mode))  # noqa: SIM115 (open until the process ends)
 
 
-def flush() -> None:
-    """Have everything that was printed written; OSError where it cannot be, and then nothing more is tried."""
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    """Write to stdout in the block; OSError where that cannot be done, and then nothing more is tried."""
     try:
-        sys.stdout.flush()
+        yield
     except OSError:
         # What is left in the buffer would be tried again, and complained of by the interpreter, when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
+
+
+def flush() -> None:
+    """Have everything that was printed written, or raise OSError."""
+    with _to_stdout():
+        sys.stdout.flush()
 
 
 def complain(sentence: str) -> None:
@@ -101,17 +134,57 @@ def complain(sentence: str) -> None:
         print(f"fedgrove: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
 
 
+def answer(text: str = "") -> None:
+    """Print lines of the answer to stdout, as they are."""
+    with _to_stdout():
+        print(text, flush=True)
+
+
+def answer_with(renderable: RenderableType) -> None:
+    """Print a table, or styled text, to stdout."""
+    with _to_stdout():
+        _answers.print(renderable, soft_wrap=isinstance(renderable, Text))
+
+
+def note(text: str) -> None:
+    """Print how the work goes on to stderr, if it can be written to."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def live_answer() -> Live | None:
+    """A display of an answer that changes, on a terminal; None elsewhere."""
+    return Live(console=_answers, auto_refresh=False) if _answers.is_terminal else None
+
+
+def live_note() -> Live | None:
+    """A display of how the work goes on, which its end removes, on a terminal; None elsewhere."""
+    if not _notes.is_terminal:
+        return None
+    return Live(console=_notes, refresh_per_second=8, transient=True, redirect_stdout=False)
+
+
+def progress_bar(*columns: str | ProgressColumn) -> Progress:
+    """A bar on stderr, which its end removes; it shows nothing where stderr is no terminal."""
+    return Progress(*columns, console=_notes, transient=True, redirect_stdout=False, disable=not _notes.is_terminal)
+
+
 def print_json(value: Any) -> None:
     """Print a JSON document to stdout, for machines."""
-    print(json.dumps(value, indent=2, sort_keys=True))
+    answer(json.dumps(value, indent=2, sort_keys=True))
+
+
+def print_json_line(value: Any) -> None:
+    """Print one of several JSON documents to stdout, in one line."""
+    answer(json.dumps(value, sort_keys=True))
 
 
 def report(document: dict[str, Any], sentence: str, as_json: bool) -> None:
-    """Print what a command did: a document to stdout for machines, or a sentence to stderr for people."""
+    """Print what a command did: a document for machines, or a sentence for people."""
     if as_json:
         print_json(document)
     else:
-        console.print(sentence, soft_wrap=True, markup=False)
+        answer(sentence)
 
 
 def read_seeds(text: str) -> list[int]:

@@ -5,7 +5,7 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, answer, answer_with, print_json
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from rich import box
 from rich.table import Table
@@ -74,7 +74,7 @@ def plan(
         ],
     )
     for sentence in advice:
-        console.print(sentence, soft_wrap=True, markup=False)
+        answer(sentence)
     return 0
 
 
@@ -120,7 +120,7 @@ def spent(
         table.add_column(heading)
     for who, each in _towards(found):
         table.add_row(who, f"{each.epsilon:.4g}", *([f"{each.rounds_left:,}"] if epsilon else []))
-    console.print(table)
+    answer_with(table)
     return 0
 
 
@@ -182,7 +182,7 @@ def _show(title: str, rows: list[tuple[str, str]]) -> None:
     table = Table(title=title, box=box.SIMPLE_HEAD, show_header=False)
     for row in rows:
         table.add_row(*row)
-    console.print(table)
+    answer_with(table)
 
 
 def _finite(table: dict) -> dict:

@@ -3,12 +3,10 @@
 import time
 
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.cli.output import console
+from fedgrove.node.cli.output import answer, answer_with, live_note, note
 from fedgrove.node.protocol.members_metrics import told_of
 from fedgrove.node.protocol.step import Step
 from rich import box
-from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -37,7 +35,7 @@ class DemoDisplay:
         self.sat_out = ""
         self._gas = 0
         self._started = time.monotonic()
-        self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None
+        self._live = live_note()
 
     def __enter__(self) -> "DemoDisplay":
         if self._live is not None:
@@ -88,7 +86,7 @@ class DemoDisplay:
         if self._live is not None:
             self._live.console.print(Text(text, style="dim"))
         else:
-            console.print(text, soft_wrap=True, markup=False)
+            note(text)
 
     def _refresh(self) -> None:
         if self._live is None:
@@ -124,13 +122,13 @@ def print_rounds(report: dict) -> None:
             f"{each['gas_used'] / 1e6:.2f}",
             f"{each['seconds']:.1f}",
         )
-    console.print(table)
+    answer_with(table)
     _print_members(report["rounds"])
     if "clusters" in report:
         members = [", ".join(map(str, cluster)) or "nobody" for cluster in report["clusters"]["members"]]
-        console.print(f"clusters: {' | '.join(members)}", soft_wrap=True)
+        answer(f"clusters: {' | '.join(members)}")
     if report["rounds"]:
-        console.print(f"model: {report['rounds'][-1]['model_cid']}", soft_wrap=True)
+        answer(f"model: {report['rounds'][-1]['model_cid']}")
 
 
 def _print_members(rounds: list[dict]) -> None:
@@ -146,23 +144,24 @@ def _print_members(rounds: list[dict]) -> None:
         if found.get("samples") or "noise" in found:
             told = told_of(found)
         model = "for the last model" if found.get("last") else f"before round {each['round']}"
-        console.print(f"members {model}: {told}", soft_wrap=True, markup=False)
+        answer(f"members {model}: {told}")
         if "ending" in found and "last" not in found:
-            console.print(f"ended after round {each['round']}: {found['ending']}", soft_wrap=True, markup=False)
+            answer(f"ended after round {each['round']}: {found['ending']}")
 
 
 def print_verdict(verdict: Verdict) -> None:
     """The auditor's last word."""
     if verdict.verdict == "verified":
-        console.print(f"audit: [bold green]verified[/] ({verdict.rounds} rounds, {verdict.records} records)")
-        console.print(f"verified up to block {verdict.head_block}, hash {verdict.head_hash}", soft_wrap=True)
+        counted = f" ({verdict.rounds} rounds, {verdict.records} records)"
+        answer_with(Text.assemble("audit: ", ("verified", "bold green"), counted))
+        answer(f"verified up to block {verdict.head_block}, hash {verdict.head_hash}")
         for clause in verdict.pinned:
-            console.print(f"pinned: {escape(clause)}", soft_wrap=True)
+            answer(f"pinned: {clause}")
         if verdict.unpinned:
-            console.print(f"open: {escape(verdict.unpinned)}", soft_wrap=True)
+            answer(f"open: {verdict.unpinned}")
     else:
-        console.print(f"audit: [bold red]{verdict.verdict}[/]: {escape(verdict.reason)}", soft_wrap=True)
+        answer_with(Text.assemble("audit: ", (verdict.verdict, "bold red"), f": {verdict.reason}"))
     if verdict.privacy is not None:
-        console.print(f"privacy: {verdict.privacy}", soft_wrap=True)
+        answer(f"privacy: {verdict.privacy}")
     for remark in verdict.remarks:
-        console.print(f"remark: {escape(str(remark))}", soft_wrap=True)
+        answer(f"remark: {remark}")

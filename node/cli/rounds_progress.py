@@ -2,9 +2,9 @@
 
 import time
 
-from fedgrove.node.cli.output import console
+from fedgrove.node.cli.output import note, progress_bar
 from fedgrove.node.lab.simulation.record import RoundResult
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 # Where nobody watches a terminal, a line at most so often (seconds).
 LINE_SECONDS = 30.0
@@ -34,7 +34,8 @@ class RoundsDisplay:
             MofNCompleteColumn(),
             TextColumn("{task.fields[pace]}"),
         )
-        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
+        bar = progress_bar(*columns)
+        self._bar = None if bar.disable else bar
 
     def __enter__(self) -> "RoundsDisplay":
         if self._bar is not None:
@@ -70,7 +71,7 @@ class RoundsDisplay:
             self._bar.update(self._task, description=text, pace="")
         elif done == total or time.monotonic() - self._last_line >= LINE_SECONDS:
             self._last_line = time.monotonic()
-            console.print(f"{self._label}: {done} of {total} pairs of clients compared", soft_wrap=True, markup=False)
+            note(f"{self._label}: {done} of {total} pairs of clients compared")
 
     @property
     def pace(self) -> str:
@@ -91,7 +92,7 @@ class RoundsDisplay:
             overall = f"{self._before + self._at} of {self._total} in all"
             pace = f"; {self.pace}" if self.pace else ""
             text = f"{self._label}: round {self._at} of {self._rounds}{self._found} ({overall}{pace})"
-            console.print(text, soft_wrap=True, markup=False)
+            note(text)
 
 
 def duration(seconds: float) -> str:

@@ -13,7 +13,7 @@ from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.log_to import LogTarget, LogTo, log_targets, opened_logs
 from fedgrove.node.cli.logged_rounds import LoggedRounds
 from fedgrove.node.cli.options import Sandbox
-from fedgrove.node.cli.output import FAILED, CommandError, complain, console, print_json, read_seeds
+from fedgrove.node.cli.output import FAILED, CommandError, answer, complain, note, print_json, read_seeds
 from fedgrove.node.cli.simulated_runs import print_runs
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.lab.simulation.executors import NoExecutor
@@ -88,7 +88,7 @@ def simulate(
     changes += [_setting(each) for each in change or []]
     given = read_plan(plan, changes, None if method is None else _method(method))
     if given.left_out:
-        console.print(given.left_out, soft_wrap=True, markup=False)
+        note(given.left_out)
     if resume and out is None:
         raise CommandError("--resume needs --out, the directory of the run to go on with")
     numbers = [given.plan.seed] if seeds is None else read_seeds(seeds)
@@ -103,6 +103,8 @@ def simulate(
         print_json({"runs": [{"record": run.record.to_json(), "seconds": run.seconds} for run in runs]})
     else:
         print_runs(runs)
+        if out is not None:
+            answer(f"Kept in {out}")
 
 
 def _run_all(request: SimulationRequest, targets: tuple[LogTarget, ...]) -> list[SimulatedRun]:
@@ -140,8 +142,7 @@ def _run_on(request: SimulationRequest, targets: tuple[LogTarget, ...]) -> list[
             try:
                 session.draw([run.record for run in runs])
             except FiguresUnavailable as fault:
-                console.print(f"No figures: {fault}", soft_wrap=True, markup=False)
-            console.print(f"Kept in {request.out}", soft_wrap=True, markup=False)
+                note(f"No figures: {fault}")
     return runs
 
 

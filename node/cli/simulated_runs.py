@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fedgrove.node.cli.output import console
+from fedgrove.node.cli.output import answer, answer_with
 from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.lab.simulation.session import SimulatedRun
 from fedgrove.node.protocol.members_metrics import told_of
@@ -34,23 +34,23 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
             f"{run.seconds:.1f}",
             *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
         )
-    console.print(table)
+    answer_with(table)
     for run in runs if plan.clustering else ():
-        console.print(_of_clusters(run.record), soft_wrap=True)
+        answer(_of_clusters(run.record))
     if plan.task and runs[0].record.rounds[-1].loss is None:
         sentence = "The task's data() holds nothing out, so models are not evaluated; the records have train_loss."
-        console.print(sentence, soft_wrap=True)
+        answer(sentence)
     for record in (run.record for run in runs):
         _print_members(record)
     if plan.privacy and any(len(run.record.rounds) < plan.rounds for run in runs):
-        console.print(f"The privacy budget ends before round {plan.rounds}.")
+        answer(f"The privacy budget ends before round {plan.rounds}.")
     if getattr(plan.privacy, "participation", "") == "secret":
         readers = ", ".join(f"{run.record.rounds[-1].figure('ledger_epsilon'):.3g}" for run in runs)
         sentence = f"ε holds towards those who see only models; readers of a ledger, who know who was drawn: {readers}."
-        console.print(sentence, soft_wrap=True)
+        answer(sentence)
     if plan.privacy:
         sentence = "Simulated noise follows from the seed: it shows what privacy costs, and protects nobody."
-        console.print(sentence, soft_wrap=True)
+        answer(sentence)
 
 
 def _print_members(record: RunRecord) -> None:
@@ -58,10 +58,10 @@ def _print_members(record: RunRecord) -> None:
     found, seed = record.last_model, record.plan.seed
     if found and (found.get("samples") or "noise" in found):
         told = f"members for the last model, seed {seed}: {told_of(found)}"
-        console.print(told, soft_wrap=True, markup=False)
+        answer(told)
     if record.ending:
         told = f"ended after round {len(record.rounds)}, seed {seed}: {record.ending}"
-        console.print(told, soft_wrap=True, markup=False)
+        answer(told)
 
 
 def _of_clusters(record: RunRecord) -> str:

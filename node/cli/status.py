@@ -1,6 +1,5 @@
 """``fedgrove status``: state of a federation, reason if my last round did not count, and my account's means."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,15 @@ from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.members_look import MembersLook, MembersSight
 from fedgrove.node.cli.membership import ConfigFile, PasswordFile
 from fedgrove.node.cli.options import EtherPrice
-from fedgrove.node.cli.output import CommandError, complain, console, print_json, read_password
+from fedgrove.node.cli.output import (
+    CommandError,
+    answer,
+    complain,
+    live_answer,
+    print_json,
+    print_json_line,
+    read_password,
+)
 from fedgrove.node.cli.privacy_look import PrivacyLook, PrivacySight
 from fedgrove.node.cli.reach import check_reach, open_network, open_store
 from fedgrove.node.methods.procfl.terms import ProCflTerms
@@ -33,7 +40,6 @@ from fedgrove.node.status.pace import pace
 from fedgrove.node.status.participation import Participation
 from fedgrove.node.status.price import Price
 from fedgrove.node.status.standing import DisputedRound, Standing, standing
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -159,7 +165,7 @@ def _when(network: Network, now: Standing) -> float | None:
 
 
 def _watch(look: Look, interval: float, as_json: bool) -> int:
-    live = Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else None
+    live = None if as_json else live_answer()
     if live is None:
         return _until_finished(look, interval, lambda sight, new: _line(sight, as_json) if new else None)
     with live:
@@ -185,10 +191,10 @@ def _until_finished(look: Look, interval: float, show: Callable[[StatusSnapshot,
 
 def _line(sight: StatusSnapshot, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(sight.to_dict(), sort_keys=True), flush=True)
+        print_json_line(sight.to_dict())
     else:
         _show(sight, as_json)
-        console.print()
+        answer()
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------
@@ -199,7 +205,7 @@ def _show(sight: StatusSnapshot, as_json: bool) -> None:
         print_json(sight.to_dict())
         return
     for name, value in _rows(sight):
-        console.print(f"{name}: {value}", soft_wrap=True, markup=False)
+        answer(f"{name}: {value}")
 
 
 def _table(sight: StatusSnapshot) -> Table:

@@ -9,7 +9,7 @@ from eth_utils import is_address, to_checksum_address
 from fedgrove.chain.keys import load
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.cli.output import CommandError, print_json, read_password
+from fedgrove.node.cli.output import CommandError, answer, note, print_json, read_password
 from fedgrove.node.cli.stores import open_content, open_for_writing
 from fedgrove.node.cli.task_bases import (
     ConfigOption,
@@ -18,7 +18,6 @@ from fedgrove.node.cli.task_bases import (
     base_line,
     bases_of,
     describe_base,
-    say,
     store_name,
 )
 from fedgrove.node.cli.task_check import check
@@ -76,13 +75,13 @@ def pack_task(
         print_json({**_described(bundle), "store": place})
     else:
         for file in bundle.files:
-            say(f"{len(file.data):>10}  {file.path}")
+            note(f"{len(file.data):>10}  {file.path}")
         for base in bases_of(bundle):
-            say(base_line(base))
-        say(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
+            note(base_line(base))
+        note(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
         _warn_of_versions(bundle)
         _warn_of_text(bundle)
-        print(bundle.cid)
+        answer(bundle.cid)
     return 0
 
 
@@ -118,10 +117,10 @@ def show(
         print_json({**_described(found), "approved_by": approved_by, **_compared(before, changed)})
     else:
         _print_bundle(found)
-        print(missing or f"account {approvals.account} has approved this bundle: its client in {directory} may run it")
+        answer(missing or f"account {approvals.account} has approved this bundle: its client in {directory} may run it")
         _print_changes(before, changed)
-        for note in reading_notes(found):
-            print(f"warning: {note}")
+        for each in reading_notes(found):
+            answer(f"warning: {each}")
     return 0
 
 
@@ -156,7 +155,7 @@ def approve(
         since = f", {len(changed)} of them changed since {before.bundle}" if before else ""
         _warn_of_versions(found)
         _warn_of_text(found)
-        say(f"account {keys.address} approves {found.cid}: {len(found.files)} files{since}")
+        answer(f"account {keys.address} approves {found.cid}: {len(found.files)} files{since}")
     return 0
 
 
@@ -177,7 +176,7 @@ def fetch(
     if as_json:
         print_json({**_described(found), "folder": str(folder)})
     else:
-        say(f"wrote {len(found.files)} files to {folder}")
+        answer(f"wrote {len(found.files)} files to {folder}")
         _warn_of_versions(found)
     return 0
 
@@ -249,33 +248,33 @@ def _compared(before: TaskApproval | None, changed: tuple[FileChange, ...]) -> d
 
 
 def _print_bundle(bundle: Bundle) -> None:
-    print(f"bundle {bundle.cid}: {len(bundle.files)} files, {bundle.size} bytes")
+    answer(f"bundle {bundle.cid}: {len(bundle.files)} files, {bundle.size} bytes")
     for file in bundle.files:
-        print(f"{len(file.data):>10}  {file.path}")
+        answer(f"{len(file.data):>10}  {file.path}")
     for base in bases_of(bundle):
-        print(base_line(base))
+        answer(base_line(base))
     for name, version in bundle.lock.packages:
-        print(f"package {name} {version}")
+        answer(f"package {name} {version}")
     _warn_of_versions(bundle)
 
 
 def _print_changes(before: TaskApproval | None, changed: tuple[FileChange, ...]) -> None:
     if before is None:
-        print("no other version was approved before, so all of its text follows")
+        answer("no other version was approved before, so all of its text follows")
     else:
-        print(f"compared with {before.bundle}, which account {before.account} approved:")
+        answer(f"compared with {before.bundle}, which account {before.account} approved:")
     for each in changed:
-        print(f"{each.kind} {each.path}: {each.before} bytes before, {each.after} now")
+        answer(f"{each.kind} {each.path}: {each.before} bytes before, {each.after} now")
         for line in each.lines:
-            print(line)
+            answer(line)
 
 
 def _warn_of_versions(bundle: Bundle) -> None:
     warning = bundle.lock.warning()
     if warning:
-        say(f"versions differ: {warning}")
+        note(f"versions differ: {warning}")
 
 
 def _warn_of_text(bundle: Bundle) -> None:
-    for note in reading_notes(bundle):
-        say(f"warning: {note}")
+    for each in reading_notes(bundle):
+        note(f"warning: {each}")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, answer, note, print_json
 from fedgrove.node.cli.stores import open_for_writing
 from fedgrove.node.tasks.base_content import BaseContent, content_of, publish_base
 from fedgrove.node.tasks.bundle import Bundle
@@ -40,8 +40,8 @@ def describe_base(
     if as_json:
         print_json({**asdict(base), "store": place})
     else:
-        say(f"{path}: {'in ' + place if place else 'not put into a store'}")
-        print(f'[[task.bases]]\nname = "{base.name}"\ncid = "{base.cid}"\nsize = {base.size}')
+        note(f"{path}: {'in ' + place if place else 'not put into a store'}")
+        answer(f'[[task.bases]]\nname = "{base.name}"\ncid = "{base.cid}"\nsize = {base.size}')
     return 0
 
 
@@ -52,7 +52,7 @@ def bases_of(bundle: Bundle) -> tuple[FrozenBase, ...]:
     try:
         return read_suggestion(bundle.contents.get(TERMS), f"{TERMS} of the task").task.bases
     except InvalidConfig as fault:
-        say(f"no federation can take the terms that the task suggests: {fault}")
+        note(f"no federation can take the terms that the task suggests: {fault}")
         return ()
 
 
@@ -80,8 +80,3 @@ def _store_of(config: Path) -> str:
     from fedgrove.node.methods.terms import load_config  # brings every method, which the other options do without
 
     return load_config(config)[1].store
-
-
-def say(sentence: str) -> None:
-    """Write a sentence to standard error."""
-    console.print(sentence, soft_wrap=True, markup=False)

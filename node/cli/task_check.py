@@ -12,7 +12,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.options import Sandbox
-from fedgrove.node.cli.output import FAILED, CommandError, console, print_json
+from fedgrove.node.cli.output import FAILED, CommandError, answer, note, print_json
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.base_content import InvalidBase
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
@@ -72,7 +72,7 @@ def check(
         for each in _Checks(source, data, terms, given_bases(base), mode, timeout, stack).run():
             done.append(each)
             if not as_json:
-                print(f"{each.result:<13}{each.name:<13}{each.sentence}", flush=True)
+                answer(f"{each.result:<13}{each.name:<13}{each.sentence}")
     failed = any(each.result == "failed" for each in done)
     if as_json:
         print_json({"folder": str(source), "sandbox": str(mode), "ok": not failed, "checks": list(map(_table, done))})
@@ -154,11 +154,11 @@ class _Checks:
         try:
             ending, content = self._probe(config, place / "task", None).example()
         except TaskFailed as fault:
-            console.print(f"{EXAMPLE} wrote no data: {fault}", soft_wrap=True, markup=False)
+            note(f"{EXAMPLE} wrote no data: {fault}")
             return None, NO_DATA
         path = place / f"example{ending}"
         path.write_bytes(content)
-        console.print(f"without --data the checks use the data that {EXAMPLE} writes", markup=False)
+        note(f"without --data the checks use the data that {EXAMPLE} writes")
         return path, ""
 
     def _probe(self, config: "FederationConfig", folder: Path, data: Path | None) -> "TaskProbe":

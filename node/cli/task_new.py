@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.node.cli.output import CommandError, console, print_json
+from fedgrove.node.cli.output import CommandError, answer, print_json
 from fedgrove.node.learning.image_drafting import draft_image_terms
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.drafting import draft_terms
@@ -47,7 +47,7 @@ def new(
     if as_json:
         print_json({"folder": str(folder), "kind": kind, "files": names})
     else:
-        _say(f"wrote {', '.join(names)} to {folder}: start with README.md")
+        answer(f"wrote {', '.join(names)} to {folder}: start with README.md")
     return 0
 
 
@@ -79,9 +79,5 @@ def _write(folder: Path, text: str, kind: str, how: str, as_json: bool) -> int:
     if as_json:
         print_json({"folder": str(folder), "kind": kind, "files": names})
     else:
-        _say(f"wrote {TERMS} to {folder}, {how}")
+        answer(f"wrote {TERMS} to {folder}, {how}")
     return 0
-
-
-def _say(sentence: str) -> None:
-    console.print(sentence, soft_wrap=True, markup=False)

@@ -13,7 +13,7 @@ from fedgrove.node.audit.certificate import NoCertificate, certify
 from fedgrove.node.base.files import AlreadyInUse, write_atomically
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.kmeans import show
-from fedgrove.node.cli.output import FAILED, CommandError, console, print_json, read_password
+from fedgrove.node.cli.output import FAILED, CommandError, answer, print_json, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
 from fedgrove.node.devnet.kmeans import LocalFederation, LocalFederationError
 from fedgrove.node.methods.kmeans.asking import CannotForget, ask
@@ -106,8 +106,8 @@ def _locally(directory: Path, client: int, rows: list[int] | None, as_json: bool
     if as_json:
         print_json(found.table)
     else:
-        console.print(found.sentence, soft_wrap=True, markup=False)
-        console.print(f"check:  fedgrove audit {directory}/history --certificate {path}", soft_wrap=True, markup=False)
+        answer(found.sentence)
+        answer(f"check:  fedgrove audit {directory}/history --certificate {path}")
     return verdict.exit_code
 
 
@@ -132,7 +132,7 @@ def _as_member(
         except CannotForget as fault:
             raise CommandError(str(fault)) from None
         said = "is on the ledger" if receipt is not None else "was already on the ledger"
-        console.print(f"the request of client {client} {said}: {request.digest.hex()}", soft_wrap=True)
+        answer(f"the request of client {client} {said}: {request.digest.hex()}")
         if certificate is None:
             if as_json:
                 print_json({"client": client, "points": request.points, "digest": request.digest.hex()})
@@ -146,5 +146,5 @@ def _as_member(
     if as_json:
         print_json(found.table)
     else:
-        console.print(found.sentence, soft_wrap=True, markup=False)
+        answer(found.sentence)
     return 0

@@ -112,7 +112,7 @@ def test_a_demonstration_ends_and_goes_on_where_it_was(disk, room, resumed):
     assert ("--resume" in sentence) == resumed, sentence
     ballast.unlink()
     again = fedgrove(*command, *["--resume"] * resumed)
-    assert again.returncode == 0 and "audit: verified" in again.stderr, again.stderr
+    assert again.returncode == 0 and "audit: verified" in again.stdout, again.stderr
 
 
 def test_a_demonstration_ends_whose_journals_find_no_room(disk):

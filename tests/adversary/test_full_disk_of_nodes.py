@@ -40,7 +40,7 @@ def test_clustering_ends_and_goes_on_where_it_was(tmp_path, room):
         one_sentence(fedgrove(*command))
         ballast.unlink()
         again = fedgrove(*command)
-        assert again.returncode == 0 and "audit: verified" in again.stderr, again.stderr
+        assert again.returncode == 0 and "audit: verified" in again.stdout, again.stderr
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,6 @@ audit --rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000dE
 audit verify nowhere.car
 audit export empty out.car
 audit export nowhere out.car
-audit text.json
 audit pipe
 audit --config broken.toml
 audit verify

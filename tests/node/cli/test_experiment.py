@@ -51,7 +51,7 @@ def test_cells_of_the_table_are_run_one_by_one(tmp_path):
 
 def test_the_list_names_all(tmp_path):
     shown = fedgrove("experiment", "list", cwd=tmp_path)
-    assert shown.returncode == 0 and all(name in shown.stderr for name in EXPERIMENTS)
+    assert shown.returncode == 0 and all(name in shown.stdout for name in EXPERIMENTS)
     printed = fedgrove("experiment", "list", "--json", cwd=tmp_path)
     assert list(json.loads(printed.stdout)) == sorted(EXPERIMENTS)
 

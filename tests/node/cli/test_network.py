@@ -92,10 +92,10 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     assert f"watch: {told['explorer']}" in first.stderr
     assert "Verified" in until_answered(told["explorer"], "Verified<")
     shown = network("status", cwd=place)
-    assert shown.returncode == 0 and "client-03" in shown.stderr and "round 1" in shown.stderr
+    assert shown.returncode == 0 and "client-03" in shown.stdout and "round 1" in shown.stdout
 
     again = up(cwd=place)
-    assert again.returncode == 0 and "already" in again.stderr
+    assert again.returncode == 0 and "already" in again.stdout
 
     keys = (place / "testnet" / "client-01" / "keystore.json").read_bytes()
     record = json.loads((place / "testnet" / "testnet.json").read_text())
@@ -207,7 +207,7 @@ def test_up_can_be_killed_at_any_moment_and_run_again(place):
 
 def test_down_and_status_without_a_testnet(tmp_path):
     down = fedgrove("network", "down", cwd=tmp_path)
-    assert down.returncode == 0 and "nothing was running" in down.stderr
+    assert down.returncode == 0 and "nothing was running" in down.stdout
     told = fedgrove("network", "status", cwd=tmp_path)
     assert told.returncode == 2 and "no testnet" in told.stderr
     assert os.listdir(tmp_path) == []

@@ -34,9 +34,9 @@ def test_a_regression_is_told_by_its_loss_for_each_seed(place):
     for seed in (1, 2):
         last = json.loads((place / f"run/seed-{seed}/record.json").read_text())["rounds"][-1]
         assert last["accuracy"] is None
-        (row,) = (line.split() for line in result.stderr.splitlines() if line.split()[:2] == [str(seed), "2"])
+        (row,) = (line.split() for line in result.stdout.splitlines() if line.split()[:2] == [str(seed), "2"])
         assert row[2:5] == ["-", "-", f"{last['loss']:.4f}"]
-    assert "round 2 of 2, loss " in result.stderr and "fedavg on points" in result.stderr
+    assert "round 2 of 2, loss " in result.stderr and "fedavg on points" in result.stdout
 
 
 def test_a_task_that_raises_ends_the_run_with_its_file_and_line(place):

@@ -73,10 +73,10 @@ def test_it_tells_round_phase_and_who_is_waited_for(federation, tmp_path):
     run_until(federation, federation.coordinator(), first_two(federation.clients()), "client 1", "drew")
     shown = status(tmp_path)
     end = federation.ledger(federation.keys[0]).round(1).draw_end
-    assert not shown.stdout
-    assert "round: 1 of 2\nphase: draw\n" in shown.stderr
-    assert f"until block {end}, at an unknown time" in shown.stderr
-    assert "account" not in shown.stderr
+    assert not shown.stderr
+    assert "round: 1 of 2\nphase: draw\n" in shown.stdout
+    assert f"until block {end}, at an unknown time" in shown.stdout
+    assert "account" not in shown.stdout
 
 
 def test_it_tells_about_when_on_a_chain_with_a_clock(tmp_path):
@@ -90,7 +90,7 @@ def test_it_tells_about_when_on_a_chain_with_a_clock(tmp_path):
         assert told["until"] > told["block"]
         left = told["until_time"] - network.block_time(told["block"])
         assert left == pytest.approx(told["until"] - told["block"], rel=0.5, abs=2)
-        assert ", about " in status(tmp_path).stderr
+        assert ", about " in status(tmp_path).stdout
 
 
 def test_an_account_is_told_its_last_round_and_its_budget(federation, tmp_path):
@@ -101,7 +101,7 @@ def test_an_account_is_told_its_last_round_and_its_budget(federation, tmp_path):
     assert told["last"] == {"round": 2, "counted": True, "reason": ""}
     assert told["budget"]["measured"] == 2
     assert told["budget"]["balance"] == federation.network.balance(account)
-    text = status(tmp_path, "--account", account).stderr
+    text = status(tmp_path, "--account", account).stdout
     assert "your last round: 2 counted\n" in text
     assert f"enough for {told['budget']['rounds']:,} rounds" in text
 
@@ -114,7 +114,7 @@ def test_it_tells_what_the_federation_and_an_account_have_paid(federation, tmp_p
     assert costs["account"]["wei"] == paid and not {"cost", "currency"} & set(costs["account"])
     assert list(costs["all"]["rounds"]) == ["1", "2"] and costs["unknown"] == 0
     assert costs["coordinator"]["wei"] == ether - federation.network.balance(federation.coordinator_keys.address)
-    text = status(tmp_path, "--account", account, "--price", "2000 EUR").stderr
+    text = status(tmp_path, "--account", account, "--price", "2000 EUR").stdout
     assert "\ncost so far: " in text and "on average, round 2 " in text
     assert f"your cost so far: {paid / ether:.4g} practice ether" in text and "EUR" not in text
 
@@ -226,7 +226,7 @@ def test_a_watch_on_a_terminal_is_one_picture(federation, tmp_path):
     federation.run()
     ours, theirs = pty.openpty()
     command = [*warm.command(), *STATUS, "--watch"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs) as process:
+    with subprocess.Popen(command, cwd=tmp_path, stdout=theirs, stderr=subprocess.PIPE) as process:
         os.close(theirs)
         shown = b""
         while piece := read(ours):

@@ -27,8 +27,8 @@ def test_live_ledgers_and_a_run_are_compared_and_no_page_quotes_an_endpoint(run,
         files = [founded(network, tmp_path / name, clients) for name, clients in (("one", 3), ("other", 4))]
         options = ("--export", str(tmp_path / "site"), "--index", str(tmp_path / "indexes"))
         result = fedgrove("explorer", *files, str(run.directory), *options, cwd=tmp_path)
-    assert f"audit of {run.directory}: verified" in result.stderr, result.stderr
-    assert all(f"audit of {name}: " in result.stderr for name in files)
+    assert f"audit of {run.directory}: verified" in result.stdout, result.stderr
+    assert all(f"audit of {name}: " in result.stdout for name in files)
     front = (tmp_path / "site" / "index.html").read_text()
     assert "one/federation.toml" in front and "other/federation.toml" in front
     assert sorted(path.name for path in (tmp_path / "site" / "runs").iterdir()) == ["1", "2", "3"]

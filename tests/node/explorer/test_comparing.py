@@ -185,7 +185,7 @@ def test_the_command_compares(run, second, tmp_path):
     given = ("explorer", str(run.directory), "second.car", "--index", "index", "--price", "2500 EUR")
     result = fedgrove(*given, "--export", "site", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / "site" / "runs" / "2" / "index.html").is_file() and "audit of second.car" in result.stderr
+    assert (tmp_path / "site" / "runs" / "2" / "index.html").is_file() and "audit of second.car" in result.stdout
     assert "Cost so far, EUR" in (tmp_path / "site" / "index.html").read_text()
     shutil.copytree(run.directory, tmp_path / "bad")
     (tmp_path / "bad" / "report.json").write_text("{}")

@@ -49,7 +49,7 @@ def test_what_is_searched_for_is_found_in_the_index_of_its_first_digits(run, exp
 def test_the_command_writes_the_pages_and_passes_the_verdict_on(run, tmp_path):
     first = fedgrove("explorer", str(run.directory), "--export", "site", "--index", "index", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    assert (tmp_path / "site" / "index.html").is_file() and "pages" in first.stderr
+    assert (tmp_path / "site" / "index.html").is_file() and "pages" in first.stdout
     again = fedgrove("explorer", str(run.directory), "--export", "site", "--index", "index", cwd=tmp_path)
     assert again.returncode == 2 and "nothing was changed" in again.stderr
 
