@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class RpcNetwork(Network):
-    """A chain at one or more http or https URLs, of which the first that works is asked; see ``endpoints``.
+    """A chain at one or more http or https URLs, the first that works is asked; see ``endpoints``.
 
     Parameters
     ----------

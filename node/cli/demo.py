@@ -233,7 +233,7 @@ def _say_what_failed(report: dict[str, Any], sat_out: str) -> None:
 
 
 def _given(context: typer.Context) -> frozenset[str]:
-    """The parameters that the command line names, but for those that may change when a run goes on."""
+    """The parameters that the command line names, except for those that may change when a run goes on."""
     named = {name for name in context.params if given(context, name)}
     return frozenset(named - {"workers", "explorer"})
 

@@ -21,7 +21,7 @@ def doctor(
     rounds: Annotated[int, typer.Option(min=1, help="With --account: for this many rounds.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings to stdout as JSON.")] = False,
 ) -> int:
-    """Look whether all that fedgrove needs is there: packages, sandbox, disk, chain, store, currency.
+    """Check that everything needed is installed and reachable: packages, sandbox, disk, chain, store, currency.
 
     Prints a line for each, with what to do. Exit code: 0 nothing failed, 1 something did, 2 bad usage.
 

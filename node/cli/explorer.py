@@ -25,7 +25,7 @@ from fedgrove.node.cli.options import EtherPrice
 from fedgrove.node.cli.output import CommandError, complain, flush, report
 from fedgrove.node.status.price import Price
 
-_NAMED = 5  # pages that could not be made, of which a message names no more
+_NAMED = 5  # pages that could not be made; a message names no more
 
 if TYPE_CHECKING:
     from fedgrove.node.explorer.options import PageOptions

@@ -28,7 +28,7 @@ SUMMARIES = {
     "privacy": "Plan and count client-level differential privacy.",
     "attack": "Attack clients' uploads on this machine.",
     "bench": "Measure fedgrove on this machine.",
-    "doctor": "Look whether all that fedgrove needs is there.",
+    "doctor": "Check that everything needed is installed and reachable.",
     "estimate": "Estimate what a federation will cost.",
     "completion": "Print a script that completes commands in a shell.",
 }

@@ -1,4 +1,4 @@
-"""Rounds of ``fedgrove simulate`` in logs, beside the display."""
+"""Rounds of ``fedgrove simulate`` in logs, in addition to the display."""
 
 import time
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ from typer.completion import completion_init
 from typer.core import TyperCommand, TyperGroup
 
 _ALLOCATIONS = 50_000
-"""After so many new objects Python looks for garbage; after 700, as it is set, imports take an eighth longer."""
+"""After this many new objects Python looks for garbage; after 700, as it is set, imports take an eighth longer."""
 COMMANDS = {
     "demo": "fedgrove.node.cli.demo:demo",
     "audit": "fedgrove.node.cli.audit:app",

@@ -1,4 +1,4 @@
-"""Points that a command names: a dataset, or somebody's file, dealt to clients."""
+"""Points that a command names: a dataset, or somebody's file, split among clients."""
 
 from pathlib import Path
 

@@ -6,7 +6,7 @@ from fedgrove.node.cli.output import note, progress_bar
 from fedgrove.node.lab.simulation.record import RoundResult
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-# Where nobody watches a terminal, a line at most so often (seconds).
+# Where nobody watches a terminal, at most one line in this many seconds.
 LINE_SECONDS = 30.0
 
 

@@ -101,7 +101,7 @@ def show(
 ) -> int:
     """Show a bundle's files, sizes and packages, whether you have approved it, and its text.
 
-    Of a bundle of which you approved another version, the text is what changed since the last one. Characters that
+    If you approved another version of the bundle, the text is what changed since the last one. Characters that
     would hide something are escaped, and warnings name what is easily overlooked. Nothing of the bundle runs.
 
     Example: fedgrove task show bafybei… --store disk:store

@@ -1,10 +1,10 @@
 """The explorer: web pages that show a training history, and how far it has been checked. It reads, and holds no key.
 
 - ``sources``: where a history is: a run's directory, a CAR file, a live ledger with its store
-- ``index``: the records in one SQLite file, sorted for pages, and held against the chain before they are used again
+- ``index``: the records in one SQLite file, sorted for pages, and compared with the chain before they are used again
 - ``placing``: where each record goes in the index
 - ``survey``: what the store holds behind the digests: CIDs, sizes, and the small texts that pages show
-- ``watch``: reads, surveys and audits in the background; tells what was found so far
+- ``watch``: reads, surveys and audits in the background; reports what was found so far
 - ``inert``: foreign text and blobs made safe to look at
 - ``drawings``, ``tree_drawing``: a round's phases, the charts, and the cooperation tree as SVG
 - ``options``: the price of the chain's currency and the public block explorer that pages use
@@ -15,6 +15,6 @@
 - ``templating``: the environment in which the templates are filled
 - ``cache``: where an index lies between two runs
 - ``server``: the pages over HTTP on this machine, with live updates
-- ``live``: a server over a live ledger, beside the process that runs it
+- ``live``: a server over a live ledger, next to the process that runs it
 - ``export``: the pages as files to publish
 """

@@ -157,7 +157,7 @@ class RunsApi:
 
 
 def _listed(items: Sequence[tuple[int, Any]], page: Page) -> dict[str, Any]:
-    """A page out of items by their places, of which there is one too many where more follow."""
+    """A page out of items by their places; one item too many means that more follow."""
     more = len(items) > page.limit
     return {
         "items": [content for _, content in items[: page.limit]],

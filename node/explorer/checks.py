@@ -77,7 +77,7 @@ class Checks:
         return Check(WAIT if self._sight.bad is None else SKIPPED)
 
     def summary(self, records: int | None) -> "Summary":
-        """The badge of the whole history, of so many records; None while they are being read."""
+        """The badge of the whole history, of this many records; None while they are being read."""
         sight, verdict = self._sight, self._sight.verdict
         if sight.bad is not None:
             return Summary(BAD, "Bad record", inert(sight.bad))

@@ -1,6 +1,6 @@
 """What a round left of the clusters, by the rules that clients and the auditor follow (``node.methods.procfl.course``).
 
-A round closes with a state, which all of them recompute, and with what the coordinator states beside it; together they
+A round closes with a state, which all of them recompute, and with what the coordinator states with it; together they
 say what comes next. Neither is believed here: whether they are lawful, the audit says of the round's record, and what
 is no state, or does not fit to what is stated of it, is not shown.
 """
@@ -23,7 +23,7 @@ from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.terms import FederationConfig
 
 MAX_HEAD_BYTES = 1 << 21
-"""A state with a larger head is not shown. That of a thousand clients has less, but for the overlaps of all pairs."""
+"""A state with a larger head is not shown. A thousand clients need less, except for the overlaps of all pairs."""
 
 _START = head_end(b"")  # where a head without bytes ends
 
@@ -115,7 +115,7 @@ def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: S
 def _against(
     clusters: Sequence[int | None], now: Sequence[Score], best: Sequence[Score], tolerance: float
 ) -> tuple[ClusterScore, ...]:
-    """Scores beside the best before them."""
+    """Scores next to the best before them."""
     exact = Fraction(str(tolerance))
     found = []
     for cluster, each, most in zip(clusters, now, best, strict=True):

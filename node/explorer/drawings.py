@@ -72,7 +72,7 @@ COLOURS = 8
 """Of lines and clusters; then they come again."""
 
 _MOST_DOTS = 60
-_SMALL = 1e-3  # smaller numbers have exponents, so that they fit beside a chart
+_SMALL = 1e-3  # smaller numbers have exponents, so that they fit next to a chart
 _LABEL = 13.0  # height of the number at a line's end
 
 

@@ -51,7 +51,7 @@ def export(watch: IndexWatch, target: Path, blob_bytes: int, options: PageOption
     Parameters
     ----------
     blob_bytes : int
-        At most so many bytes of blobs are written next to the pages.
+        At most this many bytes of blobs are written next to the pages.
     options : PageOptions
     """
     with _all_or_nothing(target):

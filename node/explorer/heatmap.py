@@ -23,11 +23,11 @@ class Heatmap:
     Attributes
     ----------
     clients, homes : sequence of int
-        A client's number, and that of its cluster from 0, whose colour stands beside its row.
+        A client's number, and that of its cluster from 0, whose colour is shown next to its row.
     ism : sequence of (sequence of float)
         ISMₙ[m] in [0, 1].
     alike : sequence of (sequence of bool)
-        Where it is at least α: such cells are green, others grey.
+        Where it is at least α: these cells are green, others grey.
     """
 
     clients: Sequence[int]
@@ -64,7 +64,7 @@ class Heatmap:
         ]  # fmt: skip
 
     def _merged(self) -> list[Markup]:
-        """One path for all cells of a shade: so many elements would be slow."""
+        """One path for all cells of a shade: this many elements would be slow."""
         paths: dict[tuple[str, int], list[str]] = defaultdict(list)
         for row, shares in enumerate(self.ism):
             for column, share in enumerate(shares):
@@ -85,7 +85,7 @@ class Heatmap:
         ]
 
     def _names(self) -> list[Markup]:
-        """Numbers of clients beside and above, as many as there is room for."""
+        """Numbers of clients next to and above, as many as there is room for."""
         middle = self.step / 2
         return [
             Markup('<text x="{:.1f}" y="{:.1f}">{}</text><text class="top" x="{:.1f}" y="{:.1f}">{}</text>').format(

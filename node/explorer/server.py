@@ -165,7 +165,7 @@ def host_of(headers: list[str]) -> str:
 
 
 class _Listeners:
-    """Open streams of server-sent events about changes of a version, of which there may be so many."""
+    """Open streams of server-sent events about changes of a version; at most this many."""
 
     def __init__(self, version: Callable[[], int]) -> None:
         self._version = version

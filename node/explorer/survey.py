@@ -45,7 +45,7 @@ def survey(index: Index, store: ContentReader, number: int, at_most: int, second
     Parameters
     ----------
     at_most, seconds : int, float
-        It asks about so many, and about none more after this time, so that what was found is soon seen.
+        It asks about this many, and about none more after this time, so that what was found is soon seen.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def draft_image_terms(source: Path) -> str:
     Parameters
     ----------
     source : Path
-        A folder with a folder for each class, or with such folders in ``train``; or a file of arrays.
+        A folder with a folder for each class, or with these folders in ``train``; or a file of arrays.
 
     Raises
     ------

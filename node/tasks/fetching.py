@@ -83,7 +83,7 @@ class FolderInStore:
         return cid.codec == DAG_PB and not self._root(cid, self.most).links
 
     def file(self, cid: CID) -> bytes:
-        """A file's content, held against what is left of the bundle's size before it is fetched."""
+        """A file's content, compared with what is left of the bundle's size before it is fetched."""
         data = self.store.get(cid, min(MAX_FILE_BYTES, MAX_BUNDLE_BYTES - self.size))
         self.size += len(data)
         return data

@@ -8,6 +8,6 @@
 - ``blobs``: the models in their order, what a blob holds, the terms
 - ``contracts``: gas a call, and the registry's own records
 - ``settings``: the terms one by one, and the hyper-parameters among them
-- ``comparison``, ``comparison_tables``: several runs beside each other, and as CSV
+- ``comparison``, ``comparison_tables``: several runs next to each other, and as CSV
 - ``search``: pages that a name or a number leads to
 """

@@ -57,7 +57,7 @@ class Matrix(Heatmap):
 
 
 class ClustersView:
-    """All that the index tells of the clusters of one federation, as it is now.
+    """All that the index has of the clusters of one federation, as it is now.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class ClustersView:
 
     @cached_property
     def now(self) -> ClusterState:
-        """What the last round left of which that is known."""
+        """What the last round that is known left."""
         return next((step.left.state for step in reversed(self.steps) if step.left), NO_STATE.state)
 
     @cached_property
@@ -137,7 +137,7 @@ class ClustersView:
         try:
             found = {cluster: draw_leader(members, outputs) for cluster, members in enumerate(clusters)}
         except OverflowError:
-            return {}  # no ledger has clients of such numbers
+            return {}  # no ledger has clients of these numbers
         return {cluster: leader for cluster, leader in found.items() if leader is not None}
 
     def _outputs(self, number: int) -> dict[int, bytes]:
@@ -190,7 +190,7 @@ class ClustersView:
 
 
 def clusters_of(index: Index, checks: Checks) -> ClustersView | None:
-    """What the index tells of the clusters; None where the terms have none."""
+    """What the index has of the clusters; None where the terms have none."""
     config = latest_config(index)
     return ClustersView(index, checks, config) if has_clusters(config) else None
 

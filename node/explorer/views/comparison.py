@@ -1,4 +1,4 @@
-"""Several runs beside each other: figures, curves, terms with their differences, and rounds by number."""
+"""Several runs next to each other: figures, curves, terms with their differences, and rounds by number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ class Blob:
 
 @dataclass(frozen=True)
 class RecordRow:
-    """A record: where it is on the chain, what it says beside the blobs that it names, how far it is checked."""
+    """A record: where it is on the chain, what it says apart from naming blobs, how far it is checked."""
 
     place: int
     kind: str

@@ -26,7 +26,7 @@ _KEYS = {
     "masking": ("mode", "masked", "kappa"),
     "federation": ("rounds", "sampling_rate", "seed", "patience"),
 }
-"""Of these tables only such keys; of others all."""
+"""Of these tables only these keys; of others all."""
 
 _LONGEST = 40
 

@@ -53,7 +53,7 @@ KINDS = {
 """What a record is, by its type."""
 
 FOUND = {**ROLES, **KINDS, "update": "upload", "Committed": "Upload"}
-"""What a blob or a record is where nothing tells of its round: not all uploads are masked updates."""
+"""What a blob or a record is where nothing says which round it is of: not all uploads are masked updates."""
 
 PHASES = {
     "seeding": ("RoundOpened", "SeedFixed"),

@@ -144,5 +144,5 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _text(value: str) -> str:
-    """A text as TOML writes it: as JSON does, but for one character."""
+    """A text as TOML writes it: as JSON does, except for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -170,7 +170,7 @@ def _header(path: Path, lines: Iterator[list[str]]) -> list[str]:
 
 
 def _indexes(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """Where the columns of these names stand, of which a file must have each once."""
+    """Where the columns of these names stand; a file must have each once."""
     places: dict[str, list[int]] = {}
     for index, name in enumerate(header):
         places.setdefault(composed(name), []).append(index)

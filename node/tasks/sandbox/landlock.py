@@ -19,7 +19,7 @@ _WRITE, _READ, _LIST = 1 << 1, 1 << 2, 1 << 3
 _FILES = {1: 2**13 - 1, 2: 2**14 - 1, 3: 2**15 - 1, 5: 2**16 - 1}
 _NETWORK = {1: 0, 4: 0b11}
 _SCOPES = {1: 0, 6: 0b11}
-TRUNCATES = 3  # from this version on Landlock holds against truncation
+TRUNCATES = 3  # from this version on Landlock refuses truncation
 
 
 def version() -> int:
