@@ -56,7 +56,7 @@ def run_files(directory: Path) -> dict[str, int]:
     Raises
     ------
     RuleBroken
-        Something is there that no run writes, or that is larger than any run writes it; the first such entry is named.
+        Something is there that no run writes, or that is larger than any run writes it; the first one is named.
     OSError
         The directory cannot be read.
     """
