@@ -1,14 +1,19 @@
 """Drawings as SVG, made by the server: a round's phases by block, lines and bars over rounds.
 
+Places along an axis are per cent of the width, so that a drawing fits any screen and its labels keep their size.
 Colours come from classes in the style sheet, so that light and dark, and print, look right. Only numbers and
 fixed words go into a drawing, and ``Markup`` escapes whatever does.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedgrove.node.explorer.figures import percent, short
 from markupsafe import Markup
+
+Reading = tuple[int, float, list[tuple[str, str, str, float]]]
 
 
 @dataclass(frozen=True)
@@ -22,201 +27,211 @@ class PhaseWindow:
 
 
 def timeline(phases: Sequence[PhaseWindow], ended: int | None, head: int, title: str) -> Markup:
-    """The phases of a round side by side, a tick for each record, and where the round ended or the chain is now."""
+    """The phases of a round below each other, a tick for each record, and where the round ended or the chain is now."""
     first, last = phases[0].first, phases[-1].last
-    width, scale = 1000.0, 1000.0 / max(last - first + 1, 1)
-    parts = []
-    for number, phase in enumerate(phases):
-        x, wide = (phase.first - first) * scale, (phase.last - phase.first + 1) * scale
-        parts.append(
-            Markup(
-                '<rect class="window {}" x="{:.1f}" y="22" width="{:.1f}" height="46" rx="3">'
-                "<title>{}: blocks {} to {}, {} records</title></rect>"
-            ).format(
-                "odd" if number % 2 else "even",
-                x + 0.5,
-                max(wide - 1, 1),
-                phase.name,
-                phase.first,
-                phase.last,
-                len(phase.records),
-            )
-        )
-        if wide > 8.5 * len(phase.name):
-            parts.append(Markup('<text class="label" x="{:.1f}" y="14">{}</text>').format(x + 3, phase.name))
-        ticks = "".join(f"M{(block - first + 0.5) * scale:.1f} 30V60" for block in sorted(set(phase.records)))
-        parts.append(Markup('<path class="tick" d="{}"/>').format(ticks) if ticks else "")
     end = ended if ended is not None else head
+    scale = 100.0 / max(last - first + 1, 1)
+    mark = Markup("")
     if first <= end <= last:
-        x = (end - first + 0.5) * scale
-        what = "end" if ended is not None else "now"
-        parts.append(Markup('<path class="{}" d="M{:.1f} 18V74"/>').format(what, x))
-        anchor = "end" if x > width - 60 else "start"
-        parts.append(
-            Markup('<text class="label {}" x="{:.1f}" y="86" text-anchor="{}">{} in block {:,}</text>').format(
-                what, x, anchor, "ended" if ended is not None else "now", end
-            )
+        place = (end - first + 0.5) * scale
+        mark = Markup('<line class="{}" x1="{:.2f}%" x2="{:.2f}%" y1="0" y2="100%"/>').format(
+            "end" if ended is not None else "now", place, place
         )
-    parts.append(
-        Markup('<text class="label" x="0" y="86">block {:,}</text>').format(first)
-        if end - first > (last - first) * 0.2
-        else ""
-    )
-    return Markup('<svg class="timeline" viewBox="0 0 1000 92" role="img" aria-label="{}">{}</svg>').format(
-        title, Markup("").join(parts)
+    rows = Markup("").join(_phase(phase, first, scale, mark) for phase in phases)
+    said = f"{'Ended' if ended is not None else 'Now'} in block {end:,}."
+    return Markup('<div><ol class="timeline" aria-label="{}">{}</ol><p class="small">{}</p></div>').format(
+        title, rows, said
     )
 
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 460, 200, 46, 24, 12, 8
+def _phase(phase: PhaseWindow, first: int, scale: float, mark: Markup) -> Markup:
+    x, wide = (phase.first - first) * scale, (phase.last - phase.first + 1) * scale
+    places = ((block - first + 0.5) * scale for block in sorted(set(phase.records)))
+    ticks = Markup("").join(
+        Markup('<line class="tick" x1="{0:.2f}%" x2="{0:.2f}%" y1="4" y2="16"/>').format(place) for place in places
+    )
+    count = len(phase.records)
+    window = f"{phase.first:,}" + (f"–{phase.last:,}" if phase.last > phase.first else "")
+    return Markup(
+        '<li><span class="phase-name">{}</span><svg height="20" aria-hidden="true">'
+        '<rect class="window" x="{:.2f}%" y="0" width="{:.2f}%" height="20" rx="3"/>{}{}</svg>'
+        '<span class="phase-blocks">{}<small>{} record{}</small></span></li>'
+    ).format(phase.name, x, max(wide, 0.3), ticks, mark, window, count, "" if count == 1 else "s")
+
+
+HEIGHT, TOP = 168, 8
+"""Pixels from the top of a chart's plot to its zero line, and to its highest value."""
+
 COLOURS = 8
 """Of lines and clusters; then they come again."""
 
 _MOST_DOTS = 60
-_SMALL = 1e-3  # smaller numbers have exponents, so that they fit next to a chart
+_MOST_READ = 400  # rounds whose values a chart reads out; of more, every second, third, …
 _LABEL = 13.0  # height of the number at a line's end
+_BESIDE = 6.0  # per cent of the width that such a number takes
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line or a row of bars: the class that gives it its colour, its name (empty if alone), values by round."""
+
+    kind: str
+    name: str
+    points: Sequence[tuple[int, float]]
 
 
 def lines(points: Sequence[tuple[int, float]], last: int, title: str, kind: str, top: float | None = None) -> Markup:
-    """A line over rounds 1 to ``last``; ``top`` fixes the upper end of the scale, else the data do."""
-    return _Chart(last, top or max((value for _, value in points), default=1.0), title, kind).line(points)
+    """A line over rounds 1 to ``last``; ``top`` fixes the upper end of the scale, else the data do; 1: shares."""
+    return _Chart([Series("", "", points)], last, title, kind, top).lines()
 
 
-def curves(lines: Sequence[tuple[str, Sequence[tuple[int, float]]]], last: int, title: str) -> Markup:
-    """Lines over rounds 1 to ``last`` on a scale from 0 to 1, by the class that gives them their colour."""
-    return _Chart(last, 1.0, title, "curves").curves(lines)
+def curves(series: Sequence[Series], last: int, title: str) -> Markup:
+    """Lines over rounds 1 to ``last`` on a scale from 0 to 1."""
+    return _Chart(series, last, title, "curves", 1.0).lines()
 
 
 def compared(
     lines: Sequence[tuple[int, Sequence[tuple[int, float]]]], last: int, title: str, top: float | None = None
 ) -> Markup:
     """A line for each of several runs, by the run's number from 1, which also stands at the line's end."""
-    highest = max((value for _, points in lines for _, value in points), default=1.0)
-    return _Chart(last, top or highest, title, "compared").numbered(lines)
+    series = [Series(f"k{(number - 1) % COLOURS}", str(number), points) for number, points in lines if points]
+    return _Chart(series, last, title, "compared", top).lines(ends=True)
 
 
 def bars(values: Sequence[tuple[int, float]], last: int, title: str, kind: str) -> Markup:
     """A bar for each round."""
-    return _Chart(last, max((value for _, value in values), default=1.0), title, kind).bars(values)
+    return _Chart([Series("", "", values)], last, title, kind).bars()
 
 
 class _Chart:
-    """Scales and grid of one chart over rounds."""
+    """One chart over rounds. Its labels are HTML's size on every screen: only lines and bars grow with its width."""
 
-    def __init__(self, last: int, top: float, title: str, kind: str) -> None:
+    def __init__(self, series: Sequence[Series], last: int, title: str, kind: str, top: float | None = None) -> None:
+        highest = top or max((value for each in series for _, value in each.points), default=1.0)
+        self._series = series
         self._last = max(last, 1)
-        self._ticks = _ticks(top)
-        self._top = self._ticks[-1]
+        self._ticks = _ticks(highest)
+        self._say = percent if top == 1.0 else short
         self._title = title
         self._kind = kind
 
-    def line(self, points: Sequence[tuple[int, float]]) -> Markup:
-        places = [(self._x(number), self._y(value)) for number, value in points]
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-        parts = [Markup('<path class="line" d="M{}"/>').format(path)] if len(places) > 1 else []
-        if len(points) <= _MOST_DOTS:
-            parts += [
-                Markup('<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3"><title>round {}: {}</title></circle>').format(
-                    x, y, number, short(value)
-                )
-                for (number, value), (x, y) in zip(points, places, strict=True)
-            ]
-        return self._draw(parts)
-
-    def curves(self, lines: Sequence[tuple[str, Sequence[tuple[int, float]]]]) -> Markup:
-        parts = []
-        for kind, points in lines:
-            places = [(self._x(number), self._y(value)) for number, value in points]
-            path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-            parts.append(Markup('<path class="line {}" d="M{}"/>').format(kind, path))
-            parts += [
-                Markup('<circle class="dot {}" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(kind, *at) for at in places
-            ]
-        return self._draw(parts)
-
-    def numbered(self, lines: Sequence[tuple[int, Sequence[tuple[int, float]]]]) -> Markup:
-        drawn = [(number, points) for number, points in lines if points]
-        parts = [part for number, points in drawn for part in self._numbered(number, points)]
-        ends = [(self._y(points[-1][1]), self._x(points[-1][0]), number) for number, points in drawn]
-        return self._draw([*parts, *map(_end_label, _apart(ends))])
-
-    def _numbered(self, number: int, points: Sequence[tuple[int, float]]) -> list[Markup]:
-        kind = f"k{(number - 1) % COLOURS}"
-        places = [(self._x(place), self._y(value)) for place, value in points]
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-        parts = [Markup('<path class="line {}" d="M{}"/>').format(kind, path)]
-        if len(points) <= _MOST_DOTS:
-            parts += [
-                Markup('<circle class="dot {}" cx="{:.1f}" cy="{:.1f}" r="2.6"><title>{}</title></circle>').format(
-                    kind, x, y, f"run {number}, round {place}: {short(value)}"
-                )
-                for (place, value), (x, y) in zip(points, places, strict=True)
-            ]
-        return parts
-
-    def bars(self, values: Sequence[tuple[int, float]]) -> Markup:
-        wide = min(26.0, (WIDTH - LEFT - self._right) / self._last * 0.72)
+    def lines(self, ends: bool = False) -> Markup:
+        paths = [self._path(each) for each in self._series if len(each.points) > 1]
         parts = [
-            Markup(
-                '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5">'
-                "<title>round {}: {}</title></rect>"
-            ).format(self._x(n) - wide / 2, self._y(value), wide, HEIGHT - BOTTOM - self._y(value), n, short(value))
-            for n, value in values
+            Markup('<svg viewBox="0 0 1000 {0}" preserveAspectRatio="none" width="100%" height="{0}">{1}</svg>').format(
+                HEIGHT, Markup("").join(paths)
+            )
+        ]
+        parts += [
+            Markup('<circle class="dot {}" cx="{:.2f}%" cy="{:.1f}" r="3"/>').format(
+                each.kind, self._x(n), self._y(value)
+            )
+            for each in self._series
+            if len(each.points) <= _MOST_DOTS
+            for n, value in each.points
+        ]
+        if ends:
+            last = [(self._y(each.points[-1][1]), self._x(each.points[-1][0]), each.name) for each in self._series]
+            parts += map(_end_label, _apart(last))
+        return self._draw(parts)
+
+    def bars(self) -> Markup:
+        wide = min(72.0 / self._last, 12.0)
+        parts = [
+            Markup('<rect class="bar" x="{:.2f}%" y="{:.1f}" width="{:.2f}%" height="{:.1f}" rx="1.5"/>').format(
+                self._x(n) - wide / 2, self._y(value), wide, HEIGHT - self._y(value)
+            )
+            for each in self._series
+            for n, value in each.points
         ]
         return self._draw(parts)
 
-    def _draw(self, parts: list[Markup]) -> Markup:
-        grid = [
-            Markup('<path class="grid" d="M{} {:.1f}H{}"/><text class="scale" x="{}" y="{:.1f}">{}</text>').format(
-                LEFT, self._y(tick), WIDTH - self._right, LEFT - 6, self._y(tick) + 4, short(tick)
-            )
-            for tick in self._ticks
-        ]
+    def _path(self, series: Series) -> Markup:
+        path = "L".join(f"{10 * self._x(n):.1f} {self._y(value):.1f}" for n, value in series.points)
+        return Markup('<path class="line {}" d="M{}"/>').format(series.kind, path)
+
+    def _draw(self, parts: Sequence[Markup]) -> Markup:
+        heights = [(self._y(tick), tick) for tick in self._ticks]
+        grid = [Markup('<line class="grid" x1="0" x2="100%" y1="{0:.1f}" y2="{0:.1f}"/>').format(y) for y, _ in heights]
+        scale = [Markup('<text x="100%" y="{:.1f}">{}</text>').format(y + 4, self._tick(tick)) for y, tick in heights]
         rounds = [
-            Markup('<text class="round" x="{:.1f}" y="{}">{}</text>').format(self._x(number), HEIGHT - 6, number)
+            Markup('<text x="{:.2f}%" y="13">{}</text>').format(self._x(number), number)
             for number in _round_labels(self._last)
         ]
-        return Markup('<svg class="chart {}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
-            self._kind, WIDTH, HEIGHT, self._title, Markup("").join([*grid, *rounds, *parts])
+        readings = self._readings()
+        latest = readings[-1] if readings else None
+        return Markup(
+            '<div class="chart {kind}" role="img" aria-label="{title}{said}" data-chart="{readings}">'
+            '<p class="readout" aria-hidden="true">{readout}</p>'
+            '<svg class="scale" height="{height}" aria-hidden="true">{scale}</svg>'
+            '<svg class="plot" height="{height}" aria-hidden="true">{grid}{parts}</svg>'
+            '<svg class="rounds" height="18" aria-hidden="true">{rounds}</svg></div>'
+        ).format(
+            kind=self._kind,
+            title=self._title,
+            said=f". {_said(latest)}" if latest else "",
+            readings=json.dumps(readings, ensure_ascii=False, separators=(",", ":")),
+            readout=_readout(latest) if latest else "",
+            height=HEIGHT + 6,
+            scale=Markup("").join(scale),
+            grid=Markup("").join(grid),
+            parts=Markup("").join(parts),
+            rounds=Markup("").join(rounds),
         )
 
-    @property
-    def _right(self) -> int:
-        """Margin on the right: lines that are numbered need room for that."""
-        return 22 if self._kind == "compared" else RIGHT
+    def _readings(self) -> list[Reading]:
+        """What the chart reads out, a round each: its number, where it is, and class, name, text and height of each."""
+        values: dict[int, list[tuple[str, str, str, float]]] = {}
+        for each in self._series:
+            for n, value in each.points:
+                reading = (each.kind, each.name, self._say(value), round(self._y(value), 1))
+                values.setdefault(n, []).append(reading)
+        rounds = sorted(values)
+        step = -(-len(rounds) // _MOST_READ) or 1
+        return [(n, round(self._x(n), 2), values[n]) for n in rounds[::-1][::step][::-1]]
+
+    def _tick(self, value: float) -> str:
+        return f"{100 * value:.0f} %" if self._say is percent else short(value)
 
     def _x(self, number: int) -> float:
-        """Rounds lie in the middle of equal slots."""
-        return LEFT + (WIDTH - LEFT - self._right) * (number - 0.5) / self._last
+        """Rounds lie in the middle of equal slots; per cent of the width."""
+        return 100.0 * (number - 0.5) / self._last
 
     def _y(self, value: float) -> float:
-        share = min(max(value / self._top, 0.0), 1.0)
-        return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * share
+        share = min(max(value / self._ticks[-1], 0.0), 1.0)
+        return HEIGHT - (HEIGHT - TOP) * share
 
 
-def _apart(ends: Sequence[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
-    """Ends of lines (y, x, number) from the top down, moved so that no label of one column covers another."""
-    found: list[tuple[float, float, int]] = []
-    for y, x, number in sorted(ends):
-        above = max((other for other, beside, _ in found if abs(beside - x) < _LABEL), default=-_LABEL)
-        found.append((max(y, above + _LABEL), x, number))
-    excess = max([y for y, _, _ in found], default=0.0) - (HEIGHT - BOTTOM)
-    return [(y - max(0.0, excess), x, number) for y, x, number in found]
+def _said(reading: Reading) -> str:
+    number, _, values = reading
+    return f"Round {number}: " + ", ".join(f"{name} {text}".strip() for _, name, text, _ in values)
 
 
-def _end_label(end: tuple[float, float, int]) -> Markup:
-    y, x, number = end
-    return Markup('<text class="ending" x="{:.1f}" y="{:.1f}">{}</text>').format(x + 8, y + 4, number)
+def _readout(reading: Reading) -> Markup:
+    """The same with the colours of the lines; scripts write it anew for the round that is pointed at."""
+    number, _, values = reading
+    shown = [
+        Markup("<span>{}<b>{}</b></span>").format(
+            Markup('<span class="key {}"></span>{} ').format(kind, name) if name else "", text
+        )
+        for kind, name, text, _ in values
+    ]
+    return Markup("<span>Round {}</span> {}").format(number, Markup(" ").join(shown))
 
 
-def short(value: float) -> str:
-    """A number in at most four digits: 1.25e-4, 0.125, 37, 4.1k, 12.5M."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= limit:
-            return f"{value / limit:.3g}{unit}"
-    if 0 < abs(value) < _SMALL:
-        mantissa, exponent = f"{value:.2e}".split("e")
-        return f"{float(mantissa):g}e{int(exponent)}"
-    return f"{value:.3g}"
+def _apart(ends: Sequence[tuple[float, float, str]]) -> list[tuple[float, float, str]]:
+    """Ends of lines (y, x, name) from the top down, moved so that no label of one column covers another."""
+    found: list[tuple[float, float, str]] = []
+    for y, x, name in sorted(ends):
+        above = max((other for other, beside, _ in found if abs(beside - x) < _BESIDE), default=-_LABEL)
+        found.append((max(y, above + _LABEL), x, name))
+    excess = max([y for y, _, _ in found], default=0.0) - HEIGHT
+    return [(y - max(0.0, excess), x, name) for y, x, name in found]
+
+
+def _end_label(end: tuple[float, float, str]) -> Markup:
+    y, x, name = end
+    return Markup('<text class="ending" x="{:.2f}%" dx="8" y="{:.1f}">{}</text>').format(x, y + 4, name)
 
 
 def _ticks(top: float) -> list[float]:

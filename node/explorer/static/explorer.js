@@ -73,6 +73,86 @@ function livenTree(part) {
   }
 }
 
+// --- charts: a crosshair reads out the values of a round, in all charts of the page at once ---------------------------
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** Charts as sliders over their rounds: by pointer, by finger, and by the arrow keys. */
+function livenCharts(part) {
+  for (const chart of part.querySelectorAll("[data-chart]")) {
+    const readings = JSON.parse(chart.dataset.chart);
+    if (!readings.length) continue;
+    const range = { "aria-valuemin": readings[0][0], "aria-valuemax": readings.at(-1)[0] };
+    for (const [name, value] of Object.entries({ role: "slider", tabindex: 0, ...range })) chart.setAttribute(name, value);
+    chart.readings = readings;
+    readOut(chart, readings.length - 1, false);
+    const plot = chart.querySelector(".plot");
+    const point = (event) => {
+      const box = plot.getBoundingClientRect();
+      const at = (100 * (event.clientX - box.left)) / box.width;
+      readRound(readings.reduce((best, each) => (Math.abs(each[1] - at) < Math.abs(best[1] - at) ? each : best))[0]);
+    };
+    chart.addEventListener("pointermove", point);
+    chart.addEventListener("pointerdown", point);
+    chart.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && readRound(null));
+    chart.addEventListener("focus", () => readRound(readings[chart.place][0]));
+    chart.addEventListener("blur", () => readRound(null));
+    chart.addEventListener("keydown", (event) => moveChart(chart, event));
+  }
+}
+
+function moveChart(chart, event) {
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  const last = chart.readings.length - 1;
+  const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageUp: 10, PageDown: -10, Home: -last, End: last };
+  if (event.key === "Escape") readRound(null);
+  if (!(event.key in steps)) return;
+  event.preventDefault();
+  const place = Math.min(last, Math.max(0, chart.place + steps[event.key]));
+  readRound(chart.readings[place][0]);
+}
+
+/** Show a round in every chart that has it; null: the last round that each chart has, without a crosshair. */
+function readRound(number) {
+  for (const chart of document.querySelectorAll("[data-chart]")) {
+    if (!chart.readings) continue;
+    const place = chart.readings.findLastIndex((each) => number === null || each[0] === number);
+    if (place >= 0) readOut(chart, place, number !== null);
+  }
+}
+
+function readOut(chart, place, crossed) {
+  const [number, x, values] = chart.readings[place];
+  chart.place = place;
+  chart.setAttribute("aria-valuenow", number);
+  chart.setAttribute("aria-valuetext", `Round ${number}: ${values.map(([, name, text]) => `${name} ${text}`.trim()).join(", ")}`);
+  const shown = values.map(([kind, name, text]) => {
+    const value = element("span");
+    if (name) value.append(element("span", "", `key ${kind}`), `${name} `);
+    value.append(element("b", text));
+    return value;
+  });
+  chart.querySelector(".readout").replaceChildren(element("span", `Round ${number}`), ...shown);
+  const plot = chart.querySelector(".plot");
+  plot.querySelectorAll(".cross, .mark").forEach((old) => old.remove());
+  if (!crossed) return;
+  plot.append(drawn("line", { x1: `${x}%`, x2: `${x}%`, y1: 0, y2: plot.getAttribute("height") - 6, class: "cross" }));
+  for (const [kind, , , y] of values) plot.append(drawn("circle", { cx: `${x}%`, cy: y, r: 4.5, class: `mark ${kind}` }));
+}
+
+function element(name, text = "", kind = "") {
+  const made = document.createElement(name);
+  made.textContent = text;
+  made.className = kind;
+  return made;
+}
+
+function drawn(name, attributes) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
 // --- live updates: the server says that something changed, and the page's live parts are taken anew -----------------
 
 async function renew() {
@@ -105,6 +185,7 @@ function replace(part, next) {
   offerCopies(part);
   nameTables(part);
   livenTree(part);
+  livenCharts(part);
 }
 
 function followEvents() {
@@ -134,7 +215,7 @@ function followEvents() {
 // --- keys ----------------------------------------------------------------------------------------------------------
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, .scroll")) return;
+  if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, .scroll, .chart")) return;
   const link = { ArrowLeft: "[rel=prev]", ArrowRight: "[rel=next]" }[event.key];
   if (event.key === "/") {
     event.preventDefault();
@@ -233,6 +314,7 @@ async function searchExport() {
 offerCopies(document);
 nameTables(document);
 livenTree(document);
+livenCharts(document);
 for (const button of document.querySelectorAll("[data-verify]")) {
   button.hidden = false;
   button.addEventListener("click", () => verify(button));

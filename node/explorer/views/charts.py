@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from fedgrove.node.explorer import drawings
+from fedgrove.node.explorer.figures import UNITS, unit_of
 from fedgrove.node.explorer.views.rounds import MAX_OWN_METRICS, RoundRow
 from fedgrove.node.status.price import Price
 from markupsafe import Markup
@@ -22,8 +23,9 @@ def charts(rounds: Sequence[RoundRow], price: Price | None, practice: bool) -> d
         title = "Largest ε spent by a client over rounds"
         found["Privacy spent, ε"] = drawings.lines(spent, last, title, "epsilon")
     if any(row.fee for row in rounds):
-        paid = f"{'Practice fees' if practice else 'Fees'}, ether"
-        caption, factor = (f"Cost, {price.currency}", price.amount) if price else (paid, 1.0)
+        unit = unit_of(row.fee for row in rounds)
+        paid = f"{'Practice fees' if practice else 'Fees'}, {unit}"
+        caption, factor = (f"Cost, {price.currency}", price.amount) if price else (paid, 1 / UNITS[unit])
         costs = [(place, fee * factor) for place, fee in _stated(rounds, "fee")]
         found[caption] = drawings.bars(costs, last, f"{caption}, of each round", "gas")
     if rounds:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.clusters import ClusterScore
-from fedgrove.node.explorer.drawings import COLOURS
+from fedgrove.node.explorer.drawings import COLOURS, Series
 from fedgrove.node.explorer.views.cluster_steps import ClusterStep
 from fedgrove.node.explorer.views.clusters import ClustersView
 from fedgrove.node.explorer.views.words import people
@@ -78,8 +78,11 @@ def curves(clusters: ClustersView) -> Markup | None:
             points[score.cluster].append((place, score.score))
     if not points:
         return None
-    named = [("one" if cluster is None else f"k{cluster % COLOURS}", line) for cluster, line in points.items()]
-    return drawings.curves(named, len(clusters.steps), "Scores of models on public samples over rounds")
+    series = [
+        Series("one", "global", line) if cluster is None else Series(f"k{cluster % COLOURS}", str(cluster + 1), line)
+        for cluster, line in points.items()
+    ]
+    return drawings.curves(series, len(clusters.steps), "Scores of models on public samples over rounds")
 
 
 def score_name(step: ClusterStep, score: ClusterScore) -> str:

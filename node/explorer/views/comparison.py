@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.checks import Checks, Summary
+from fedgrove.node.explorer.figures import UNITS, unit_of
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
@@ -190,8 +191,9 @@ class Comparison:
             cost = [(number, _so_far(rounds, "fee", price.amount)) for number, rounds in paid]
             found[f"Cost so far, {price.currency}"] = (cost, None)
         else:
-            caption = f"{'Practice fees' if self.practised else 'Fees'} so far, ether"
-            found[caption] = ([(run.number, _so_far(run.rounds, "fee")) for run in self.runs], None)
+            unit = unit_of(self.fees)
+            caption = f"{'Practice fees' if self.practised else 'Fees'} so far, {unit}"
+            found[caption] = ([(run.number, _so_far(run.rounds, "fee", 1 / UNITS[unit])) for run in self.runs], None)
         for caption, name in _SPENT:
             found[caption] = ([(run.number, _so_far(run.rounds, name)) for run in self.runs], None)
         return {

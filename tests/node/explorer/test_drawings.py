@@ -1,11 +1,14 @@
 """The drawings show what is: each pair of partners once, each leaf at its place, and they are well-formed SVG."""
 
 import itertools
+import json
+import re
+from importlib.resources import files
 from xml.etree import ElementTree
 
 import pytest
 from fedgrove.chain import tree
-from fedgrove.node.explorer.drawings import HEIGHT, PhaseWindow, compared, lines, timeline
+from fedgrove.node.explorer.drawings import HEIGHT, PhaseWindow, bars, compared, lines, timeline
 from fedgrove.node.explorer.tree_drawing import Leaf, cooperation_tree
 
 SVG = "svg"
@@ -50,15 +53,61 @@ def test_a_timeline_has_a_window_for_each_phase_and_says_where_the_round_ended()
     ]
     drawing = timeline(phases, 41, 99, "phases")
     assert len(elements(drawing, "window")) == 3
-    assert [tick.get("d").count("M") for tick in elements(drawing, "tick")] == [2, 1]
-    assert elements(drawing, "end") and not elements(drawing, "now")
+    assert len(elements(drawing, "tick")) == 3
+    assert len(elements(drawing, "end")) == 3 and not elements(drawing, "now")
     assert elements(timeline(phases, None, 30, "phases"), "now")
 
 
 def test_a_chart_has_a_dot_for_each_value_above_its_scale():
     drawing = lines([(1, 0.2), (3, 0.8)], 4, "accuracy", "accuracy", 1.0)
     first, second = elements(drawing, "dot")
-    assert float(first.get("cy")) > float(second.get("cy")) and float(first.get("cx")) < float(second.get("cx"))
+    assert float(first.get("cy")) > float(second.get("cy")) and (first.get("cx"), second.get("cx")) == (
+        "12.50%",
+        "62.50%",
+    )
+
+
+def test_a_chart_reads_out_its_values_and_states_the_last_without_a_script():
+    drawing = lines([(1, 0.2), (3, 0.8)], 4, "accuracy", "accuracy", 1.0)
+    root = ElementTree.fromstring(drawing)
+    assert root.get("aria-label") == "accuracy. Round 3: 80.0 %"
+    assert "".join(elements(drawing, "readout")[0].itertext()) == "Round 3 80.0 %"
+    readings = json.loads(root.get("data-chart"))
+    assert [(number, x, [value[2] for value in values]) for number, x, values in readings] == [
+        (1, 12.5, ["20.0 %"]),
+        (3, 62.5, ["80.0 %"]),
+    ]
+
+
+def test_a_chart_of_very_many_rounds_reads_out_some_of_them_and_the_last():
+    readings = json.loads(
+        ElementTree.fromstring(bars([(n, n) for n in range(1, 5001)], 5000, "gas", "gas")).get("data-chart")
+    )
+    assert len(readings) <= 400 and readings[-1][0] == 5000
+
+
+def test_graphics_stand_out_three_to_one_in_both_themes():
+    """WCAG 2.2, 1.4.11: lines, bars, dots and branches against what is behind them."""
+    css = files("fedgrove.node.explorer").joinpath("static/explorer.css").read_text()
+    blocks = re.findall(r"color-scheme: (?:light|dark);(.*?)\}", css, re.DOTALL)
+    light, dark, system = (dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", block)) for block in blocks)
+    assert dark == system
+    for theme in (light, dark):
+        for name in ("leaf", "lost", "gone", "bark", "arc", "focus", "soft", *(f"line{k}" for k in range(8))):
+            found = [contrast(theme[name], theme[behind]) for behind in ("sheet", "paper", "shade")]
+            assert min(found) >= 3, (name, theme["paper"])
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast of two colours, as WCAG 2 defines it."""
+    light, dark = sorted(map(_luminance, (first, second)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [part / 255 for part in bytes.fromhex(colour[1:])]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("n", [1, 2, 6, 100, 1024])
@@ -85,7 +134,7 @@ def test_numbers_at_the_ends_of_lines_do_not_cover_each_other():
     ends = elements(drawing, "ending")
     heights = sorted(float(end.get("y")) for end in ends)
     assert [end.text for end in ends] == [str(number) for number in range(1, 9)]
-    assert all(after - before >= 12 for before, after in itertools.pairwise(heights)) and heights[-1] < HEIGHT
+    assert all(after - before >= 12 for before, after in itertools.pairwise(heights)) and heights[-1] < HEIGHT + 6
     low = compared([(number, [(1, 0.0)]) for number in range(1, 9)], 1, "loss")
-    assert max(float(end.get("y")) for end in elements(low, "ending")) < HEIGHT
+    assert max(float(end.get("y")) for end in elements(low, "ending")) < HEIGHT + 6
     assert {line.get("class") for line in elements(drawing, "line")} == {f"line k{k}" for k in range(8)}

@@ -6,6 +6,7 @@ from fedgrove.node.explorer.views.comparison import Comparison
 from fedgrove.node.explorer.views.comparison_tables import rounds_csv
 
 from tests.node.explorer.conftest import check_accessible
+from tests.node.explorer.test_drawings import contrast
 
 PHONE = {"width": 390, "height": 844}
 DESK = {"width": 1200, "height": 900}
@@ -28,22 +29,15 @@ RINGS = """() => [...document.querySelectorAll("svg.tree .ring")].filter((each) 
 BACKGROUND = "getComputedStyle(document.querySelector('.scroll')).backgroundColor"
 
 
+def hexadecimal(colour: str) -> str:
+    """``rgb(0, 17, 255)``, as a browser states a colour, as #0011ff."""
+    return f"#{bytes(int(part) for part in colour[4:-1].split(',')).hex()}"
+
+
 @pytest.fixture(scope="module")
 def site(compared):
     with serving(*compared.watches) as address:
         yield address
-
-
-def contrast(first: str, second: str) -> float:
-    """The contrast of two colours, as WCAG 2 defines it."""
-    light, dark = sorted(map(_luminance, (first, second)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -89,7 +83,7 @@ def test_the_focus_is_seen_on_the_tree(site, open_page, viewport, kind, scheme):
         assert [ring["focused"] for ring in rings] == [other == position for other in range(6)]
         assert all((ring["stroke"] == "none") != ring["focused"] for ring in rings)
         assert rings[position]["width"] >= 2
-        assert contrast(rings[position]["stroke"], page.evaluate(BACKGROUND)) >= 3
+        assert contrast(*map(hexadecimal, (rings[position]["stroke"], page.evaluate(BACKGROUND)))) >= 3
     page.keyboard.press("Enter")
     page.wait_for_url("**/runs/1/clients/*/")
 

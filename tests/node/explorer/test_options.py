@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 from fedgrove.chain.records import Closed
+from fedgrove.node.explorer.figures import coins, in_unit, unit_of
 from fedgrove.node.explorer.options import BlockExplorer, PageOptions
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource
-from fedgrove.node.explorer.templating import coins, in_unit, unit_of
 from fedgrove.node.status.price import Price
 
 from tests.node.explorer.conftest import HOME, exploring
