@@ -77,7 +77,7 @@ def test_rounds_are_those_of_the_report(run, second, compared):
             for name in ("round", "status", "accuracy", "loss", "drawn", "committed"):
                 assert found[name] == stated[name]
             assert found["gas"] == stated["gas_used"] and found["check"]["state"] == "good"
-            assert found["cost"] == {"amount": 2500 * found["fee"], "currency": "EUR"}
+            assert found["cost"] is None  # a practice chain's fees cost nothing
             assert found == ask(compared, f"runs/{number}/rounds/{found['round']}")
     members = ask(compared, "runs/2/rounds/1")["members"]
     stated = second.report["rounds"][0]["members"]

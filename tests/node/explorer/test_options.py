@@ -170,6 +170,8 @@ def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer
         page = public.get(path).text
         assert "Cost, EUR" in page and "ractice fees" not in page
     assert "EUR" in public.get("/rounds.csv").text
+    stated = public.get("/api/v1/runs/1/rounds/2").json()
+    assert stated["cost"] == {"amount": 2500 * stated["fee"], "currency": "EUR"}
 
 
 def test_all_fees_of_a_table_are_in_one_unit(run, tmp_path):
