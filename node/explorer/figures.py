@@ -1,4 +1,4 @@
-"""Numbers as people read them: bytes, times, shares, amounts of a currency, and short ones beside a chart."""
+"""Numbers as people read them: bytes, times, shares, amounts of a currency, and short ones next to a chart."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
