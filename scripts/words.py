@@ -56,6 +56,7 @@ PHRASES = {
     r"surely (above|below)": "significantly better than, significantly worse than",
     r"look(s|ed|ing)? whether": "check that",
     r"(for|from) want of": "for lack of",
+    r"in earnest": "in production",
 }
 # In code these name an exact thing, as in "such a key keeps no secret" and "all of which end with the process".
 ONLY_IN_PROSE = {
