@@ -5,31 +5,37 @@ An error that a node states in due form is an answer (RpcError), not a failure.
 
 import itertools
 import json
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
 from fedgrove.chain.errors import ChainError, ConnectionFailed
 from fedgrove.chain.hexadecimal import to_int
-from urllib3.exceptions import HTTPError
+
+from fedgrove.bounded_http import UNREACHABLE, TooMuch, TooSlow, answered, body, new_session
+from fedgrove.one_line import one_line
 
 BATCH = 100
+_NO_METHOD = (-32601, -32004)  # JSON-RPC's and EIP-1474's
 MAX_ANSWER_BYTES = 64 << 20
-_CHUNK_BYTES = 1 << 16
-_UNREACHABLE = (requests.RequestException, HTTPError, OSError)
+MAX_WORDS = 200  # characters that are quoted of what a node says
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 
 
 class RpcError(ChainError):
     """The node answered a request with an error."""
 
-    def __init__(self, method: str, message: str, data: Any) -> None:
-        super().__init__(f"The node refused {method} ({message[:200]}); check that it offers this method.")
-        self.message = message
+    def __init__(self, method: str, message: str, data: Any, code: Any = None) -> None:
+        self.message = one_line(message, MAX_WORDS)
+        super().__init__(f"The node refused {method} ({self.message}); check that it offers this method.")
         self.data = data
+        self.code = code
+
+    @property
+    def lacks_method(self) -> bool:
+        """Whether the node says that it does not offer the method at all."""
+        return self.code in _NO_METHOD or "not supported" in self.message.lower()
 
 
 class Fault(Exception):
@@ -72,27 +78,34 @@ class EndpointHealth:
 
 
 class Endpoint:
-    """One URL. Every method raises Fault when the endpoint fails, and RpcError when it states an error."""
+    """One URL. Every method raises Fault when the endpoint fails, and RpcError when it states an error.
+
+    ``receipts_by_block``: it gives all receipts of a block at once, as far as is known.
+    """
 
     def __init__(self, url: str, timeout: float) -> None:
         self.origin = origin_of(url)
+        self.receipts_by_block = True
         self.standing = EndpointHealth()
         self._url = url
         self._timeout = timeout
-        self._session = requests.Session()
+        self._session = new_session()
         self._ids = itertools.count(1)
 
     def request(self, method: str, *parameters: Any) -> Any:
         """The result of one request."""
-        return self._result(method, self._post(self._call(method, parameters)))
+        answer, _ = self._post(self._call(method, parameters))
+        return self._result(method, answer)
 
-    def requests(self, calls: Iterable[tuple[str, tuple]], batch: int = BATCH) -> list[Any]:
-        """The results of many requests, ``batch`` at a time."""
+    def requests(self, calls: Iterable[tuple[str, tuple]], most_bytes: int = 0) -> list[Any]:
+        """The results of many requests, a hundred at a time; with ``most_bytes`` for the answers to all of them."""
         calls = list(calls)
         results = []
-        for start in range(0, len(calls), batch):
-            chunk = [self._call(method, parameters) for method, parameters in calls[start : start + batch]]
-            answers = self._post(chunk)
+        left = most_bytes
+        for start in range(0, len(calls), BATCH):
+            chunk = [self._call(method, parameters) for method, parameters in calls[start : start + BATCH]]
+            answers, size = self._post(chunk, left if most_bytes else MAX_ANSWER_BYTES)
+            left -= size
             if not isinstance(answers, list) or len(answers) != len(chunk):
                 raise Fault("does not accept batch requests", "use another node")
             by_id = {answer["id"]: answer for answer in answers}
@@ -112,21 +125,26 @@ class Endpoint:
     def _call(self, method: str, parameters: Sequence[Any]) -> dict:
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": list(parameters)}
 
-    def _post(self, payload: dict | list) -> Any:
-        deadline = time.monotonic() + self._timeout
-        options = {"headers": _HEADERS, "timeout": self._timeout, "stream": True, "allow_redirects": False}
+    def _post(self, payload: dict | list, most_bytes: int = MAX_ANSWER_BYTES) -> tuple[Any, int]:
+        """The answer, and how many bytes it was."""
+        options = {"headers": _HEADERS, "data": json.dumps(payload)}
         try:
-            with self._session.post(self._url, data=json.dumps(payload), **options) as response:
+            with answered(self._session, self._url, self._timeout, MAX_ANSWER_BYTES, **options) as response:
                 if response.status_code != 200:
                     raise Fault(f"answers with HTTP status {response.status_code}")
-                return json.loads(_read(response, deadline))
-        except _UNREACHABLE as fault:
+                data = body(response, most_bytes)
+        except TooSlow:
+            raise AnswerTooLarge("does not answer in time") from None
+        except TooMuch:
+            raise AnswerTooLarge(f"answers with more than {MAX_ANSWER_BYTES >> 20} MiB", "use another node") from None
+        except UNREACHABLE as fault:
             raise Fault(f"does not answer ({type(fault).__name__})") from None
+        return json.loads(data), len(data)
 
     def _result(self, method: str, answer: Any) -> Any:
         if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
             fault = answer["error"]
-            raise RpcError(method, str(fault.get("message", "")), fault.get("data"))
+            raise RpcError(method, str(fault.get("message", "")), fault.get("data"), fault.get("code"))
         return answer["result"]
 
 
@@ -140,16 +158,3 @@ def origin_of(url: str) -> str:
     if not host or parts.scheme not in ("http", "https"):
         raise ConnectionFailed("The node's URL must look like http://HOST:PORT or https://HOST; correct the URL.")
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
-
-
-def _read(response: requests.Response, deadline: float) -> bytes:
-    """The body, within bounds of size and time, whatever length it states."""
-    chunks, size = [], 0
-    while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=False):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            raise AnswerTooLarge(f"answers with more than {MAX_ANSWER_BYTES >> 20} MiB", "use another node")
-        if time.monotonic() > deadline:
-            raise AnswerTooLarge("does not answer in time")
-    return b"".join(chunks)

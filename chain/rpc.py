@@ -23,6 +23,7 @@ from fedgrove.chain.errors import (
 )
 from fedgrove.chain.fees import FeeHistory
 from fedgrove.chain.hexadecimal import to_bytes, to_int
+from fedgrove.chain.practice_nodes import practice_node
 from fedgrove.chain.records import Log
 from fedgrove.chain.rpc_reading import (
     block_at,
@@ -97,8 +98,9 @@ class RpcNetwork(Network):
         self._endpoints = Endpoints(urls, expected_chain_id, timeout)
         self.chain_id = self._endpoints.chain_id
         self.head_tolerance = MAX_LAG_BLOCKS if self._endpoints.several else 0
-        self._is_test_node = self._find_test_node()
-        self.can_mine = self._is_test_node and self.request("anvil_getAutomine") is True
+        self.practice_node = practice_node(self.request("web3_clientVersion"))
+        automine = self.practice_node.automine if self.practice_node else ""
+        self.can_mine = bool(automine) and self.request(automine) is True
 
     @cached_property
     def web3(self) -> "Web3":
@@ -225,8 +227,9 @@ class RpcNetwork(Network):
             self.request("eth_sendRawTransaction", "0x" + raw.hex())
         except RpcError as fault:
             refusal = _refusal(fault.message)
-            # After a failover the node may have it from the one that was asked before, in its pool or in a block.
-            if refusal is not None and not (isinstance(refusal, NonceConflict) and self.mined(transaction) is not None):
+            # After a failover the node may have it from the one that was asked before, in its pool or in a block. And
+            # hardhat says as an error that a transaction, which is in a block, did not take effect.
+            if refusal is not None and self.mined(transaction) is None:
                 raise refusal from None
         return transaction
 
@@ -242,8 +245,8 @@ class RpcNetwork(Network):
 
     def fund(self, address: str, ether: float) -> None:
         amount = int(to_wei(ether, "ether"))
-        if self._is_test_node:
-            self.request("anvil_setBalance", address, hex(self.balance(address) + amount))
+        if self.practice_node and self.practice_node.set_balance:
+            self.request(self.practice_node.set_balance, address, hex(self.balance(address) + amount))
             return
         accounts = self.request("eth_accounts") or []
         if not accounts:
@@ -260,8 +263,10 @@ class RpcNetwork(Network):
 
     def mine(self, blocks: int = 1) -> None:
         # In portions that a busy machine makes within the time allowed for an answer.
+        if self.practice_node is None:
+            raise ChainError("This chain makes its blocks by itself; only practice nodes can be asked for some.")
         for first in range(0, blocks, MINED_AT_ONCE):
-            self.request("anvil_mine", hex(min(MINED_AT_ONCE, blocks - first)))
+            self.requests(self.practice_node.mining(min(MINED_AT_ONCE, blocks - first)))
 
     def distrust(self, reason: str) -> None:
         self._endpoints.distrust(reason)
@@ -273,10 +278,6 @@ class RpcNetwork(Network):
 
     def _read(self, parse: Callable[[Any], T], method: str, *parameters: Any) -> T:
         return self._endpoints.ask(lambda node: parse(node.request(method, *parameters)))
-
-    def _find_test_node(self) -> bool:
-        version = self.request("web3_clientVersion")
-        return isinstance(version, str) and version.startswith("anvil/")
 
 
 def _revert_data(fault: RpcError) -> bytes | None:
@@ -309,6 +310,7 @@ _TAKEN = (
     "already in mempool",
     "known transaction",
 )
+_WITHOUT_FUNDS = ("insufficient funds", "insufficient balance", "enough funds")
 _UNDERPRICED = (
     "underpriced",
     "insufficient fee",
@@ -316,6 +318,7 @@ _UNDERPRICED = (
     "fee too low",
     "feetoolow",
     "gas price too low",
+    "too low for the next block",
 )
 
 
@@ -324,10 +327,10 @@ def _refusal(message: str) -> ChainError | None:
     lower = message.lower()
     if any(words in lower for words in _TAKEN):
         return None
-    if "insufficient funds" in lower or "insufficient balance" in lower:
+    if any(words in lower for words in _WITHOUT_FUNDS):
         return InsufficientFunds("The account cannot pay for the transaction; send it more of the chain's currency.")
     if any(words in lower for words in _UNDERPRICED):
         return Underpriced("The node wants higher fees for the transaction; offer more.")
     if "nonce" in lower:
         return NonceConflict("Another transaction took this nonce; send it again.")
-    return TransactionRefused(f"The node refused the transaction ({message[:200]}); correct it and send it again.")
+    return TransactionRefused(f"The node refused the transaction ({message}); correct it and send it again.")

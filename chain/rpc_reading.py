@@ -1,5 +1,6 @@
 """Reading of blocks from one JSON-RPC node; every answer is hostile until it is parsed."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from eth_utils import keccak, to_checksum_address
 from fedgrove.chain.access import Paid
 from fedgrove.chain.block_rlp import DEPOSIT, MAX_DATA_BYTES, SIGNED_KINDS, kind_of, receipt_rlp, transaction_rlp
 from fedgrove.chain.blocks import Body
-from fedgrove.chain.endpoint import AnswerTooLarge, Endpoint, Lacking, RpcError
+from fedgrove.chain.endpoint import MAX_ANSWER_BYTES, AnswerTooLarge, Endpoint, Lacking, RpcError
 from fedgrove.chain.fees import BLOCKS, PERCENTILE, FeeHistory
 from fedgrove.chain.hexadecimal import MalformedAnswer, to_bytes, to_int
 from fedgrove.chain.records import Log, Position
@@ -95,7 +96,7 @@ def bodies_of(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
         batch = waiting.pop(0)
         try:
             blocks = parts_of(node, [("eth_getBlockByNumber", (hex(number), True)) for number in batch])
-            receipts = parts_of(node, [("eth_getBlockReceipts", (hex(number),)) for number in batch])
+            receipts = receipts_of(node, batch, blocks)
         except AnswerTooLarge:
             if len(batch) == 1:
                 raise
@@ -106,6 +107,40 @@ def bodies_of(node: Endpoint, numbers: Sequence[int]) -> list[Body]:
             Body(transactions_of(node, block["transactions"]), tuple(map(receipt_rlp, of_block)))
             for block, of_block in zip(blocks, receipts, strict=True)
         ]
+    return found
+
+
+def receipts_of(node: Endpoint, numbers: Sequence[int], blocks: Sequence[dict]) -> list[list[dict]]:
+    """The receipts of each block, given by its number and its transactions in full.
+
+    A node that does not give the receipts of a block at once is asked for each. Whoever hashes the block sees whether
+    they are the chain's, in either way.
+
+    Raises
+    ------
+    AnswerTooLarge
+        They are larger, taken together, than any answer that is read.
+    """
+    if node.receipts_by_block:
+        calls = [("eth_getBlockReceipts", (hex(number),)) for number in numbers]
+        try:
+            return _all_there(calls, node.requests(calls))
+        except RpcError as fault:
+            if not fault.lacks_method:
+                raise _refuses(calls, fault) from None
+            node.receipts_by_block = False
+    found = iter(_receipts_one_by_one(node, [each["hash"] for block in blocks for each in block["transactions"]]))
+    return [list(itertools.islice(found, len(block["transactions"]))) for block in blocks]
+
+
+def _receipts_one_by_one(node: Endpoint, transactions: Sequence[str]) -> list[dict]:
+    calls = [("eth_getTransactionReceipt", (transaction,)) for transaction in transactions]
+    try:
+        found = node.requests(calls, most_bytes=MAX_ANSWER_BYTES)
+    except RpcError as fault:
+        raise _refuses(calls, fault) from None
+    if None in found:
+        raise Lacking("does not have all receipts of a block", "wait, or use another node")
     return found
 
 
@@ -121,7 +156,7 @@ def transactions_of(node: Endpoint, listed: Sequence[dict]) -> tuple[bytes, ...]
         raw = {call[1][0]: to_bytes(each, most=MAX_DATA_BYTES) for call, each in answers}
     except RpcError as fault:
         kind = f"{kind_of(own[0]):#x}"
-        what = f"has transactions of type {kind} and refuses eth_getRawTransactionByHash ({fault.message[:200]})"
+        what = f"has transactions of type {kind} and refuses eth_getRawTransactionByHash ({fault.message})"
         raise Lacking(what, "use another node") from None
     return tuple(raw[each["hash"]] if each.get("hash") in raw else transaction_rlp(each) for each in listed)
 
@@ -131,7 +166,15 @@ def parts_of(node: Endpoint, calls: Sequence[tuple[str, tuple]]) -> list[Any]:
     try:
         found = node.requests(calls)
     except RpcError as fault:
-        raise Lacking(f"refuses {calls[0][0]} ({fault.message[:200]})", "use another node") from None
+        raise _refuses(calls, fault) from None
+    return _all_there(calls, found)
+
+
+def _refuses(calls: Sequence[tuple[str, tuple]], fault: RpcError) -> Lacking:
+    return Lacking(f"refuses {calls[0][0]} ({fault.message})", "use another node")
+
+
+def _all_there(calls: Sequence[tuple[str, tuple]], found: list[Any]) -> list[Any]:
     for (_, parameters), part in zip(calls, found, strict=True):
         if part is None:
             raise Lacking(f"has no block {int(parameters[0], 16)}", "wait, or use an archive node")

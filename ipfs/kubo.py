@@ -29,21 +29,24 @@ from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES
 from ipfshttpclient import exceptions
 from ipfshttpclient.http_requests import ClientSync
 
+from fedgrove.bounded_http import PIECE_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits
+from fedgrove.one_line import one_line
+
 Answer = TypeVar("Answer")
 
 # ipfshttpclient passes urllib3 2 an option that only urllib3 3 refuses; users can do nothing about it.
 warnings.filterwarnings("ignore", "The 'strict' parameter", FutureWarning)
 
 PASSWORD_FILE_VARIABLE = "FEDGROVE_STORE_PASSWORD_FILE"
-_PIECE_BYTES = 64 << 10
+_MAX_WORDS = 200  # characters that are quoted of what a node says
+_MAX_ANSWER_BYTES = 1 << 20  # of anything but blocks and lists
+_MAX_LIST_BYTES = 64 << 20
 _SLACK_SECONDS = 5.0  # the node gives up first and says why
-_IMPORT_BYTES_PER_SECOND = 2 << 20  # of a slow disk under load: a node answers when it has written and pinned all
+_IMPORT_BYTES_PER_SECOND = 128 << 10  # of a slow line or disk: a node answers when it has written and pinned all
 _BROKEN_CONNECTION = (
     exceptions.ConnectionError,
     exceptions.ProtocolError,
-    requests.RequestException,
-    urllib3.exceptions.HTTPError,
-    OSError,
+    *UNREACHABLE,
 )
 _MISSING = ("not found", "could not find", "deadline exceeded", "not pinned")
 
@@ -119,7 +122,7 @@ class KuboStore(BlockReader):
         with self._answers(seconds):
             imported = self._client.dag.imprt(archive, opts={"pin-roots": "true"}, timeout=seconds)["Root"]
             if imported["Cid"]["/"] != str(root) or imported["PinErrorMsg"]:
-                reason = str(imported["PinErrorMsg"] or "it reported a different root")[:200]
+                reason = one_line(str(imported["PinErrorMsg"] or "it reported a different root"), _MAX_WORDS)
                 raise StoreError(f"the IPFS node at {self.url} did not keep {root}: {reason}")
 
     def pin(self, digest: bytes) -> None:
@@ -134,7 +137,7 @@ class KuboStore(BlockReader):
 
     def collect_garbage(self) -> int:
         """Let the node remove every block that none of its pins needs, whoever stored it; return how many."""
-        with self._answers():
+        with self._answers(most_bytes=_MAX_LIST_BYTES):
             return sum("Key" in removed for removed in self._client.repo.gc())
 
     def _is_pinned(self, cid: CID) -> bool:
@@ -164,7 +167,7 @@ class KuboStore(BlockReader):
         return find
 
     def _read_block(self, cid: CID, max_bytes: int) -> bytes:
-        data = self._call(cid, lambda: self._receive(cid))
+        data = self._call(cid, lambda: self._receive(cid), MAX_BLOCK_BYTES)
         if sha256(data).digest() != cid.digest:
             raise Corrupt(cid, f"the IPFS node at {self.url} returned bytes that do not match this CID")
         if len(data) > max_bytes:
@@ -172,16 +175,13 @@ class KuboStore(BlockReader):
         return data
 
     def _receive(self, cid: CID) -> bytes:
-        """Read a block as the node delivers it: never more than a block's size, never for longer than agreed."""
-        deadline = time.monotonic() + self._answer_seconds
+        """Read a block as the node delivers it: never more than a block's size."""
         data = bytearray()
         with self._client.block.get(str(cid), stream=True, opts=self._patience()) as pieces:
             for piece in pieces:
                 data += piece
                 if len(data) > MAX_BLOCK_BYTES:
                     raise Corrupt(cid, f"the IPFS node at {self.url} returned more bytes than a block can have")
-                if time.monotonic() > deadline:
-                    raise Unreachable(f"the IPFS node at {self.url} sends too slowly: check its load, or try again")
         return bytes(data)
 
     @property
@@ -192,9 +192,9 @@ class KuboStore(BlockReader):
         """The option that makes the node itself give up looking for a block."""
         return {"timeout": f"{max(1, round(self.timeout * 1000))}ms"}
 
-    def _call(self, cid: CID, request: Callable[[], Answer]) -> Answer:
+    def _call(self, cid: CID, request: Callable[[], Answer], most_bytes: int = _MAX_ANSWER_BYTES) -> Answer:
         """Send a request about one CID; the node's word that it has no such thing is ``NotFound``."""
-        with self._answers():
+        with self._answers(most_bytes=most_bytes):
             try:
                 return request()
             except exceptions.ErrorResponse as refusal:
@@ -203,22 +203,26 @@ class KuboStore(BlockReader):
                 raise
 
     @contextmanager
-    def _answers(self, seconds: float | None = None) -> Iterator[None]:
-        """Turn everything that can go wrong with the node's answer into one sentence; it had ``seconds``."""
+    def _answers(self, seconds: float | None = None, most_bytes: int = _MAX_ANSWER_BYTES) -> Iterator[None]:
+        """Hold a request to its limits, and turn everything that can go wrong with its answer into one sentence."""
+        seconds = seconds or self._answer_seconds
         try:
-            yield
-        except (exceptions.TimeoutError, urllib3.exceptions.TimeoutError) as fault:
+            with limits(seconds, most_bytes):
+                yield
+        except (exceptions.TimeoutError, urllib3.exceptions.TimeoutError, TooSlow) as fault:
             raise Unreachable(
-                f"the IPFS node at {self.url} did not answer within {round(seconds or self._answer_seconds, 1):g} s: "
+                f"the IPFS node at {self.url} did not answer within {round(seconds, 1):g} s: "
                 "check that it is not overloaded, then try again"
             ) from fault
+        except TooMuch as fault:
+            raise Unreachable(f"the IPFS node at {self.url} sends more than it was asked for: check the URL") from fault
         except exceptions.ErrorResponse as fault:
-            raise StoreError(f"the IPFS node at {self.url} refused: {str(fault)[:200]}") from fault
+            raise StoreError(f"the IPFS node at {self.url} refused: {one_line(str(fault), _MAX_WORDS)}") from fault
         except _BROKEN_CONNECTION as fault:
             raise Unreachable(
                 f"the IPFS node at {self.url} cannot be reached: start it, or name another store"
             ) from fault
-        except (exceptions.Error, AssertionError, KeyError, TypeError) as fault:
+        except (exceptions.Error, AssertionError, KeyError, TypeError, RecursionError) as fault:
             # The client library asserts on the number of answers it gets.
             raise Unreachable(f"the server at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
 
@@ -262,15 +266,14 @@ class _Pieces(io.RawIOBase):
         return count
 
 
-class _PiecewiseClient(ClientSync):
-    """The library's HTTP client, except that answers arrive as the network delivers them, at most 64 KiB at a time.
-
-    The library itself waits for the whole answer, so that neither its size nor its duration could be bounded.
-    """
+class _BoundedClient(ClientSync):
+    """The library's HTTP client, except that it keeps to limits, and that answers come as the network delivers them."""
 
     def _make_session(self) -> requests.Session:
         session = super()._make_session()
         session.trust_env = False  # the API is not for proxies, nor for passwords from ~/.netrc
+        for adapter in session.adapters.values():
+            bound(adapter.poolmanager)
         session.max_redirects = 0  # a store must not send this machine's requests to another service, as its own node
         return session
 
@@ -280,7 +283,7 @@ class _PiecewiseClient(ClientSync):
 
 
 def _receive_pieces(response: requests.Response) -> Iterator[bytes]:
-    while piece := response.raw.read1(_PIECE_BYTES, decode_content=True):
+    while piece := response.raw.read1(PIECE_BYTES, decode_content=True):
         yield piece
 
 
@@ -292,7 +295,7 @@ def _connect(address: KuboAddress, timeout: float, password: str) -> _Api:
     auth = (address.user, password) if address.user or password else None
     try:
         client = ipfshttpclient.Client(address.multiaddr, address.base, timeout=timeout)
-        client._client = _PiecewiseClient(address.multiaddr, address.base, timeout=timeout, auth=auth)
+        client._client = _BoundedClient(address.multiaddr, address.base, timeout=timeout, auth=auth)
     except Exception as fault:  # multiaddr raises whatever its parsers meet
         raise StoreError(f"{address.shown!r} is not the address of an IPFS node") from fault
     return client

@@ -1,16 +1,17 @@
 """Telling somebody else of a bad record: one HTTP POST of the verdict."""
 
-import threading
 import time
 
-import requests
 from fedgrove.chain.endpoint import origin_of
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.node.audit.verdict import Verdict
 
+from fedgrove.bounded_http import UNREACHABLE, LimitExceeded, answered, new_session
+
 ATTEMPTS = 3
 PAUSE_SECONDS = 1.0
 SECONDS = 10.0
+_MOST_BYTES = 1 << 16
 
 
 class WebhookFailed(Exception):
@@ -56,18 +57,10 @@ class Webhook:
 
     def _post(self, verdict: Verdict) -> str:
         """The error, or empty if there was none."""
-        outcome: list[str] = []
-        # A time limit of the request holds for each piece of an answer, and an answer may come in many small pieces.
-        thread = threading.Thread(target=lambda: outcome.append(self._answer(verdict)), daemon=True)
-        thread.start()
-        thread.join(SECONDS)
-        return outcome[0] if outcome else f"it did not answer within {SECONDS:.0f} s"
-
-    def _answer(self, verdict: Verdict) -> str:
         try:
-            with requests.post(
-                self._url, json=verdict.to_dict(), timeout=SECONDS, allow_redirects=False, stream=True
-            ) as answer:
+            with answered(new_session(), self._url, SECONDS, _MOST_BYTES, json=verdict.to_dict()) as answer:
                 return "" if 200 <= answer.status_code < 300 else f"it answered {answer.status_code}"
-        except (requests.RequestException, OSError, ValueError) as fault:
+        except LimitExceeded:
+            return f"it did not answer within {SECONDS:g} s"
+        except (*UNREACHABLE, ValueError) as fault:
             return f"it cannot be reached ({type(fault).__name__})"

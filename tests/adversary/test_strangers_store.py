@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
-from fedgrove.ipfs.kubo import KuboStore, _PiecewiseClient
+from fedgrove.ipfs.kubo import KuboStore, _BoundedClient
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.cli import explorer, reach
 
@@ -73,14 +73,14 @@ def test_a_stores_redirect_to_ones_own_node_is_not_followed():
 
 
 def test_who_followed_it_would_shut_its_own_node_down(monkeypatch):
-    honest = _PiecewiseClient._make_session
+    honest = _BoundedClient._make_session
 
     def following(client):
         session = honest(client)
         session.max_redirects = 30
         return session
 
-    monkeypatch.setattr(_PiecewiseClient, "_make_session", following)
+    monkeypatch.setattr(_BoundedClient, "_make_session", following)
     assert "/api/v0/shutdown" in asked_through_a_redirect()
 
 

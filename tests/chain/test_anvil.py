@@ -143,7 +143,7 @@ def test_anvil_is_missing(monkeypatch):
 
 def test_an_unlocked_account_of_another_node_funds(anvil_network):
     with connect(anvil_network.url) as other:
-        other._is_test_node = False
+        other.practice_node = None
         address = Keys.generate().address
         other.fund(address, 0.5)
         assert other.balance(address) == 5 * 10**17

@@ -406,7 +406,7 @@ def test_a_node_that_dribbles_is_unreachable(serve, monkeypatch):
         return 200, b""
 
     start = time.monotonic()
-    with pytest.raises(Unreachable, match="too slowly"):
+    with pytest.raises(Unreachable, match="did not answer within"):
         KuboStore(serve(dribble), timeout=0.2).fetch(bytes(32), 10)
     assert time.monotonic() - start < 1.5
 

@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
-from fedgrove.node.tasks.sandbox.frames import printable
 from fedgrove.node.tasks.sandbox.launch import Launched, launch, python
 from fedgrove.node.tasks.sandbox.settings import Visible, WarmSettings
 from fedgrove.node.tasks.sandbox.warm import END, MESSAGE
+
+from fedgrove.one_line import one_line
 
 _PATIENCE = 10.0  # seconds for the warm process to say how a job ended: it only has to kill it
 
@@ -43,7 +44,7 @@ class Attached:
             control.send(settings.dump())
             if control.recv(MESSAGE):
                 return attached
-        complaint = printable(attached.launched.complaint(), 300)
+        complaint = one_line(attached.launched.complaint(), 300)
         attached.close()
         raise SandboxUnavailable(f"the process for a task's code did not start: {complaint or 'it took too long'}")
 

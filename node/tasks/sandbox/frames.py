@@ -15,6 +15,8 @@ from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, load
 from fedgrove.node.tasks.sandbox.faults import JobReplyInvalid
 
+from fedgrove.one_line import one_line
+
 SIZES = struct.Struct("!IQ")
 # A reply's JSON may nest this deep: far beyond metrics, far below what a parser's stack holds.
 _DEPTH = 16
@@ -68,14 +70,7 @@ def parse_tensors(body: Buffer, expected: Layout | None) -> Tensors:
     try:
         return load(body, expected)
     except InvalidModel as fault:
-        raise JobReplyInvalid(f"the task returned wrong tensors: {printable(str(fault), 300)}") from None
-
-
-def printable(text: str, limit: int) -> str:
-    """Return the text on one line, without control characters, cut to a number of characters."""
-    shown = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * limit])
-    shown = " ".join(shown.split())
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+        raise JobReplyInvalid(f"the task returned wrong tensors: {one_line(str(fault), 300)}") from None
 
 
 def _finite(text: str) -> float:

@@ -10,8 +10,10 @@ from typing import Any
 from fedgrove.node.base.frozen_base import BASES
 from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.base.tensors import Tensors, load
-from fedgrove.node.tasks.sandbox.frames import SIZES, pack, parse_header, printable
+from fedgrove.node.tasks.sandbox.frames import SIZES, pack, parse_header
 from fedgrove.node.tasks.sandbox.settings import Visible
+
+from fedgrove.one_line import one_line
 
 Entry = Callable[[dict[str, Any], Tensors, Path, Path | None], tuple[dict[str, Any], Tensors]]
 """A function of the product that runs a task's code: of a header, tensors, the task and its data; the same back."""
@@ -66,7 +68,7 @@ def _describe(fault: BaseException, task: Path) -> Mapping[str, Any]:
     return {
         "outcome": "raised",
         "kind": type(fault).__name__,
-        "message": printable(str(fault), 200),
+        "message": one_line(str(fault), 200),
         "place": _place(fault, task),
     }
 

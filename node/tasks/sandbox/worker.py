@@ -33,10 +33,12 @@ from fedgrove.node.tasks.sandbox.faults import (
     JobTimedOut,
     SandboxUnavailable,
 )
-from fedgrove.node.tasks.sandbox.frames import body_limit, pack, parse_header, parse_tensors, printable
+from fedgrove.node.tasks.sandbox.frames import body_limit, pack, parse_header, parse_tensors
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible, WarmSettings
 from fedgrove.node.tasks.sandbox.warm import NOT_CONTAINED
+
+from fedgrove.one_line import one_line
 
 _COMPLAINT = "InvalidTask"
 """What fedgrove itself raises about a task (``fedgrove.node.learning.tasks``): its message is a whole sentence."""
@@ -223,7 +225,7 @@ def _outcome(header: dict[str, Any]) -> Mapping[str, Any]:
         raise JobOutOfMemory("the task's code needed more memory than it may use")
     if header.get("outcome") != "raised":
         raise JobReplyInvalid("the task's reply has neither an answer nor a fault")
-    kind, message, place = (printable(str(header.get(name, "")), 200) for name in ("kind", "message", "place"))
+    kind, message, place = (one_line(str(header.get(name, "")), 200) for name in ("kind", "message", "place"))
     said = message if kind == _COMPLAINT else f"the task raised {kind}" + (f": {message}" if message else "")
     raise JobRaised(said + (f" ({place})" if place else ""))
 
@@ -234,7 +236,7 @@ def _ended(ending: Ending | None, complaint: str) -> Exception:
         return JobCrashed("the process for the task's code went away")
     code = os.waitstatus_to_exitcode(ending.status)
     if code == NOT_CONTAINED:
-        return SandboxUnavailable(f"a job of the task could not be contained: {printable(complaint, 300)}")
+        return SandboxUnavailable(f"a job of the task could not be contained: {one_line(complaint, 300)}")
     if code == -signal.SIGKILL:
         return JobCrashed("the process of the task's code closed its pipe or was killed, perhaps for lack of memory")
     reason = f"by {signal.Signals(-code).name}" if code < 0 else "without an answer"

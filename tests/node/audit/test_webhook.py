@@ -14,10 +14,10 @@ def answers(monkeypatch):
     """Statuses that the address answers with, in this order; each is taken once."""
     statuses: list[int] = []
 
-    def post(url, **options):
+    def post(session, url, *limits, **options):
         return nullcontext(SimpleNamespace(status_code=statuses.pop(0)))
 
-    monkeypatch.setattr(webhook.requests, "post", post)
+    monkeypatch.setattr(webhook, "answered", post)
     monkeypatch.setattr(webhook, "PAUSE_SECONDS", 0.0)
     return statuses
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout, dump
 from fedgrove.node.tasks.sandbox.faults import JobReplyInvalid
-from fedgrove.node.tasks.sandbox.frames import SIZES, body_limit, pack, parse_header, parse_tensors, printable
+from fedgrove.node.tasks.sandbox.frames import SIZES, body_limit, pack, parse_header, parse_tensors
+
+from fedgrove.one_line import one_line
 
 TENSORS = {"layer.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "süß\n": np.ones((1, 1, 1), np.float32)}
 LAYOUT = Layout.of(TENSORS)
@@ -63,7 +65,7 @@ def test_other_types_are_refused():
         parse_tensors(double, LAYOUT)
 
 
-def test_printable_is_one_short_line():
-    assert printable("a\x1b[0m\n\tb  c", 50) == "a [0m b c"
-    assert printable("x" * 10**6, 10) == "x" * 9 + "…"
-    assert printable("\u202eevil\u0000", 20) == "evil"
+def test_one_line_is_one_short_line():
+    assert one_line("a\x1b[0m\n\tb  c", 50) == "a [0m b c"
+    assert one_line("x" * 10**6, 10) == "x" * 9 + "…"
+    assert one_line("\u202eevil\u0000", 20) == "evil"

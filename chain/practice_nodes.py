@@ -1,0 +1,52 @@
+"""Nodes that people run on their own machine to practise: how each is recognised, and asked for blocks and test ether.
+
+They may make a block for each transaction and none by time. Whoever waits for a block there asks for it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+Call = tuple[str, tuple]
+"""A JSON-RPC method with its parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class PracticeNode:
+    """One kind of practice node.
+
+    Attributes
+    ----------
+    version : str
+        How its ``web3_clientVersion`` begins.
+    name : str
+        For people.
+    automine : str
+        Method that says whether it makes a block for each transaction; empty for a node that never does.
+    mine_several : str
+        Method that makes so many blocks as its parameter says; empty where each is asked for with ``evm_mine``.
+    set_balance : str
+        Method that sets an account's balance; empty where ether comes from the accounts that the node holds.
+    """
+
+    version: str
+    name: str
+    automine: str = ""
+    mine_several: str = ""
+    set_balance: str = ""
+
+    def mining(self, blocks: int) -> list[Call]:
+        """The calls that make so many empty blocks."""
+        return [(self.mine_several, (hex(blocks),))] if self.mine_several else [("evm_mine", ())] * blocks
+
+
+KINDS = (
+    PracticeNode("anvil/", "anvil", "anvil_getAutomine", "anvil_mine", "anvil_setBalance"),
+    # Of the blocks that hardhat_mine makes, all but a few at the ends have no parent: their headers prove nothing.
+    PracticeNode("HardhatNetwork/", "hardhat", "hardhat_getAutomine", "", "hardhat_setBalance"),
+    PracticeNode("fedgrove/", "fedgrove's embedded chain", "", "anvil_mine"),
+)
+
+
+def practice_node(version: Any) -> PracticeNode | None:
+    """The kind of node that states this version; None for all that are not for practice."""
+    return next((kind for kind in KINDS if isinstance(version, str) and version.startswith(kind.version)), None)

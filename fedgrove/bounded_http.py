@@ -1,0 +1,195 @@
+"""HTTP to servers that may be hostile: one deadline and one bound on bytes for a whole request, its header included.
+
+The time limits of the libraries hold for each piece that arrives: a server that sends a byte a second is read for as
+long as it likes, and an answer is read to its end however long it is. Here deadline and bound belong to the request,
+from the connection to the last byte of the body, whoever reads it.
+"""
+
+import functools
+import http.client
+import io
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, PoolManager
+from urllib3.exceptions import HTTPError
+
+PIECE_BYTES = 1 << 16
+UNREACHABLE = (requests.RequestException, HTTPError, http.client.HTTPException, OSError)
+"""What the libraries raise when a server cannot be reached or does not speak HTTP."""
+
+_HEADER_BYTES = 1 << 20
+_THREAD = threading.local()
+
+
+class LimitExceeded(Exception):
+    """An answer went beyond what it was allowed."""
+
+
+class TooSlow(LimitExceeded):
+    """The request was not through by its deadline."""
+
+
+class TooMuch(LimitExceeded):
+    """The answer has more bytes than it may."""
+
+
+class Limits:
+    """What is left of a request's time and bytes."""
+
+    def __init__(self, seconds: float, most_bytes: int) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._bytes = most_bytes + _HEADER_BYTES
+
+    def seconds(self) -> float:
+        """Time that is left; raises TooSlow when there is none."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TooSlow
+        return left
+
+    def take(self, count: int) -> None:
+        """Count bytes that have arrived; raises TooMuch."""
+        self._bytes -= count
+        if self._bytes < 0:
+            raise TooMuch
+
+
+@contextmanager
+def limits(seconds: float, most_bytes: int) -> Iterator[None]:
+    """Hold every request of this thread that goes through ``bound`` to these limits, all of them together.
+
+    ``most_bytes`` is for the bodies of the answers; headers have a mebibyte beside it.
+    """
+    before = getattr(_THREAD, "limits", None)
+    _THREAD.limits = Limits(seconds, most_bytes)
+    try:
+        yield
+    finally:
+        _THREAD.limits = before
+
+
+@contextmanager
+def answered(
+    session: requests.Session, url: str, seconds: float, most_bytes: int, **options: Any
+) -> Iterator[requests.Response]:
+    """Post to a URL, and read the answer, within limits; redirections are not followed.
+
+    Raises
+    ------
+    LimitExceeded
+        Also while the body is read.
+    """
+    with (
+        limits(seconds, most_bytes),
+        session.post(url, timeout=seconds, stream=True, allow_redirects=False, **options) as response,
+    ):
+        yield response
+
+
+def body(response: requests.Response, most_bytes: int) -> bytes:
+    """The whole body as it was sent, piece by piece: what length it states is not believed."""
+    pieces, size = [], 0
+    while piece := response.raw.read1(PIECE_BYTES, decode_content=False):
+        pieces.append(piece)
+        size += len(piece)
+        if size > most_bytes:
+            raise TooMuch
+    return b"".join(pieces)
+
+
+def new_session() -> requests.Session:
+    """A session whose requests keep to ``limits``."""
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, _Adapter())
+    return session
+
+
+def bound(manager: PoolManager) -> None:
+    """Have all connections that a pool makes from now on keep to ``limits``."""
+    manager.pool_classes_by_scheme = {scheme: _bounded(pool) for scheme, pool in manager.pool_classes_by_scheme.items()}
+
+
+class _Adapter(HTTPAdapter):
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, **options)
+        bound(self.poolmanager)
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
+        known = proxy in self.proxy_manager
+        manager = super().proxy_manager_for(proxy, **options)
+        if not known:
+            bound(manager)
+        return manager
+
+
+class _Reader(io.RawIOBase):
+    """A connection's bytes, within limits."""
+
+    def __init__(self, raw: Any, connection: socket.socket, within: Limits) -> None:
+        self._raw, self._connection, self._within = raw, connection, within
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._connection.settimeout(self._within.seconds())
+        try:
+            count = self._raw.readinto(buffer)
+        except TimeoutError:
+            raise TooSlow from None
+        self._within.take(count or 0)
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Response(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        within = getattr(_THREAD, "limits", None)
+        if within is not None:
+            self.fp = io.BufferedReader(_Reader(self.fp.detach(), sock, within))
+
+
+class _Connection:
+    """Before any of urllib3's connections."""
+
+    response_class = _Response
+    sock: Any
+    timeout: Any
+
+    def connect(self) -> None:
+        within = getattr(_THREAD, "limits", None)
+        if within is not None:
+            self.timeout = within.seconds()
+        super().connect()  # pyright: ignore[reportAttributeAccessIssue] (it is mixed in)
+
+    def send(self, data: Any) -> None:
+        within = getattr(_THREAD, "limits", None)
+        if within is None or self.sock is None:  # in which case it connects first
+            super().send(data)  # pyright: ignore[reportAttributeAccessIssue]
+            return
+        self.sock.settimeout(within.seconds())
+        try:
+            super().send(data)  # pyright: ignore[reportAttributeAccessIssue]
+        except TimeoutError:
+            raise TooSlow from None
+
+
+@functools.cache
+def _bounded(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
+    """The pool whose connections keep to limits."""
+    if issubclass(pool.ConnectionCls, _Connection):
+        return pool
+    connection = type(pool.ConnectionCls.__name__, (_Connection, pool.ConnectionCls), {})
+    return type(pool.__name__, (pool,), {"ConnectionCls": connection})
