@@ -23,7 +23,7 @@ class PracticeNode:
     automine : str
         Method that says whether it makes a block for each transaction; empty for a node that never does.
     mine_several : str
-        Method that makes so many blocks as its parameter says; empty where each is asked for with ``evm_mine``.
+        Method that makes as many blocks as its parameter says; empty where each is asked for with ``evm_mine``.
     set_balance : str
         Method that sets an account's balance; empty where ether comes from the accounts that the node holds.
     """
@@ -35,7 +35,7 @@ class PracticeNode:
     set_balance: str = ""
 
     def mining(self, blocks: int) -> list[Call]:
-        """The calls that make so many empty blocks."""
+        """The calls that make this number of empty blocks."""
         return [(self.mine_several, (hex(blocks),))] if self.mine_several else [("evm_mine", ())] * blocks
 
 

@@ -65,7 +65,7 @@ class Limits:
 def limits(seconds: float, most_bytes: int) -> Iterator[None]:
     """Hold every request of this thread that goes through ``bound`` to these limits, all of them together.
 
-    ``most_bytes`` is for the bodies of the answers; headers have a mebibyte beside it.
+    ``most_bytes`` is for the bodies of the answers; headers have another mebibyte.
     """
     before = getattr(_THREAD, "limits", None)
     _THREAD.limits = Limits(seconds, most_bytes)
