@@ -22,7 +22,8 @@ from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.reach import find_federation, open_network, open_store
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.status.budget import ETHER, Purse
+from fedgrove.node.status.budget import ETHER, Budget, Purse
+from fedgrove.node.status.setbacks import Setbacks, setbacks
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.modes import advice, choose
 
@@ -127,8 +128,19 @@ def _chain_findings(network: Network, reach: NetworkSettings, account: str | Non
     yield Finding("price", Health.WARNING if dear else Health.OK, sentence)
     ledger = Ledger(network, find_federation(network, reach), None)
     yield Finding("federation", Health.OK, f"its ledger is {ledger.address}, with the code that this version ships")
+    view = LedgerView(ledger)
+    view.refresh()
+    yield from _round_findings(setbacks(view.rounds, view.terms))
     if account is not None:
-        yield _means(network, ledger, account, rounds)
+        yield _means(Purse(network, ledger, account).budget(view.rounds), account, rounds)
+
+
+def _round_findings(found: Setbacks) -> Iterator[Finding]:
+    """Whether rounds close."""
+    health = Health.FAILED if found.without_result else Health.WARNING
+    yield from (Finding("rounds", health, sentence) for sentence in found.warnings)
+    if not found.warnings:
+        yield Finding("rounds", Health.OK, f"{found.closed} of {found.rounds} have closed")
 
 
 def _clock(network: Network) -> Finding:
@@ -138,10 +150,7 @@ def _clock(network: Network) -> Finding:
     return Finding("clock", Health.OK, f"the latest block was made {max(0.0, age):.0f} s ago")
 
 
-def _means(network: Network, ledger: Ledger, account: str, rounds: int) -> Finding:
-    view = LedgerView(ledger)
-    view.refresh()
-    means = Purse(network, ledger, account).budget(view.rounds)
+def _means(means: Budget, account: str, rounds: int) -> Finding:
     need = rounds * means.gas * means.price
     sentence = f"{means.balance / ETHER:.6g} ether pay for {means.rounds} rounds"
     if means.balance < need:

@@ -30,6 +30,7 @@ from fedgrove.node.devnet.testnet.control import down as take_down
 from fedgrove.node.devnet.testnet.control import up as bring_up
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, read_record
 from fedgrove.node.devnet.testnet.processes import explorer_url
+from fedgrove.node.devnet.testnet.supervisor import ENDED, FRUITLESS
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.methods.kmeans.datasets import Points
@@ -164,18 +165,26 @@ def up(
         lines += [f"watch: {pages}"] * bool(pages)
         if wait:
             note("\n".join(lines))
-        ended = wait_until_ended(layout, note) if wait else None
-    if ended is None:
+        end = wait_until_ended(layout, note) if wait else ""
+    if not end:
         lines += [
             f"look:  fedgrove network status --dir {directory}",
             f"end:   fedgrove network down --dir {directory}",
         ]
     else:
-        failed = f"a process failed too often: see the logs in {layout.logs}"
-        lines = ["the federation has ended" if ended else failed]
-    document = {"directory": str(layout.root), "started": fresh, "explorer": pages, "ended": ended}
+        told = {
+            ENDED: "the federation has ended",
+            FRUITLESS: "the federation has ended without a result: no round closed; see `fedgrove network status`",
+        }
+        lines = [told.get(end, f"a process failed too often: see the logs in {layout.logs}")]
+    document = {
+        "directory": str(layout.root),
+        "started": fresh,
+        "explorer": pages,
+        "ended": end == ENDED if end else None,
+    }
     report(document, "\n".join(lines), as_json)
-    return 1 if ended is False else 0
+    return 0 if end in ("", ENDED) else 1
 
 
 @app.command("down")
@@ -259,6 +268,8 @@ def _print(layout: TestnetPaths, running: Processes | None, stands: Standing | N
     until = f" until block {stands.until}" if stands.until else ""
     answer(f"federation: block {stands.block}, round {stands.round}, phase {stands.phase}")
     answer(f"waiting for: {stands.waiting}{until}")
+    for sentence in stands.setbacks.warnings:
+        answer(f"warning: {sentence}")
 
 
 def _layout(directory: Path) -> TestnetPaths:

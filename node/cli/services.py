@@ -38,7 +38,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.data_marks import DataMark, DataMarks
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import PortTaken, ServiceMetrics
-from fedgrove.node.roles.service import GivenUp, Role, Service
+from fedgrove.node.roles.service import WITHOUT_RESULT, GivenUp, Role, Service
 from fedgrove.node.roles.twins import TwinRunning
 
 if TYPE_CHECKING:
@@ -250,13 +250,14 @@ def _serve(
         stack.callback(metrics.close)
     heads = stack.enter_context(Heads(reach.rpc, reach.websocket))
     try:
-        Service(roles, heads, place.log, metrics, reach.patience_seconds, once, watch).run()
+        result = Service(roles, heads, place.log, metrics, reach.patience_seconds, once, watch).run()
     except GivenUp as fault:
         raise CommandError(str(fault), code=3) from None
     except TwinRunning as fault:
         raise CommandError(str(fault)) from None
-    place.log.write("info", "ended: one round is over" if once else "ended: no round is left")
-    return 0
+    end = "ended: one round is over" if once else "ended: no round is left"
+    place.log.write("info" if result else "error", end if result else f"{end}, without a result")
+    return 0 if result else WITHOUT_RESULT
 
 
 def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):

@@ -223,6 +223,7 @@ def _rows(sight: StatusSnapshot) -> Rows:
         ("phase", now.phase),
         ("acted", ", ".join(map(str, now.acted)) or "nobody"),
         ("waiting for", _waiting(now, sight.when)),
+        *(("warning", sentence) for sentence in now.setbacks.warnings),
         *(("disputed", _dispute(each)) for each in now.disputes),
     ]
     rows += sight.clusters.rows(now.finished) + sight.privacy.rows() + sight.members.rows()

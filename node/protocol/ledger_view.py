@@ -30,6 +30,7 @@ class LedgerView:
         self._seen = 0
         self._last: Record | None = None
         self.settings = ledger.deployment.settings
+        self.terms = ledger.deployment.terms
         self.block = 0
         self._begin()
 

@@ -5,6 +5,7 @@ from wsgiref.simple_server import WSGIServer
 
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.step import Step
+from fedgrove.node.status.setbacks import MOST_NAMED, Setbacks
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 _OF_MEMBERS = {
@@ -34,6 +35,19 @@ class ServiceMetrics:
         self._faults = Counter(
             "fedgrove_faults", "Steps that failed because of the chain or the store", ["kind"], registry=own
         )
+        self._in_vain = Gauge("fedgrove_rounds_in_vain", "Rounds that ended without closing", registry=own)
+        self._in_a_row = Gauge(
+            "fedgrove_rounds_in_vain_in_a_row", "The latest of them, since the last round that closed", registry=own
+        )
+        self._repeats_left = Gauge(
+            "fedgrove_repeats_left", "How many more may, before fewer rounds close than the terms want", registry=own
+        )
+        self._missing = Gauge(
+            "fedgrove_missing_since_round",
+            f"The round since which a client has not done its part; of at most {MOST_NAMED} clients",
+            ["client"],
+            registry=own,
+        )
         self._members = {
             name: Gauge(f"fedgrove_members_{name}", f"{what} of the model that the last round began with", registry=own)
             for name, what in _OF_MEMBERS.items()
@@ -48,6 +62,15 @@ class ServiceMetrics:
         if step.acted:
             self._acts.labels(role, step.phase).inc()
             self._gas.labels(role).inc(step.gas)
+
+    def setbacks(self, found: Setbacks) -> None:
+        """Show how many rounds did not close, and who was missing in the latest round that has ended."""
+        self._in_vain.set(found.in_vain)
+        self._in_a_row.set(found.in_a_row)
+        self._repeats_left.set(max(0, found.repeats - found.in_vain))
+        self._missing.clear()
+        for each in found.missing[:MOST_NAMED]:
+            self._missing.labels(each.client).set(each.round)
 
     def members(self, stated: MembersStatement | None) -> None:
         """Show what the members found; nothing changes while that is nothing."""

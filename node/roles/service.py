@@ -19,11 +19,14 @@ from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.logs import NO_ROOM, ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.twins import TwinRunning
+from fedgrove.node.status.setbacks import setbacks
 
 # Between two looks where no block has come. No block announces content, or the end of a training: the first looks for
 # them follow one another sooner.
 _PAUSE_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS = 0.1
+WITHOUT_RESULT = 1
+"""Exit code of a service whose federation has ended, or with ``once`` one round, and left no result."""
 
 
 class Role(Protocol):
@@ -98,10 +101,11 @@ class Service:
         self._first_round = 0
         self._ended: set[str] = set()
         self._alarms: set[str] = set()
+        self._in_vain = 0
         self._reached = time.monotonic()
 
-    def run(self) -> None:
-        """Return when all rounds have ended, or one with ``once``.
+    def run(self) -> bool:
+        """Return when all rounds have ended, or one with ``once``: whether that left a result.
 
         Raises
         ------
@@ -114,8 +118,10 @@ class Service:
         soon = _FIRST_PAUSE_SECONDS
         while True:
             steps = [step for step in itertools.starmap(self._turn, self._roles.items()) if step is not None]
-            if len(self._ended) == len(self._roles) or (self._once and self._round_is_over()):
-                return
+            if len(self._ended) == len(self._roles):
+                return self._has_result()
+            if self._once and self._round_is_over():
+                return self._view.rounds.last.stands
             if any(step.acted for step in steps):
                 soon = _FIRST_PAUSE_SECONDS
                 continue
@@ -153,6 +159,7 @@ class Service:
         self._log.client = member.client if member else 0
         self._metrics.step(name, number, role.view.block, step)
         self._metrics.members(getattr(role, "members_metrics", None))
+        self._warn(role.view)
         self._watch(role.view.rounds)
         if step.phase == "store":
             self._away(name, "store", step.waiting)
@@ -168,6 +175,15 @@ class Service:
             self._metrics.fault("twin")
             self._log.write("error", alarm, role=name)
 
+    def _warn(self, view: LedgerView) -> None:
+        """Show how many rounds did not close, and log what people must know each time that another one does."""
+        found = setbacks(view.rounds, view.terms)
+        self._metrics.setbacks(found)
+        if found.in_vain != self._in_vain:
+            self._in_vain = found.in_vain
+            for sentence in found.warnings:
+                self._log.write("error" if found.without_result else "warning", sentence)
+
     def _away(self, name: str, kind: str, sentence: str) -> None:
         self._metrics.fault(kind)
         self._log.fault(name, kind, sentence)
@@ -177,9 +193,19 @@ class Service:
 
     def _round_is_over(self) -> bool:
         """Whether the round that ran when this service looked first, or the next one, has ended."""
-        latest = next(iter(self._roles.values())).view.rounds.latest
+        latest = self._view.rounds.latest
         if latest is None:
             return False
         if not self._first_round:
             self._first_round = latest.number if latest.end is None else latest.number + 1
         return latest.number >= self._first_round and latest.end is not None
+
+    def _has_result(self) -> bool:
+        """Whether a round closed, or this member has left of its own accord."""
+        rounds = self._view.rounds
+        member = rounds.member(next(iter(self._roles.values())).account)
+        return rounds.closed > 0 or (member is not None and rounds.left(member.client))
+
+    @property
+    def _view(self) -> LedgerView:
+        return next(iter(self._roles.values())).view

@@ -10,6 +10,7 @@ from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import missing
 from fedgrove.node.status.participation import Participation, last_participation
+from fedgrove.node.status.setbacks import Setbacks, setbacks
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Standing:
         How an account stands, if one was asked for.
     last : Participation or None
         What became of that account's part in the latest round that has ended.
+    setbacks : Setbacks
+        Rounds that did not close, and who was missing.
     """
 
     block: int
@@ -55,13 +58,15 @@ class Standing:
     acted: tuple[int, ...]
     waiting: str
     until: int
+    setbacks: Setbacks
     disputes: tuple[DisputedRound, ...] = ()
     finished: bool = False
     account: str = ""
     last: Participation | None = None
 
     def to_dict(self) -> dict:
-        return asdict(self)
+        """By field, JSON-ready, with the sentences that people are warned with."""
+        return asdict(self) | {"warnings": list(self.setbacks.warnings)}
 
 
 def standing(
@@ -88,7 +93,7 @@ def standing(
     view = view or LedgerView(ledger)
     current = view.refresh()
     terms = ledger.deployment.terms
-    finished = view.rounds.all_held(terms.rounds, terms.repeats)
+    found = setbacks(view.rounds, terms)
     phase, acted, waiting, until = _phase(view, current, ledger.deployment.block, on_request)
     return Standing(
         block=view.block,
@@ -96,10 +101,11 @@ def standing(
         round=current.number if current else 0,
         phase=phase,
         acted=tuple(sorted(acted)),
-        waiting="nobody: all rounds have ended" if finished else waiting,
+        waiting="nobody: all rounds have ended" if found.ended else waiting,
         until=until,
+        setbacks=found,
         disputes=_disputes(view),
-        finished=finished,
+        finished=found.ended,
         account=_account(ledger, view, current, account) if account else "",
         last=last_participation(ledger, view, account, keys) if account else None,
     )

@@ -21,6 +21,7 @@ from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import DiskFull
 from fedgrove.node.audit.archive import export_car
+from fedgrove.node.cli.main import BROKEN
 from fedgrove.node.cli.main import run as main
 from fedgrove.node.cli.output import fault_of_disk
 from fedgrove.node.learning.settings import TrainingSettings
@@ -274,14 +275,15 @@ def test_without_the_mend_what_could_not_be_replaced_is_lost(disk, monkeypatch):
         replaced_on_a_full_disk(disk).kept("points")
 
 
-def test_without_the_mend_a_full_disk_is_a_traceback(run, disk, tmp_path, monkeypatch):
+def test_without_the_mend_a_full_disk_is_a_traceback(run, disk, tmp_path, monkeypatch, capsys):
     export_car(run.directory, tmp_path / "run.car")
     fill(disk, leave=1 << 14)
     monkeypatch.setattr("fedgrove.node.cli.main.fault_of_disk", lambda mistake: "")
     monkeypatch.setattr("tempfile.tempdir", str(disk))
     monkeypatch.setattr(sys, "argv", ["fedgrove", "audit", "verify", str(tmp_path / "run.car")])
-    with pytest.raises(OSError, match=FULL):
+    with pytest.raises(SystemExit) as end:
         main()
+    assert end.value.code == BROKEN and "Traceback" in capsys.readouterr().err
 
 
 def test_without_the_mend_a_demonstration_goes_on_as_if_the_disk_could_recover(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ from fedgrove.node.devnet.testnet.keeper import Status
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, TestnetPlan, clear, read_record
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.devnet.testnet.processes import chain_url
-from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED, RUNNING, STOP_SECONDS
+from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED, FRUITLESS, RUNNING, STOP_SECONDS
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.status.standing import Standing, standing
@@ -46,7 +46,8 @@ class Processes:
     since : float
         When it was started, in seconds since 1970.
     phase : str
-        ``running``, ``ended`` (all rounds), ``failed`` (a service was given up), or what goes on instead.
+        ``running``, ``ended`` (all rounds), ``ended without a result``, ``failed`` (a service was given up), or what
+        goes on instead.
     kept : tuple of Status
     """
 
@@ -58,7 +59,7 @@ class Processes:
     @property
     def up(self) -> bool:
         """Whether everything was started."""
-        return self.phase in (RUNNING, ENDED, FAILED)
+        return self.phase in (RUNNING, ENDED, FRUITLESS, FAILED)
 
     @property
     def sound(self) -> bool:
@@ -115,8 +116,8 @@ def up(layout: TestnetPaths, plan: TestnetPlan, dataset: Callable[[], Dataset | 
     return supervisor is not None
 
 
-def wait_until_ended(layout: TestnetPaths, say: Progress) -> bool:
-    """Return when the federation has ended; whether all rounds were run, or else somebody gave up.
+def wait_until_ended(layout: TestnetPaths, say: Progress) -> str:
+    """Return when the federation has ended: ``ENDED``, ``FRUITLESS``, or ``FAILED`` where somebody gave up.
 
     Raises
     ------
@@ -125,8 +126,8 @@ def wait_until_ended(layout: TestnetPaths, say: Progress) -> bool:
     """
     last = ""
     while (now := look(layout)) is not None:
-        if now.phase in (ENDED, FAILED):
-            return now.phase == ENDED
+        if now.phase in (ENDED, FRUITLESS, FAILED):
+            return now.phase
         line = _progress(layout)
         if line and line != last:
             say(line)

@@ -19,6 +19,7 @@ from fedgrove.ipfs.store import StoreError
 from fedgrove.node.base.files import open_log
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.identity import Identity
+from fedgrove.node.roles.service import WITHOUT_RESULT
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
@@ -53,7 +54,7 @@ class Job:
     start : callable
         Starts it and returns when it is ready for others.
     ends : bool
-        Exit code 0 means that its work is done; else it must run for ever.
+        Exit codes 0 and 1 mean that its work is done, with and without a result; else it must run for ever.
     """
 
     name: str
@@ -138,9 +139,9 @@ class Keeper:
             code = self._live()
             if self._stopping.is_set():
                 return
-            if code == 0 and self.job.ends:
-                self._set(state="finished", pid=0, code=0)
-                self._tell(f"{self.job.name} has finished")
+            if self.job.ends and code in (0, WITHOUT_RESULT):
+                self._set(state="finished", pid=0, code=code, trouble="")
+                self._tell(f"{self.job.name} has finished" + (", without a result" if code else ""))
                 return
             failures = 1 if time.monotonic() - begun > STEADY_SECONDS else failures + 1
             if failures > MOST_FAILURES:

@@ -38,7 +38,7 @@ from fedgrove.node.devnet.testnet.processes import (
 )
 from fedgrove.node.protocol.ledger_view import LedgerView
 
-RUNNING, ENDED, FAILED = "running", "ended", "failed"
+RUNNING, ENDED, FRUITLESS, FAILED = "running", "ended", "ended without a result", "failed"
 SERVICE_SECONDS, STORE_SECONDS, CHAIN_SECONDS = 10.0, 6.0, 5.0
 STOP_SECONDS = SERVICE_SECONDS + STORE_SECONDS + CHAIN_SECONDS + 5.0
 _POLL_SECONDS = 0.2
@@ -153,7 +153,9 @@ class Supervisor:
             return FAILED  # the clients would wait for ever
         if not self._settled(services):
             return RUNNING
-        return ENDED if all(keeper.status.state == "finished" for keeper in services) else FAILED
+        if any(keeper.status.state != "finished" for keeper in services):
+            return FAILED
+        return ENDED if all(keeper.status.code == 0 for keeper in services) else FRUITLESS
 
     def _write(self) -> None:
         """Say how everything is, if it is not as it was."""

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from fedgrove.chain.deployment import Terms
 from fedgrove.chain.phases import Deadlines
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.disk import DiskStore
@@ -10,6 +11,7 @@ from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.setbacks import setbacks
 from fedgrove.node.status.standing import Standing
 
 from tests.node.methods.procfl.story import LATE, ROUNDS
@@ -60,7 +62,8 @@ def test_each_round_says_what_it_is_for_and_who_is_awaited(story, look):
 
 
 def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, look):
-    anyone = Standing(9, 10, 2, "close", (), "the coordinator or any stand-by to close", 20)
+    none = setbacks(Rounds(), Terms(64 * "1", 64 * "1"))
+    anyone = Standing(9, 10, 2, "close", (), "the coordinator or any stand-by to close", 20, none)
     told = {number: look.look(before(story, Closed, number)).told(anyone).waiting for number in range(1, ROUNDS + 1)}
     alone = {number for number, waiting in told.items() if waiting != anyone.waiting}
     assert alone == {number for number, metrics in enumerate(story.stated(), 1) if metrics.stated is not None}

@@ -4,7 +4,9 @@ import io
 from types import SimpleNamespace
 
 import pytest
+from fedgrove.chain.deployment import Terms
 from fedgrove.chain.errors import ChainError, InsufficientFunds
+from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
@@ -27,7 +29,7 @@ class Role:
     """Does in each turn what comes next, and is finished after the last."""
 
     account = ""
-    view = SimpleNamespace(block=1, rounds=SimpleNamespace(latest=None, member=lambda account: None))
+    view = SimpleNamespace(block=1, rounds=Rounds(), terms=Terms(64 * "1", 64 * "1"))
 
     def __init__(self, *turns):
         self._turns = list(turns)

@@ -61,6 +61,11 @@ def test_exit_code_0_means_that_the_work_is_done(start):
     assert start.log.read_text() == "my words\n"
 
 
+def test_a_service_that_ended_without_a_result_is_not_started_again(start):
+    status = state(start("import sys; sys.exit(1)"), "finished")
+    assert (status.restarts, status.code) == (0, 1) and "without a result" in start.told[-1]
+
+
 def test_what_must_run_for_ever_is_started_again_even_after_code_0(start):
     kept = start("", ends=False)
     assert state(kept, "gave up").code == 0
@@ -82,7 +87,7 @@ def test_a_killed_process_is_started_again_as_often_as_it_is_killed(start, monke
 def test_a_process_that_always_fails_is_given_up_and_its_last_code_is_told(start):
     status = state(start("import sys; sys.exit(3)"), "gave up")
     assert (status.code, status.restarts) == (3, 3)
-    assert "is not restarted" in start.told[-1] and "code 3" in start.told[-1]
+    assert "is not restarted" in start.told[-1] and "code 3" in start.told[-1] and "code 3" in status.trouble
 
 
 def test_a_program_that_cannot_be_started_is_given_up(start):
@@ -92,7 +97,7 @@ def test_a_program_that_cannot_be_started_is_given_up(start):
     kept = Keeper(Job("two", "store", fail), start.told.append)
     kept.begin()
     assert state(kept, "gave up").restarts == 3
-    assert any("no such program" in sentence for sentence in start.told)
+    assert any("no such program" in sentence for sentence in start.told) and "no such program" in kept.status.trouble
 
 
 def test_a_process_that_ignores_the_order_to_end_is_killed(start):
@@ -110,7 +115,7 @@ def test_a_process_that_ignores_the_order_to_end_is_killed(start):
 def test_stopping_ends_a_pause_and_nothing_is_started_any_more(start, monkeypatch):
     monkeypatch.setattr(keeper, "FIRST_PAUSE_SECONDS", 600.0)
     monkeypatch.setattr(keeper, "LONGEST_PAUSE_SECONDS", 600.0)
-    kept = start("import sys; sys.exit(1)")
+    kept = start("import sys; sys.exit(3)")
     state(kept, "paused")
     kept.stop(10)
     assert kept.status.state == "stopped" and kept.status.restarts == 0
