@@ -194,6 +194,11 @@ class Network(ABC):
     def mine(self, blocks: int = 1) -> None:
         """Make empty blocks, on a test chain."""
 
+    @property
+    def without_blocks(self) -> str:
+        """What to do when it makes no blocks, as the end of a sentence."""
+        return "check that its node is synchronised, and that those who make its blocks run"
+
     def distrust(self, reason: str) -> None:  # noqa: B027
         """Leave the endpoint that is asked now for another, if there is one: what it said does not hold together."""
 
@@ -216,7 +221,7 @@ class Network(ABC):
             if time.monotonic() > deadline:
                 raise BlockTimeout(
                     f"Waited {timeout:.0f} s for the chain to reach block {block}, but it is at {latest}; "
-                    "check that it makes blocks."
+                    f"if it makes no blocks, {self.without_blocks}."
                 )
             time.sleep(self.poll_seconds)
 

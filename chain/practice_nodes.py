@@ -26,6 +26,8 @@ class PracticeNode:
         Method that makes as many blocks as its parameter says; empty where each is asked for with ``evm_mine``.
     set_balance : str
         Method that sets an account's balance; empty where ether comes from the accounts that the node holds.
+    by_time : str
+        How it is told to make blocks by time.
     """
 
     version: str
@@ -33,6 +35,16 @@ class PracticeNode:
     automine: str = ""
     mine_several: str = ""
     set_balance: str = ""
+    by_time: str = ""
+
+    def without_blocks(self, automine: bool) -> str:
+        """What to do when it makes no blocks, as the end of a sentence."""
+        if automine:
+            return (
+                f"{self.name} makes one for each transaction only, so run `fedgrove coordinator`, which asks it for "
+                f"more, or {self.by_time}"
+            )
+        return f"{self.name} was told to make none by itself, or hangs: {self.by_time}"
 
     def mining(self, blocks: int) -> list[Call]:
         """The calls that make this number of empty blocks."""
@@ -40,10 +52,19 @@ class PracticeNode:
 
 
 KINDS = (
-    PracticeNode("anvil/", "anvil", "anvil_getAutomine", "anvil_mine", "anvil_setBalance"),
+    PracticeNode(
+        "anvil/", "anvil", "anvil_getAutomine", "anvil_mine", "anvil_setBalance", "start it with --block-time 1"
+    ),
     # Of the blocks that hardhat_mine makes, all but a few at the ends have no parent: their headers prove nothing.
-    PracticeNode("HardhatNetwork/", "hardhat", "hardhat_getAutomine", "", "hardhat_setBalance"),
-    PracticeNode("fedgrove/", "fedgrove's embedded chain", "", "anvil_mine"),
+    PracticeNode(
+        "HardhatNetwork/",
+        "hardhat",
+        "hardhat_getAutomine",
+        "",
+        "hardhat_setBalance",
+        "set networks.hardhat.mining to { auto: true, interval: 1000 } in hardhat.config.js",
+    ),
+    PracticeNode("fedgrove/", "fedgrove's embedded chain", "", "anvil_mine", "", "start it again"),
 )
 
 

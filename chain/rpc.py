@@ -257,7 +257,8 @@ class RpcNetwork(Network):
         while self.mined(transaction) is None:
             if time.monotonic() > deadline:
                 raise TransactionTimeout(
-                    f"The transfer to {address} was not included in a block within {FUND_SECONDS} s; try again later."
+                    f"The transfer to {address} is in no block after {FUND_SECONDS} s: if the chain makes none, "
+                    f"{self.without_blocks}."
                 )
             time.sleep(self.poll_seconds)
 
@@ -267,6 +268,11 @@ class RpcNetwork(Network):
             raise ChainError("This chain makes its blocks by itself; only practice nodes can be asked for some.")
         for first in range(0, blocks, MINED_AT_ONCE):
             self.requests(self.practice_node.mining(min(MINED_AT_ONCE, blocks - first)))
+
+    @property
+    def without_blocks(self) -> str:
+        kind = self.practice_node
+        return super().without_blocks if kind is None else kind.without_blocks(self.can_mine)
 
     def distrust(self, reason: str) -> None:
         self._endpoints.distrust(reason)

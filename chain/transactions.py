@@ -26,6 +26,7 @@ from fedgrove.chain.errors import (
 )
 from fedgrove.chain.fees import FeeHistory
 from fedgrove.chain.rlp_bytes import rlp_bytes
+from fedgrove.chain.standstill import Standstill
 
 _DYNAMIC_FEE = b"\x02"  # EIP-2718 type of EIP-1559's transactions
 FEE_BLOCKS = 2
@@ -247,10 +248,13 @@ class Sender:
         now = time.monotonic()
         deadline, next_look, next_resend = now + timeout, now + LOOK_SECONDS, now + self._network.resend_seconds
         pause = self._network.poll_seconds
+        standing = Standstill(self._network)
         while (mined := self._network.mined(attempt.hashes[-1])) is None:
             now = time.monotonic()
             if now > deadline:
                 raise self._too_late(attempt, timeout)
+            if told := standing.note(self._network.known_head()):
+                raise TransactionTimeout(f"Transaction 0x{attempt.hashes[-1].hex()} waits for a block, but {told}.")
             if now >= next_look:
                 if (mined := self._look(attempt)) is not None:
                     break

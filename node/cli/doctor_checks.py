@@ -15,6 +15,7 @@ from fedgrove.chain.endpoint import origin_of
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import connect, find_anvil
+from fedgrove.chain.standstill import stopped
 from fedgrove.ipfs.store import StoreError
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.cli.extras import EXTRAS, missing
@@ -144,9 +145,12 @@ def _round_findings(found: Setbacks) -> Iterator[Finding]:
 
 
 def _clock(network: Network) -> Finding:
-    age = time.time() - network.block_time(network.block_number())
+    now = time.time()
+    age = now - network.block_time(network.block_number())
     if age < -DRIFT_SECONDS:
         return Finding("clock", Health.WARNING, f"the latest block is {-age:.0f} s ahead of this clock: set the clock")
+    if sentence := stopped(network, now):
+        return Finding("clock", Health.WARNING, sentence)
     return Finding("clock", Health.OK, f"the latest block was made {max(0.0, age):.0f} s ago")
 
 

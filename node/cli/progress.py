@@ -51,6 +51,8 @@ class DemoDisplay:
         self._gas += step.gas
         if role == "coordinator":
             self._coordinator(step)
+        elif role == "chain":
+            self._line(f"waiting: {step.waiting}")
         elif step.acted:
             self._acted.setdefault(step.acted, []).append(role.removeprefix("client "))
         elif step.phase == "sit out" and step.waiting not in self._reasons:

@@ -38,6 +38,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.data_marks import DataMark, DataMarks
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import PortTaken, ServiceMetrics
+from fedgrove.node.roles.passing_time import PassingTime
 from fedgrove.node.roles.service import WITHOUT_RESULT, GivenUp, Role, Service
 from fedgrove.node.roles.twins import TwinRunning
 
@@ -249,8 +250,9 @@ def _serve(
             raise CommandError(str(fault)) from None
         stack.callback(metrics.close)
     heads = stack.enter_context(Heads(reach.rpc, reach.websocket))
+    passing = PassingTime(place.network, asks="coordinator" in roles)
     try:
-        result = Service(roles, heads, place.log, metrics, reach.patience_seconds, once, watch).run()
+        result = Service(roles, heads, place.log, metrics, reach.patience_seconds, once, watch, passing.note).run()
     except GivenUp as fault:
         raise CommandError(str(fault), code=3) from None
     except TwinRunning as fault:

@@ -14,6 +14,7 @@ from fedgrove.chain.errors import ChainError
 from fedgrove.chain.founding import read_deployment
 from fedgrove.chain.keys import Keys, load
 from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.standstill import stopped
 from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.cli.cost_look import CostSight
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
@@ -79,7 +80,10 @@ def status(
 
 @dataclass(frozen=True)
 class StatusSnapshot:
-    """What one look shows: where the federation stands, about when ``until`` is (s since 1970), an account's means."""
+    """What one look shows: where the federation stands, about when ``until`` is (s since 1970), an account's means.
+
+    ``stopped`` says that the chain makes no blocks; empty where it does.
+    """
 
     standing: Standing
     rounds: int
@@ -89,6 +93,7 @@ class StatusSnapshot:
     clusters: ClusterSight
     members: MembersSight
     costs: CostSight
+    stopped: str
 
     def to_dict(self) -> dict:
         extra = {"rounds": self.rounds, "until_time": self.when and round(self.when, 1)}
@@ -98,6 +103,7 @@ class StatusSnapshot:
             "clusters": self.clusters.to_dict(),
             "evaluation": self.members.to_dict(),
             "costs": self.costs.to_dict(),
+            "chain_stopped": self.stopped,
         }
         return self.standing.to_dict() | extra | means
 
@@ -151,7 +157,8 @@ def _window(config: Path, account: str | None, keys: Keys | None, price: Price |
             now = groups.told(now)
             means = purse.budget(view.rounds) if purse else None
             costs = CostSight(receipts.read(), ledger.deployment, account or "", price)
-            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found, costs)
+            still = stopped(network, time.time())
+            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found, costs, still)
 
         yield look
 
@@ -224,6 +231,7 @@ def _rows(sight: StatusSnapshot) -> Rows:
         ("acted", ", ".join(map(str, now.acted)) or "nobody"),
         ("waiting for", _waiting(now, sight.when)),
         *(("warning", sentence) for sentence in now.setbacks.warnings),
+        *([("the chain", sight.stopped)] if sight.stopped else []),
         *(("disputed", _dispute(each)) for each in now.disputes),
     ]
     rows += sight.clusters.rows(now.finished) + sight.privacy.rows() + sight.members.rows()

@@ -17,6 +17,7 @@ from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import Network
+from fedgrove.chain.standstill import Standstill
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.process_pool import process_pool
@@ -339,6 +340,7 @@ class Demo:
             self._goes_on(round_number)
         started = time.monotonic() - self.seconds.get(round_number, 0.0)
         last_change, last_block = time.monotonic(), 0
+        standstill = Standstill(self._network)
         while True:
             steps = [("coordinator", coordinator.step())]
             if coordinator.finished:
@@ -355,8 +357,11 @@ class Demo:
                 round_number, started = coordinator.round, time.monotonic()
             self.seconds[round_number] = time.monotonic() - started
             moving = any(step.acted or step.busy for _, step in steps)
-            if moving or self._network.block_number() != last_block:
-                last_change, last_block = time.monotonic(), self._network.block_number()
+            block = self._network.block_number()
+            if warning := "" if moving else standstill.note(block):
+                self._observe("chain", Step.wait("blocks", warning))
+            if moving or block != last_block:
+                last_change, last_block = time.monotonic(), block
             elif time.monotonic() - last_change > self._patience:
                 waits = "; ".join(step.waiting for _, step in steps if step.waiting)
                 raise DemoFailed(f"nothing happened for {self._patience:.0f} s, waiting for: {waits}")

@@ -79,6 +79,8 @@ class Service:
         Stop when one round has ended.
     watch : callable
         Is shown the ledger's rounds after each turn; must not raise.
+    idle : callable
+        Called with the latest block when nobody had anything to do; what it returns is logged as a warning.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Service:
         patience: float,
         once: bool = False,
         watch: Callable[[Rounds], None] = lambda rounds: None,
+        idle: Callable[[int], str] = lambda block: "",
     ) -> None:
         self._roles = roles
         self._heads = heads
@@ -98,6 +101,7 @@ class Service:
         self._patience = patience
         self._once = once
         self._watch = watch
+        self._idle = idle
         self._first_round = 0
         self._ended: set[str] = set()
         self._alarms: set[str] = set()
@@ -125,6 +129,8 @@ class Service:
             if any(step.acted for step in steps):
                 soon = _FIRST_PAUSE_SECONDS
                 continue
+            if warning := self._idle(max(role.view.block for role in self._roles.values())):
+                self._log.write("warning", warning)
             unannounced = any(step.busy or step.content for step in steps)
             arrived = self._heads.wait(soon if unannounced else _PAUSE_SECONDS)
             soon = _FIRST_PAUSE_SECONDS if arrived or not unannounced else min(2 * soon, _PAUSE_SECONDS)
