@@ -1,4 +1,4 @@
-"""Noticing that a chain makes no blocks: whoever waits for one says so, and what to do, and does not wait in silence."""
+"""Noticing that a chain makes no blocks: whoever waits for one says so, and what to do."""
 
 import time
 from collections.abc import Callable

@@ -46,7 +46,7 @@ def test_a_transaction_that_no_block_takes_is_given_up_with_what_to_do(monkeypat
         network.fund(keys.address, 1)
         assert not network.can_mine
         with pytest.raises(
-            TransactionTimeout, match="made no block for .* anvil was told to make none by itself.*--block-time 1"
+            TransactionTimeout, match=r"made no block for .* anvil was told to make none by itself.*--block-time 1"
         ):
             Sender(network, keys.account).transact(keys.address, b"", 21_000)
 
