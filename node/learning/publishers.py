@@ -17,6 +17,8 @@ from pathlib import Path
 
 TIMEOUT_SECONDS = 30
 CHUNK = 1 << 20
+MAX_UNZIPPED_BYTES = 16 + 60_000 * 28 * 28
+"""Of the largest published file that may lie here unzipped: a header, and 60,000 images."""
 
 
 class DatasetError(ValueError):
@@ -148,7 +150,7 @@ def read_verified(path: Path, file: PublishedFile) -> bytes:
     Returns the unzipped content. An unzipped file whose checksum nobody published is left to the parser's checks.
     """
     zipped = path.suffix == ".gz"
-    data = read_bounded(path, file.size if zipped else 1 << 30)
+    data = read_bounded(path, file.size if zipped else MAX_UNZIPPED_BYTES)
     expected = file.sha256 if zipped else file.content_sha256
     if expected and hashlib.sha256(data).hexdigest() != expected:
         raise DatasetError(f"{path} is not the published file (wrong SHA-256): delete it and download it again")

@@ -1,10 +1,9 @@
 """The shared set d_share: a few samples a class that volunteers give, on which FedAom measures a model's behaviour."""
 
 import numpy as np
+from fedgrove.node.base.arrays import InvalidArrays, arrays_of
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
-from safetensors import SafetensorError
-from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
 MAX_SHARED_BYTES = 64 << 20
@@ -49,9 +48,9 @@ def shared_from_bytes(data: bytes, spec: ModelSpec) -> Samples:
     if len(data) > MAX_SHARED_BYTES:
         raise InvalidSharedSet(f"the shared set has {len(data)} bytes, more than the {MAX_SHARED_BYTES} allowed")
     try:
-        tensors = safetensors_load(data)
-    except (SafetensorError, KeyError, ValueError, TypeError) as fault:
-        raise InvalidSharedSet(f"the shared set is not a safetensors file: {type(fault).__name__}") from None
+        tensors = arrays_of(data)
+    except InvalidArrays as fault:
+        raise InvalidSharedSet(f"the shared set {fault}") from None
     if set(tensors) != {"x", "y"}:
         raise InvalidSharedSet("the shared set must hold exactly the tensors x and y")
     x, y = tensors["x"], tensors["y"]

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from fedgrove.node.base.arrays import InvalidArrays, read_npz
+from fedgrove.node.base.arrays import MAX_VALUES, InvalidArrays, read_arrays
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Loaded, Samples, as_samples
 from fedgrove.node.learning.settings import ModelSpec
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 Part = Literal["train", "test"]
@@ -103,21 +101,14 @@ def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def arrays_in(path: Path, names: tuple[str, ...], most: int | None = None) -> dict[str, np.ndarray]:
+def arrays_in(path: Path, names: tuple[str, ...], most: int = MAX_VALUES) -> dict[str, np.ndarray]:
     """Those of the named arrays that a file holds; DatasetError where it cannot be read or has larger ones."""
     try:
-        if path.suffix == ".npz":
-            return read_npz(path, names, most)
-        arrays = {name: value for name, value in load_file(path).items() if name in names}
+        return read_arrays(path, names, most)
     except OSError as fault:
         raise DatasetError(f"cannot read {path}: {fault.strerror or fault}") from None
     except InvalidArrays as fault:
         raise DatasetError(f"{path} {fault}") from None
-    except (ValueError, SafetensorError, TypeError, KeyError, EOFError, MemoryError) as fault:
-        raise DatasetError(f"{path} is not a file of arrays: {fault}") from None
-    if most is not None and any(value.size > most for value in arrays.values()):
-        raise DatasetError(f"{path} has an array of more than {most} values: give fewer")
-    return arrays
 
 
 def _samples(given: Any, label: str) -> Samples:

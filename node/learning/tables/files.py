@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fedgrove.node.base.arrays import InvalidArrays, read_npz
+from fedgrove.node.base.arrays import InvalidArrays, read_arrays
 from fedgrove.node.learning.tables.settings import composed
 
 MAX_FILE_BYTES = 4 << 30
@@ -96,7 +96,7 @@ def _from_npz(path: Path, columns: Sequence[str], _: str) -> Iterator[Row]:
 def _arrays(path: Path, columns: Sequence[str]) -> list[np.ndarray]:
     """The arrays of these names, none of which claims more memory than the file has content for."""
     try:
-        held = read_npz(path, columns, MAX_ROWS)
+        held = read_arrays(path, columns, MAX_ROWS)
     except OSError as fault:
         raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
     except InvalidArrays as fault:

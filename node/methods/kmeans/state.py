@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from fedgrove.node.base.arrays import InvalidArrays, arrays_of
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import LEVEL
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
-from safetensors import SafetensorError
-from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
 _TYPES = {
@@ -79,9 +78,9 @@ class KMeansState:
             Anything else, and other terms' states.
         """
         try:
-            arrays = safetensors_load(data)
-        except (SafetensorError, KeyError, ValueError, TypeError) as fault:
-            raise InvalidModel(f"the state is not a safetensors file: {type(fault).__name__}") from None
+            arrays = arrays_of(data)
+        except InvalidArrays as fault:
+            raise InvalidModel(f"the state {fault}") from None
         if {name: array.dtype for name, array in arrays.items()} != _TYPES:
             raise InvalidModel("the state has missing or unexpected arrays")
         _check_shapes(arrays, settings)

@@ -150,8 +150,8 @@ def test_npz_arrays_of_another_form_are_refused(tmp_path, ages):
     ("shape", "sentence"),
     [
         ("(1000000000000,)", "mine.npz claims 8000000000000 bytes for age, but has 64: write it again"),
-        ("(-8,)", "mine.npz claims -64 bytes for age, but has 64: write it again"),
-        ("(" * 300 + ")" * 300, "mine.npz is a damaged .npz archive ("),
+        ("(-8,)", "mine.npz has a header that is none of an array of numbers or texts, in age"),
+        ("(" * 300 + ")" * 300, "mine.npz has a header that is none of an array of numbers or texts, in age"),
     ],
 )
 def test_an_npz_header_that_claims_what_is_not_there_takes_no_memory(tmp_path, shape, sentence):
