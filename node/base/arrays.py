@@ -42,7 +42,7 @@ class InvalidArrays(ValueError):
 
 
 class _Pieces(io.FileIO):
-    """A file of which nobody reads much at once; archives are read with it, whose lists state their own lengths."""
+    """A file that refuses to be read much at once: an archive states itself how long the list of its members is."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is None or size < 0:
@@ -51,10 +51,10 @@ class _Pieces(io.FileIO):
             raise InvalidArrays("lists more members than any .npz archive of arrays: write it with numpy.savez")
         return super().read(size) or b""
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_SET and not 0 <= offset < _END:
+    def seek(self, offset: int, origin: int = io.SEEK_SET) -> int:
+        if origin == io.SEEK_SET and not 0 <= offset < _END:
             raise ValueError("a place outside of the file")  # as archives state it
-        return super().seek(offset, whence)
+        return super().seek(offset, origin)
 
     def _left(self) -> int:
         here = self.tell()
@@ -64,7 +64,7 @@ class _Pieces(io.FileIO):
 
 
 def read_arrays(path: Path, names: Iterable[str], most: int = MAX_VALUES) -> dict[str, np.ndarray]:
-    """The arrays of these names that a .npz or .safetensors file holds, each of at most so many values.
+    """The arrays of these names that a .npz or .safetensors file holds, each of at most ``most`` values.
 
     Raises
     ------
