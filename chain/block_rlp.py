@@ -1,6 +1,6 @@
 """Headers, transactions and receipts in the encoding that the chain hashes: made of JSON-RPC's answers, and read again.
 
-What is made here is not checked: whoever hashes the result sees whether it is right.
+Nothing made here is checked: whoever hashes the result sees whether it is right.
 """
 
 from collections.abc import Iterable, Sequence

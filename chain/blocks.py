@@ -62,7 +62,7 @@ class Block:
 class TransactionFacts:
     """A transaction that left a record: checksummed sender, gas used, and the fee for it in wei.
 
-    The fee is that of the gas. What a rollup charges on top for data on another chain is not in it.
+    The fee is that of the gas. A rollup's charge for data on another chain is not in it.
     """
 
     sender: str

@@ -65,7 +65,7 @@ def batched_draw(data: bytes, index: int) -> SignedDraw:
     """The draw at ``index`` in the calldata of a batch, as Solidity reads it; unchecked.
 
     A batch may be encoded in odd ways that the contract takes: offsets go anywhere, backwards too, and wrap around at
-    2²⁵⁶. What is read beyond the calldata is zero.
+    2²⁵⁶. Bytes beyond the calldata read as zero.
     """
     items = ARGUMENTS + word(data, ARGUMENTS + WORD) + WORD
     place = items + word(data, items + WORD * index)

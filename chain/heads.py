@@ -1,6 +1,6 @@
 """Word of new blocks: over a WebSocket where a node offers one, by the clock where it does not.
 
-What arrives is a reason to look at the chain, never a fact about it, so nothing in it is used.
+A message is a reason to look at the chain, never a fact about it, so nothing in it is used.
 """
 
 import itertools

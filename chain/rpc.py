@@ -1,4 +1,4 @@
-"""Any EVM chain behind a JSON-RPC endpoint. What the node answers is hostile until it is parsed."""
+"""Any EVM chain behind a JSON-RPC endpoint. The node's answers are hostile until they are parsed."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

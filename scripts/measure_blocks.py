@@ -3,7 +3,7 @@
     python scripts/measure_blocks.py [--clients 5] [--rounds 5] [--seconds 1 12] [--out DIR]
     python scripts/measure_blocks.py --embedded [--clients 8] [--rounds 3] [--repeats 3] [--out DIR]
 
-What runs is what people run. ``fedgrove network up --wait``, each member a process on this machine: ``--seconds`` are
+It runs what people run. ``fedgrove network up --wait``, each member a process on this machine: ``--seconds`` are
 those between two blocks, a federation for each value. Training lies between the last share and the last commitment.
 
 With ``--embedded``, ``fedgrove demo`` with its defaults: a chain in the command's own process, which makes a block for

@@ -1,6 +1,6 @@
 """A federation of processes on a task, measured: each role's peak of memory, seconds, bytes of an upload.
 
-For the scripts that measure rounds. What runs are the commands that people use (``fedgrove deploy``, ``client``,
+For the scripts that measure rounds. It runs the commands that people use (``fedgrove deploy``, ``client``,
 ``coordinator``, ``audit``), on an anvil of its own and one store.
 """
 

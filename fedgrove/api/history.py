@@ -148,7 +148,7 @@ class History:
             Tensors by name; with K-means or clusters the state that such a round leaves.
 
         A running variance travels as a second moment, named ``running_second_moment``; ``state_dict`` has the variance.
-        What a server's step keeps has names that begin with ``server/``; ``state_dict`` leaves it out.
+        Tensors that a server's step keeps have names that begin with ``server/``; ``state_dict`` leaves it out.
 
         Raises
         ------

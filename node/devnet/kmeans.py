@@ -256,7 +256,7 @@ class Session:
     def withdraw(self, number: int, rows: Sequence[int] | None) -> Request:
         """Ask the federation to forget some points of a client, or all of them for good; on the ledger when it returns.
 
-        What was asked for before is not asked again.
+        Points that were asked for before are not asked for again.
 
         Raises
         ------

@@ -11,8 +11,8 @@ from fedgrove.node.protocol.content import MAX_JSON_BYTES
 def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]) -> None:
     """Copy every blob that the records name, and the shared sets of their configurations, to another store.
 
-    What was never published (by a client that was killed after its commitment), or is no file, is left out; the audit
-    says so.
+    Content that was never published (by a client that was killed after its commitment), or is no file, is left out; the
+    audit says so.
     """
     limit = MAX_JSON_BYTES
     for record in records:

@@ -85,7 +85,7 @@ class Index:
 
     @contextmanager
     def changes(self) -> Iterator[sqlite3.Connection]:
-        """What is written in the block is seen as a whole, or not at all."""
+        """Readers see all that is written in the block, or none of it."""
         connection = self.connection()
         connection.execute("BEGIN IMMEDIATE")
         try:

@@ -1,7 +1,7 @@
 """A task on a GPU with the draws of the processor: the same samples, the same initial weights, the same dropout.
 
 torch's generators differ between devices. Inside ``on_device`` what a module draws on a GPU is drawn on the processor
-and copied. What an operation of its own draws inside a kernel (attention with dropout fused into it) is not caught.
+and copied. Draws that an operation makes inside a kernel (attention with fused dropout) are not caught.
 
 Source: torch's extension point ``TorchDispatchMode``.
 """

@@ -61,7 +61,7 @@ class HoldOutSplit:
 
 
 def split(marks: Sequence[bytes], rule: HoldOutRule) -> HoldOutSplit:
-    """Split samples by their marks. What lies below the boundary and is not evaluated on is not trained on, either.
+    """Split samples by their marks. A sample below the boundary that is not evaluated on is not trained on, either.
 
     Raises
     ------

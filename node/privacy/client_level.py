@@ -1,7 +1,7 @@
 """Client-level differential privacy as a step between training and masking (Geyer et al. 2017; spec 04).
 
 A client clips its update Δw to the norm S, rounds it to integers, adds its share of the noise and hands the integers
-to the masks. What the ledger's sum decodes to is Σ Δw̄ + N(0, σ²S²), and nobody has seen it without noise. The unit
+to the masks. The ledger's sum decodes to Σ Δw̄ + N(0, σ²S²), and nobody has seen it without noise. The unit
 of privacy is the client, so all clients weigh the same.
 
 ``grid`` says which integers these are, how much noise is in them, and why the sum is as private as the continuous
@@ -83,8 +83,8 @@ def rate_words(grid: Grid, rates: Rates, random: Random) -> np.ndarray:
     Parameters
     ----------
     rates : sequence of (float or None)
-        ``grid.rates`` of them, or none at all. What lies beyond [0, 1] counts as its end; None, and what is no number,
-        as nothing measured.
+        ``grid.rates`` of them, or none at all. Rates beyond [0, 1] count as its end; None, and anything that is no
+        number, as nothing measured.
 
     Returns
     -------

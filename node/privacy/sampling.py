@@ -6,7 +6,7 @@ whether there is a sum at all reveals who was drawn. The accounting leaves out b
 If the real training and the one that is accounted differ with a probability of at most τ, one that is (ε, δ)-private
 makes the other (ε, δ + (1 + e^ε)·τ)-private. Here (1 + e^ε)·τ is at most a thousandth of δ, over all rounds.
 
-It counts on members being there. Who is away is drawn by nobody: keep well above the quorum.
+It counts on members being there. A member that is away does not draw: keep well above the quorum.
 """
 
 import math

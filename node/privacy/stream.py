@@ -14,8 +14,8 @@ _BLOCK = 16
 class Stream:
     """An AES-256-CTR key stream under a key that is drawn for it, as numpy arrays.
 
-    What was taken before is encrypted in place of zeros, which would have to be fetched: random words too, as each byte
-    has a new one of the key stream in it.
+    Words that were taken before are encrypted in place of zeros, which would have to be fetched: random words too, as
+    each byte has a new one of the key stream in it.
     """
 
     def __init__(self, random: Random) -> None:

@@ -95,7 +95,7 @@ class Journal:
     def bind(self, chain_id: int, ledger: str) -> None:
         """Give a new journal to the federation of a ledger.
 
-        What it keeps means nothing elsewhere: rounds have the same numbers in every federation.
+        Its entries mean nothing elsewhere: rounds have the same numbers in every federation.
 
         Raises
         ------

@@ -17,7 +17,7 @@ MOST_REASON = 300
 
 @dataclass(frozen=True)
 class MembersRates:
-    """The members' rates of the model that a round began with. What only exact metrics have stays empty.
+    """The members' rates of the model that a round began with. Fields that only exact metrics have stay empty.
 
     Attributes
     ----------

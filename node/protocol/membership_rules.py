@@ -1,7 +1,7 @@
 """The ledger's rules on its members: who is one, who may draw, who may act, and whose key a proof needs.
 
 A client is active a delay after it registered. Where the federation's admin approves members, an approval acts after
-the same delay, a revocation from the next round on. Who was absent from too many rounds sits out.
+the same delay, a revocation from the next round on. A member that was absent from too many rounds sits out.
 """
 
 import functools

@@ -281,7 +281,7 @@ class Spending:
     def _enough(self, current: RoundRecords) -> int:
         """How many releases must be listed before a round counts."""
         accounting = self._accounting_of(current)
-        # Who holds how many shares is the same on every chain.
+        # Each member holds as many shares on every chain.
         graph = current.graph(0, _ANY_LEDGER, accounting.config.masking)
         try:
             needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))

@@ -32,7 +32,7 @@ def fetch_bundle(store: ContentReader, cid: CID) -> Bundle:
     Raises
     ------
     InvalidBundle
-        What is under this CID is no bundle.
+        The content under this CID is no bundle.
     StoreError
         It cannot be had, a part of it is damaged or larger than any part of a bundle.
     """

@@ -105,7 +105,7 @@ class Kubo:
 class Node:
     """The node of this process: what its front (``node.devnet.kubo.front``) serves, from any number of threads.
 
-    What may wait takes the seconds it may wait, and ends with ``Refusal`` then.
+    A call that may wait takes the seconds it may wait, and ends with ``Refusal`` then.
     """
 
     def __init__(self, repo: Path, port: int = 0) -> None:

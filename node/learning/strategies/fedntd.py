@@ -1,6 +1,6 @@
 """FedNTD: Lee et al. 2022, "Preservation of the Global Knowledge by Not-True Distillation", section 4.
 
-A client forgets what it has no samples of. What the global model knows of that is in its prediction over the labels
+A client forgets what it has no samples of. The global model's knowledge of that is in its prediction over the labels
 that are not a sample's own. Over these alone, the local model's prediction is drawn towards the global model's,
 
     L = L_CE + β · KL(q̃_g ‖ q̃_l),   q̃(c) = e^{z_c/τ} / Σ_{c' ≠ y} e^{z_c'/τ}   for c ≠ y.

@@ -144,7 +144,7 @@ def _layers(task: Task, model: TaskModel) -> list[nn.Module]:
 
 def _holder(seen: list[Held]) -> Any:
     def hold(layer: nn.Module, _: Any, output: torch.Tensor) -> torch.Tensor:
-        # What goes on is a copy: an activation in place would overwrite what is held.
+        # A copy goes on: an activation in place would overwrite what is held.
         seen.append(Held(output, isinstance(layer, CONVOLUTIONS)))
         return output.clone()
 

@@ -20,7 +20,7 @@ def ask(
 ) -> tuple[Request, Receipt | None]:
     """Ask the federation to forget some points of a client, or all of them for good.
 
-    What was asked for before is not asked again, so that it can be called anew after a crash.
+    Points that were asked for before are not asked for again, so it can be called again after a crash.
 
     Parameters
     ----------

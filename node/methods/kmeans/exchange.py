@@ -118,7 +118,7 @@ def exchange(
     Parameters
     ----------
     groups : sequence of collections of int
-        Clients that are summed together. Who has left is in none.
+        Clients that are summed together. A member that has left is in none.
     stated : mapping of int to int
         Clients that will upload: how many points each says that it has at most.
     asked : collection of int

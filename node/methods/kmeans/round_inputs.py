@@ -118,7 +118,7 @@ def due(rounds: Rounds, state: KMeansState, block: int, settings: KMeansSettings
         when = min(unheard) + settings.gather_blocks
     else:
         held = _held_since(rounds, min(requests.values())) if requests else latest.number - state.whole
-        # Who never answers is waited for twice as long each time, or rounds would be held for it for ever.
+        # The wait for a member that never answers doubles each time, or rounds would be opened for it for ever.
         doublings = min(max(0, held - 1), _MOST_DOUBLINGS)
         when = (latest.voided or latest.ending).at.block + (settings.retry_blocks << doublings)
     return max(when, first_block(rounds, state, latest.number + 1, settings))

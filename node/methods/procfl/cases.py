@@ -11,7 +11,7 @@ from fedgrove.node.methods.procfl.training import Cluster
 class Case:
     """A cluster whose model fell, and what became of it.
 
-    Who is judged by whom is drawn when all that could influence it is on the ledger: until then there are only those of
+    Judges and judged are drawn when all that could influence it is on the ledger: until then there are only those of
     whom some will be.
 
     Attributes

@@ -1,8 +1,8 @@
 """A client's part of a federation with clusters: it compares, chooses a cluster, trains, and shows or judges models.
 
-What follows from its data leaves it blinded, sealed or under masks only. The secret of a comparison, without which
-nobody learns what was blinded, is in the journal until all have answered, and destroyed then; the secret that opens
-what it sent, until nobody can be suspected for it any more (``node.methods.procfl.shown_uploads``).
+Anything that follows from its data leaves it blinded, sealed or under masks only. The secret of a comparison, without
+which nobody learns what was blinded, is in the journal until all have answered, and destroyed then; the secret that
+opens what it sent, until nobody can be suspected for it any more (``node.methods.procfl.shown_uploads``).
 """
 
 import os

@@ -210,8 +210,8 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
     ) -> ClusterState:
         """The means of all groups; a model stays where too few trained it, or what they sent makes none.
 
-        What cannot be summed says who sent it: that member is out. A sum beyond the bound does not, and the group may
-        have to answer for it.
+        An upload that cannot be summed names its sender: that member is out. A sum beyond the bound does not, and the
+        group may have to answer for it.
         """
         models = tuple(self._mean(each, weights, state.model_of(number)) for number, each in enumerate(sums))
         watch = bool(self._course.terms.seats)

@@ -1,6 +1,6 @@
 """Malicious clusters, found afterwards: who judges whom, and who is expelled (Xu et al. 2025, algorithm 3).
 
-What the committee and the public learn is in docs/clustering.md.
+docs/clustering.md says what the committee and the public learn.
 """
 
 import hashlib

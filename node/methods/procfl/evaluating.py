@@ -1,6 +1,6 @@
 """The members' evaluation where there are clusters: each evaluates the model that it trains from.
 
-Each group's metrics are summed apart, as its models are. What a group sends that cannot be leaves out that group alone.
+Each group's metrics are summed apart, as its models are. Impossible metrics leave out their own group alone.
 """
 
 from collections import Counter

@@ -21,7 +21,7 @@ class InvalidStatement(ValueError):
 
 @dataclass(frozen=True)
 class Stated:
-    """A statement. What a round does not call for is empty.
+    """A statement. Fields that a round does not call for are empty.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """Client-level differential privacy in the ring (Geyer et al. 2017): ``node.privacy.client_level`` for real rounds.
 
-What is clipped is the whole upload, the model's weights and whatever the strategy sends with them, as one vector.
+The whole upload is clipped as one vector, the model's weights and whatever the strategy sends with them.
 All clients weigh the same. Where the terms ask for an evaluation, each client's rates stand behind its update, within
 the same sensitivity and noise; in the round that only evaluates the last model they stand alone.
 """

@@ -2,7 +2,7 @@
 
 A sum hides who put what into it, also who put something impossible into it, shared garbage, or took its update away.
 After a round that failed like this, the next ones are summed in groups: a group that one member spoils is left
-out, the others make the next model. Who lies in every group that was left out is found soon.
+out, the others make the next model. A member that lies in every group that was left out is found soon.
 
 Which rounds are regrouped follows from the ledger alone (``node.protocol.rounds.is_regrouped``), and of each group as
 many must survive as hide each other (``node.masking.parameters.group_size``): a coordinator that records failures

@@ -23,7 +23,7 @@ class Outbox:
         self._refused: dict[tuple[int, str], str] = {}
 
     def send(self, current: RoundRecords, phase: str, acted: str, send: Callable[[], Receipt]) -> Step:
-        """Send a transaction of a phase. What the ledger refused once (too late, say) is not paid for again.
+        """Send a transaction of a phase; one that the ledger refused before (too late, say) is not paid for again.
 
         Parameters
         ----------

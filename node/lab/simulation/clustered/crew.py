@@ -86,7 +86,7 @@ class Crew:
         self._attackers, self._files, self._scratch = attackers, files, scratch
         self._workforce = workforce
         self.tasks = self._maker("honest", data)
-        # What clients train on is not needed where models are watched: their place is taken by something small.
+        # Training data are not needed where models are watched: something small takes their place.
         watched = None if public is None else Dealt(data.spec, public, (), public, None)
         self._watch = None if watched is None else self._maker("public", watched)
         self._poisoned: TaskMaker | None = None
