@@ -16,7 +16,8 @@ from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.reading_notes import reading_notes
-from fedgrove.node.tasks.sandbox.frames import printable
+
+from fedgrove.one_line import one_line
 
 _VALUE_BYTES = 4
 _NAMED = 4  # tensors that a sentence names
@@ -227,11 +228,11 @@ def _done(step: _Step, reason: str) -> TaskCheck:
         return TaskCheck(step.name, CheckResult.NOT_CHECKED, reason)
     try:
         sentence, values = step.work()
-        return TaskCheck(step.name, CheckResult.OK, printable(sentence, _LONGEST), values)
+        return TaskCheck(step.name, CheckResult.OK, one_line(sentence, _LONGEST), values)
     except _Unneeded as why:
         return TaskCheck(step.name, CheckResult.NOT_CHECKED, str(why))
     except (TaskFailed, DivergedTraining, CheckFailed) as fault:
-        return TaskCheck(step.name, CheckResult.FAILED, printable(str(fault), _LONGEST))
+        return TaskCheck(step.name, CheckResult.FAILED, one_line(str(fault), _LONGEST))
 
 
 def _blocked(step: _Step, check: TaskCheck) -> str:

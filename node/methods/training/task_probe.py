@@ -10,7 +10,8 @@ from fedgrove.node.learning.local_update import MODEL, LocalUpdate, RoundPositio
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.tasks.sandbox.frames import printable
+
+from fedgrove.one_line import one_line
 
 _SHOWN = 200  # characters of what a task says of itself
 
@@ -97,4 +98,4 @@ class TaskProbe(TaskData):
 
 
 def _shown(value: Any) -> str:
-    return printable(str(value), _SHOWN)
+    return one_line(str(value), _SHOWN)
