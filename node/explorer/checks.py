@@ -80,9 +80,13 @@ class Checks:
         """The badge of the whole history, of this many records; None while they are being read."""
         sight, verdict = self._sight, self._sight.verdict
         if sight.bad is not None:
-            return Summary(BAD, "Bad record", inert(sight.bad))
+            bad = sight.bad
+            where = [f"round {bad.round}"] if bad.round is not None else []
+            where += [f"client {bad.client}"] if bad.client is not None else []
+            short = inert(", ".join([*where, bad.field.partition(":")[0]]), 60)
+            return Summary(BAD, "Bad record", short, (inert(bad),))
         if verdict is not None and verdict.verdict == "cannot tell":
-            return Summary(WAIT, "Cannot tell", inert(verdict.reason))
+            return Summary(WAIT, "Cannot tell", "the audit could not end", (inert(verdict.reason),))
         if records is None:
             return Summary(WAIT, "Reading", "the records are being read")
         count = f"{sight.checked:,} of {records:,} records"
@@ -90,14 +94,16 @@ class Checks:
             if verdict is not None and sight.checked:
                 return Summary(GOOD, "Verified so far", f"{count}; rounds are checked once they end")
             return Summary(WAIT, "Checking", count)
-        left = f"; open: {verdict.unpinned}" if verdict and verdict.unpinned else ""
-        return Summary(GOOD, "Verified", inert(f"all {sight.checked:,} records{left}"))
+        left = f"Open: {verdict.unpinned}" if verdict and verdict.unpinned else ""
+        said = [*(f"Compared: {clause}" for clause in verdict.pinned), left] if verdict else []
+        return Summary(GOOD, "Verified", f"all {sight.checked:,} records", tuple(inert(each) for each in said if each))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The badge: a state as of a check, a title, a sentence."""
+    """The badge: a state as of a check, a title, a few words, and what there is to say besides, a clause each."""
 
     state: str
     title: str
     sentence: str
+    details: tuple[str, ...] = ()

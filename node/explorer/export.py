@@ -17,6 +17,7 @@ from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.terms import has_clusters, latest_config
+from fedgrove.node.explorer.views.rounds import ROUNDS_A_PAGE
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.words import FOUND
 from fedgrove.node.explorer.watch import IndexWatch
@@ -123,6 +124,8 @@ def _made(path: str, render: Callable[[str], T | None], failed: Callable[[str], 
 
 def _paths(index: Index) -> list[str]:
     rounds = [f"rounds/{row['number']}/" for row in index.rows("SELECT number FROM rounds")]
+    pages = -(-len(rounds) // ROUNDS_A_PAGE)
+    rounds += [f"rounds/page/{page}/" for page in range(2, pages + 1)]
     clients = [f"clients/{row['client']}/" for row in index.rows("SELECT client FROM members")]
     marks = ", ".join("?" for _ in _WITH_PAGE)
     blobs = index.rows(f"SELECT digest FROM blobs WHERE role IN ({marks})", *_WITH_PAGE)
@@ -150,10 +153,12 @@ def _write_blobs(index: Index, store: ContentReader, target: Path, limit: int) -
 
 
 def _write_search(index: Index, target: Path) -> None:
-    """The search index in small files: ``numbers``, and by the first two hexadecimal digits."""
+    """The search index in small files: ``numbers``, ``blocks``, and by the first two hexadecimal digits."""
     shards: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for key, what, path in _findable(index):
-        shards[key[:2] if len(key) > 20 else "numbers"].append((key, what, path))
+        shards[key[:2] if len(key) > 20 else "blocks" if what.startswith("Block ") else "numbers"].append(
+            (key, what, path)
+        )
     for name, entries in shards.items():
         _write(target / "search" / f"{name}.json", json.dumps(entries, separators=(",", ":")).encode())
 
@@ -170,17 +175,21 @@ def _findable(index: Index) -> Iterator[tuple[str, str, str]]:
     for name, address in (("Ledger", terms.ledger), ("Registry", terms.registry), ("Coordinator", terms.coordinator)):
         yield address[2:].lower(), name, "contracts/index.html"
     query = (
-        "SELECT hash, kind, round, client, records.id AS place FROM records JOIN transactions ON transactions.id = tx"
+        "SELECT hash, records.block, kind, round, client, records.id AS place FROM records"
+        " JOIN transactions ON transactions.id = tx ORDER BY records.id"
     )
     for row in index.rows(query):
         path = _file(place_of(row["round"], row["client"], row["place"]))
         yield row["hash"].hex(), f"Transaction: {FOUND[row['kind']]}", path
+        yield str(row["block"]), f"Block {row['block']}: {FOUND[row['kind']]}", path
     query = (
-        "SELECT digest, named.role, round, client, records.id AS place FROM named JOIN records ON records.id = record"
+        "SELECT digest, named.role, round, client, min(records.id) AS place FROM named"
+        " JOIN records ON records.id = record GROUP BY digest, named.role"
     )
     for row in index.rows(query):
-        path = _file(place_of(row["round"], row["client"], row["place"]))
-        yield row["digest"].hex(), FOUND[row["role"]].capitalize(), path
+        digest, place = row["digest"].hex(), place_of(row["round"], row["client"], row["place"])
+        path = _file(f"blobs/{digest}/" if row["role"] in _WITH_PAGE else place)
+        yield digest, FOUND[row["role"]].capitalize(), path
 
 
 def _file(path: str) -> str:

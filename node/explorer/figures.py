@@ -31,6 +31,11 @@ def time(seconds: int | None) -> str:
         return "at an invalid time"
 
 
+def minute(seconds: int | None) -> str:
+    """The same to the minute, for columns."""
+    return time(seconds).removesuffix(" UTC").rpartition(":")[0] or "–"
+
+
 def duration(seconds: int | None) -> str:
     """Seconds between two blocks for people, by the two largest units: 48 s, 3 min 20 s, 5 h 12 min, 2 d 3 h."""
     if seconds is None or not 0 <= seconds < _LONGEST:

@@ -21,9 +21,9 @@ from fedgrove.node.explorer.views.clients import forgettings, members, one_clien
 from fedgrove.node.explorer.views.cluster_course import curves, grid
 from fedgrove.node.explorer.views.clusters import clusters_of
 from fedgrove.node.explorer.views.contracts import approvals, foundings, gas
-from fedgrove.node.explorer.views.rounds import all_rounds, leaves_of, one_round, regrouped
+from fedgrove.node.explorer.views.rounds import all_rounds, leaves_of, one_round, regrouped, round_list
 from fedgrove.node.explorer.views.rows import Blob, count_records, text_of
-from fedgrove.node.explorer.views.search import search
+from fedgrove.node.explorer.views.search import place_of, search
 from fedgrove.node.explorer.views.settings import hyper_parameters
 from fedgrove.node.explorer.views.trees import trees_of
 from fedgrove.node.explorer.watch import IndexWatch, Snapshot
@@ -66,6 +66,12 @@ class Pages:
     def render(self, path: str, query: str = "") -> str | None:
         """The page at a path, or None where there is none."""
         return self._request(path, query).page()
+
+    def only_hit(self, query: str) -> str:
+        """The path of the only page that a search leads to; empty where there is none, or more."""
+        index = self._watch.index
+        hits = search(index, query) if index is not None and self._watch.known else []
+        return hits[0].path if len(hits) == 1 else ""
 
     def missing(self, path: str) -> str:
         """The page that says that there is none."""
@@ -137,6 +143,7 @@ class _Request:
             source=source,
             sight=self._sight,
             summary=self._checks.summary(records),
+            bad_link=self._bad_link(),
             comparison_link=self._comparison(),
             records=records,
             deployment=index.deployment if index else None,
@@ -149,6 +156,17 @@ class _Request:
             clustered=bool(terms) and "procfl" in terms,
             **values,
         )
+
+    def _bad_link(self) -> str:
+        """A relative link to the first bad record, or to its round; empty where there is none, or no page shows it."""
+        bad, place = self._sight.bad, self._sight.bad_place
+        if bad is None or self._readable is None or not self._watch.known:
+            return ""
+        row = self._readable.row("SELECT round, client FROM records WHERE id = ?", place) if place else None
+        if row is not None:
+            return self.link(place_of(row["round"], row["client"], place or 0))
+        known = self._readable.value("SELECT 1 FROM rounds WHERE number = ?", bad.round)  # no round has no number
+        return self.link(f"rounds/{bad.round}/") if known else ""
 
     def _comparison(self) -> str:
         """A relative link to the page that compares this run with others; empty where there is none."""
@@ -171,11 +189,18 @@ class _Request:
     def _overview(self) -> str:
         rounds = all_rounds(self._index, self._checks)
         return self.render(
-            "overview.html", "Overview", "overview", rounds=rounds,
+            "overview.html", "Overview", "overview", rounds=rounds, listed=round_list(self._index, rounds, 1),
             charts=charts(rounds, self._price, self._index.deployment.practice),
             settings=hyper_parameters(latest_config(self._index)),
             members=members(self._index), forgettings=forgettings(self._index, self._checks),
         )  # fmt: skip
+
+    def _rounds(self, page: str) -> str | None:
+        rounds = all_rounds(self._index, self._checks)
+        listed = round_list(self._index, rounds, int(page)) if int(page) > 1 else None
+        if listed is None:  # the first is on the overview
+            return None
+        return self.render("rounds.html", f"Rounds, page {page}", "overview", listed=listed)
 
     def _round(self, number: str) -> str | None:
         view = one_round(self._index, self._checks, int(number))
@@ -275,6 +300,7 @@ class _Request:
 ROUTES: list[tuple[re.Pattern[str], Callable[..., str | None]]] = [
     (re.compile(""), _Request._overview),
     (re.compile(rf"rounds/{_NUMBER}/"), _Request._round),
+    (re.compile(rf"rounds/page/{_NUMBER}/"), _Request._rounds),
     (re.compile(r"clients/"), _Request._clients),
     (re.compile(rf"clients/{_NUMBER}/"), _Request._client),
     (re.compile(r"clusters/"), _Request._clusters),

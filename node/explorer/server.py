@@ -145,6 +145,8 @@ def _show(app: FastAPI, pages: Pages, watch: IndexWatch) -> None:
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     def page(request: Request, path: str, q: str = "") -> Response:
         try:
+            if path == "search/" and (hit := pages.only_hit(q)):
+                return RedirectResponse(f"../{hit}", 303)
             shown = pages.render(path, q)
             if shown is not None:
                 return HTMLResponse(shown)

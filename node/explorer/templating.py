@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fedgrove.node.explorer.checks import WORDS
-from fedgrove.node.explorer.figures import coins, duration, in_unit, percent, short, size, time, unit_of
+from fedgrove.node.explorer.figures import coins, duration, in_unit, minute, percent, short, size, time, unit_of
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.tree_drawing import STATES
 from fedgrove.node.explorer.views.cluster_course import said, score_name
@@ -23,7 +23,7 @@ def make_templates(price: Price | None = None) -> Environment:
     )
     templates.filters |= {
         "size": size, "time": time, "inert": inert, "short": short, "percent": percent, "people": people,
-        "coins": coins, "in_unit": in_unit, "duration": duration,
+        "coins": coins, "in_unit": in_unit, "duration": duration, "minute": minute,
     }  # fmt: skip
     templates.globals |= {
         "KINDS": KINDS, "ROLES": ROLES, "WORDS": WORDS, "STATES": STATES, "OUTCOMES": OUTCOMES, "STAGES": STAGES,

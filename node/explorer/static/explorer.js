@@ -181,7 +181,9 @@ async function renew() {
 }
 
 function replace(part, next) {
+  const opened = [...part.querySelectorAll("details")].map((each) => each.open);
   part.replaceChildren(...next.childNodes);
+  part.querySelectorAll("details").forEach((each, place) => (each.open = opened[place] ?? each.open)); // as readers left them
   offerCopies(part);
   nameTables(part);
   livenTree(part);

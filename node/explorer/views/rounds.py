@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedgrove.chain.phases import Deadlines, Ends
+from fedgrove.chain.tree import EVERYONE
 from fedgrove.node.explorer.checks import Check, Checks
 from fedgrove.node.explorer.drawings import PhaseWindow
 from fedgrove.node.explorer.index import Index
@@ -25,6 +26,13 @@ from fedgrove.node.status.budget import ETHER
 MAX_OWN_METRICS = 8
 """Of a task's own metrics that members state, at most this many are shown."""
 
+ROUNDS_A_PAGE = 25
+
+_ROUNDS = (
+    "SELECT rounds.*, opening.time AS opened_time, ending.time AS ended_time FROM rounds"
+    " LEFT JOIN blocks AS opening ON opening.number = opened_at"
+    " LEFT JOIN records ON records.id = rounds.ended LEFT JOIN blocks AS ending ON ending.number = records.block"
+)
 _NOT_ENDED = 1 << 62
 _COMMON_METRICS = ("samples", "loss", "standard_error", "accuracy", "void", "ending", "last", "noise")
 
@@ -37,7 +45,9 @@ class RoundRow:
     are of the model that the round began with, ``members_own`` the means of their task's own metrics by name, and
     ``members_noise`` is the noise that these rates have under client-level privacy; ``ending`` says why the training
     has ended, and ``only_evaluated`` that the round trained nothing. ``wei`` are its fees, and ``fee`` the same in
-    the chain's currency. ``bytes`` is None while the store has not been asked about all uploads.
+    the chain's currency. ``bytes`` is None while the store has not been asked about all uploads. ``opened_time`` is the
+    opening block's, in seconds since 1970 by the clock of whoever made it; ``seconds`` lie between it and the block in
+    which the round ended.
     """
 
     number: int
@@ -64,10 +74,33 @@ class RoundRow:
     ending: str = ""
     only_evaluated: bool = False
     members_noise: float | None = None
+    opened_time: int | None = None
+    seconds: int | None = None
 
     @property
     def fee(self) -> float:
         return self.wei / ETHER
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Clients that had no part in a round's sum: those that left after their draw, and those that did not draw.
+
+    Who did not draw is known only of rounds in which everybody was to.
+    """
+
+    left: tuple[int, ...] = ()
+    undrawn: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoundList:
+    """A page of rounds, the newest first: ``page`` of ``pages``, from 1, and who was missing by a round's number."""
+
+    rows: tuple[RoundRow, ...]
+    missing: Mapping[int, Missing]
+    page: int
+    pages: int
 
 
 @dataclass(frozen=True)
@@ -77,8 +110,8 @@ class RoundPage:
     Attributes
     ----------
     row : RoundRow
-    opened_block, opened_time : int, int or None
-        The time in seconds since 1970, by the clock of whoever made the block.
+    missing : Missing
+    opened_block : int
     rate : int
         Of sampling, in millionths.
     members : int
@@ -101,8 +134,8 @@ class RoundPage:
     """
 
     row: RoundRow
+    missing: Missing
     opened_block: int
-    opened_time: int | None
     rate: int
     members: int
     seed: str | None
@@ -124,11 +157,39 @@ class RoundPage:
 def all_rounds(index: Index, checks: Checks, after: int = -1, at_most: int = -1) -> list[RoundRow]:
     """Rounds in order: those with a number after this one, and at most as many as this; -1: all."""
     rows, stage = [], stage_of(index, min(after, MAX_INTEGER - 1) + 1)
-    for row in index.rows("SELECT * FROM rounds WHERE number > ? ORDER BY number LIMIT ?", after, at_most):
+    for row in index.rows(f"{_ROUNDS} WHERE rounds.number > ? ORDER BY rounds.number LIMIT ?", after, at_most):
         # First and last place of a round's records: all that its check needs.
         rows.append(_round_row(row, stage, checks, (row["opened"], row["voided"] or row["ended"] or _NOT_ENDED)))
         stage = (row["stage"] or "") if row["status"] == "closed" else stage
     return rows
+
+
+def round_list(index: Index, rows: Sequence[RoundRow], page: int) -> RoundList | None:
+    """A page of rounds out of all of them in order, from 1; None where there is no such page."""
+    pages = max(1, -(-len(rows) // ROUNDS_A_PAGE))
+    if not 1 <= page <= pages:
+        return None
+    shown = tuple(rows[::-1][(page - 1) * ROUNDS_A_PAGE : page * ROUNDS_A_PAGE])
+    return RoundList(shown, {row.number: missing_in(index, row.number) for row in shown}, page, pages)
+
+
+def missing_in(index: Index, number: int) -> Missing:
+    """Who was missing in a round; nobody is while it runs."""
+    row = index.row("SELECT opened_at, rate, ended FROM rounds WHERE number = ?", number)
+    if row is None or row["ended"] is None:
+        return Missing()
+    gone = "SELECT client FROM parts WHERE round = ? AND drawn IS NOT NULL AND committed IS NULL ORDER BY client"
+    left = tuple(each["client"] for each in index.rows(gone, number))
+    if row["rate"] < EVERYONE:
+        return Missing(left)
+    awaited = (
+        "SELECT client FROM members WHERE active_from <= ? AND client NOT IN"
+        " (SELECT client FROM parts WHERE round = ? AND drawn IS NOT NULL) AND client NOT IN"
+        " (SELECT client FROM records WHERE kind = 'Withdrawn' AND client IS NOT NULL AND block <= ?"
+        " AND json_extract(fields, '$.points') = 0) ORDER BY client"
+    )
+    undrawn = index.rows(awaited, row["opened_at"], number, row["opened_at"])
+    return Missing(left, tuple(each["client"] for each in undrawn))
 
 
 def first_stage(index: Index) -> str:
@@ -145,7 +206,7 @@ def stage_of(index: Index, number: int) -> str:
 
 def one_round(index: Index, checks: Checks, number: int) -> RoundPage | None:
     """The round with a number, or None where there is none."""
-    row = index.row("SELECT * FROM rounds WHERE number = ?", number)
+    row = index.row(f"{_ROUNDS} WHERE rounds.number = ?", number)
     if row is None:
         return None
     stage = stage_of(index, number)
@@ -153,8 +214,8 @@ def one_round(index: Index, checks: Checks, number: int) -> RoundPage | None:
     deadlines = Deadlines.of(row["opened_at"], index.deployment.settings, _ends(records))
     return RoundPage(
         row=_round_row(row, stage, checks, [record.place for record in records]),
+        missing=missing_in(index, number),
         opened_block=row["opened_at"],
-        opened_time=index.value("SELECT time FROM blocks WHERE number = ?", row["opened_at"]),
         rate=row["rate"],
         members=row["members"],
         seed=row["seed"],
@@ -239,6 +300,8 @@ def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[in
         ending=members.get("ending", ""),
         only_evaluated=members.get("last", False),
         members_noise=members.get("noise"),
+        opened_time=row["opened_time"],
+        seconds=row["ended_time"] - row["opened_time"] if None not in (row["ended_time"], row["opened_time"]) else None,
     )
 
 

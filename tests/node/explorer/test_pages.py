@@ -6,10 +6,11 @@ from importlib.resources import files
 from urllib.parse import urljoin
 
 import pytest
-from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Recovered, Shared
+from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Recovered, RoundOpened, Shared
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, export_car
+from fedgrove.node.explorer.figures import duration, minute
 from fedgrove.node.explorer.sources import CarSource, DirectorySource
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.trees import MAX_LEAVES
@@ -138,7 +139,22 @@ def test_a_federation_without_clusters_has_no_page_of_them(explorer):
     assert 'href="./clusters/"' not in explorer.page() and "Purpose" not in explorer.page()
 
 
-@pytest.mark.parametrize("what", ["cid", "digest", "start", "transaction", "account", "number"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "cid",
+        "start of a cid",
+        "digest",
+        "start",
+        "transaction",
+        "account",
+        "number",
+        "round",
+        "member",
+        "block",
+        "between",
+    ],
+)
 def test_search_finds(run, explorer, what):
     closed = next(record for record in run.records if isinstance(record, Closed))
     member = explorer.index.row("SELECT * FROM members WHERE client = 3")
@@ -149,8 +165,62 @@ def test_search_finds(run, explorer, what):
         "transaction": ("0x" + closed.at.transaction.hex(), "rounds/1/#r"),
         "account": (member["account"], "clients/3/"),
         "number": ("2", "rounds/2/"),
+        "start of a cid": (run.report["rounds"][0]["model_cid"][:14].upper(), f"blobs/{closed.model_digest.hex()}/"),
+        "round": ("round 2", "rounds/2/"),
+        "member": (" Member #3", "clients/3/"),
+        "block": (f"block {closed.at.block}", "rounds/1/#r"),
+        "between": (f"block {_silent_block(run, 1)}", "rounds/1/"),
     }[what]
-    assert f'href="../{expected}' in explorer.client.get("/search/", params={"q": words}).text
+    answer = explorer.client.get("/search/", params={"q": words}, follow_redirects=False)
+    if what == "number":  # a round, a client, and a block perhaps
+        assert f'href="../{expected}' in answer.text
+    else:  # a single page opens at once
+        assert answer.status_code == 303 and answer.headers["location"].startswith(f"../{expected}")
+
+
+def _silent_block(run, number: int) -> int:
+    """A block in the middle of a round that holds no record."""
+    of_round = [record.at.block for record in run.records if getattr(record, "round", None) == number]
+    return next(
+        block for block in range(min(of_round), max(of_round)) if block not in {r.at.block for r in run.records}
+    )
+
+
+def test_rounds_are_in_pages_and_the_newest_is_first(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("fedgrove.node.explorer.views.rounds.ROUNDS_A_PAGE", 1)
+    with exploring(DirectorySource(run.directory), tmp_path) as explorer:
+        first, second = explorer.page(), explorer.page("rounds/page/2/")
+        numbers = [re.findall(r'<th scope="row"><a href="[^"]*rounds/(\d+)/"', page) for page in (first, second)]
+        assert numbers == [["2"], ["1"]]
+        assert 'href="rounds/page/2/" rel="next"' in first and 'href="../../../#rounds-title" rel="prev"' in second
+        check_well_formed(second)
+        for page in ("1", "3", "0"):
+            assert explorer.client.get(f"/rounds/page/{page}/").status_code == 404
+
+
+def test_a_round_says_when_it_was_how_long_it_took_and_who_was_missing(run, explorer):
+    times = dict(explorer.index.rows("SELECT number, time FROM blocks"))
+    opened, closed = (
+        next(each.at.block for each in run.records if isinstance(each, kind) and each.round == 1)
+        for kind in (RoundOpened, Closed)
+    )
+    line = explorer.page().split('rounds/1/"')[1].split("</tr>")[0]
+    assert f">{minute(times[opened])}</td>" in line and f">{duration(times[closed] - times[opened])}</td>" in line
+    missing = line.split('data-label="Missing">')[1].split("</td>")[0]
+    assert [int(client) for client in re.findall(r">(\d+)</a>", missing)] == run.report["rounds"][0]["dropped"] != []
+    assert "<dt>Missing</dt>" in explorer.page("rounds/1/")
+
+
+def test_who_did_not_draw_is_missing_where_everybody_was_to(run, tmp_path):
+    with exploring(DirectorySource(run.directory), tmp_path) as explorer:
+        with explorer.index.changes() as database:
+            database.execute("DELETE FROM parts WHERE round = 2 AND client = 4")
+        assert re.search(
+            r">4</a> <small>did not draw</small>", explorer.page().split('rounds/2/"')[1].split("</tr>")[0]
+        )
+        with explorer.index.changes() as database:
+            database.execute("UPDATE rounds SET rate = 500000")
+        assert "did not draw</small>" not in explorer.page()
 
 
 def test_search_for_nonsense_finds_nothing(explorer):
@@ -234,9 +304,21 @@ def test_a_tampered_blob_is_red_at_the_record_that_the_audit_names(run, kept, tm
         assert raw.status_code == 502
 
 
-def test_what_the_audit_leaves_open_is_said_beside_its_verdict(explorer):
+def test_the_verdict_is_a_few_words_and_its_details_say_what_is_open(explorer):
     left = explorer.watch.sight.verdict.unpinned
-    assert "not checked against a published head" in left and f"; open: {left}" in explorer.page()
+    line = explorer.page().split('role="status">')[1].split("</p>")[0]
+    assert len(re.sub(r"<[^>]*>", "", line).strip()) < 60
+    details = explorer.page().split("<summary>Details</summary>")[1].split("</details>")[0]
+    assert "not checked against a published head" in left and f"Open: {left}" in details
+
+
+def test_the_verdict_on_a_tampered_run_links_the_bad_record(run, kept, tmp_path):
+    place, record = next((n, each) for n, each in enumerate(run.records, 1) if isinstance(each, Closed))
+    damage(kept / STORE / "blocks" / record.model_digest.hex())
+    with exploring(DirectorySource(kept), tmp_path / "cache") as explorer:
+        line = explorer.page().split('class="verdict bad"')[1].split("<details>")[0]
+        assert f'href="rounds/1/#r{place}">Show it</a>' in line and "round 1, closed.model" in line
+        assert "does not have" not in line
 
 
 def test_a_tampered_report_is_named_though_all_records_are_right(kept, tmp_path):
