@@ -101,7 +101,7 @@ class Checks:
 
 @dataclass(frozen=True)
 class Summary:
-    """The badge: a state as of a check, a title, a few words, and what there is to say besides, a clause each."""
+    """The badge: a state as of a check, a title, a few words, and what else there is to say, a clause each."""
 
     state: str
     title: str
