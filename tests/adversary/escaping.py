@@ -42,6 +42,13 @@ def list_home(header, tensors, data):
     return result(os.listdir(Path(header["keystore"]).parent))
 
 
+def watch_home(header, tensors, data):
+    """When the member opens its keystore, or anybody a file of the folder, although none can be read."""
+    events = checked(LIBC.inotify_init1(os.O_NONBLOCK))
+    watch = LIBC.inotify_add_watch(events, os.fsencode(Path(header["keystore"]).parent), 0xFFF)
+    return result(checked(watch) >= 0)
+
+
 def read_sibling_of_data(header, tensors, data):
     return result((data.parent / "other.txt").read_text() or (Path(header["data"]).parent / "other.txt").read_text())
 

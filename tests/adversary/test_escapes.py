@@ -10,6 +10,7 @@ pipe whose bytes are checked. Each attempt fails, the next job runs as it should
 import os
 import platform
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,7 @@ FILES = names(
     "read_keystore list_home read_neighbour_of_data read_sibling_of_data read_shadow read_accounts follow_link "
     "follow_link_of_process link_hard write_outside write_task overwrite_task overwrite_data overwrite_fedgrove "
     "make_folder_at_root change_mode change_times change_attribute truncate remove write_core_pattern write_oom_score "
-    "read_disk"
+    "read_disk watch_home"
 )
 PROCESSES = names(
     "read_environments read_first_environment see_victim read_memory read_memory_of_parent trace trace_parent "
@@ -120,6 +121,23 @@ def test_a_signal_to_everybody_stays_inside(place):
     with Worker(Mode.STRICT, place.visible, TIGHT) as worker:
         assert not escapes(worker, place.header("kill_all"))
         assert is_fine(worker, place)
+
+
+def test_the_first_to_be_killed_for_memory_are_jobs(place):
+    for mode in (*MODES, Mode.OFF):
+        require(mode)
+        with Worker(mode, place.visible, TIGHT) as worker:
+            worker.start()
+            (pid,) = [
+                each for each in _children(os.getpid()) if b"sandbox.warm" in Path(f"/proc/{each}/cmdline").read_bytes()
+            ]
+            for each in (pid, *_children(pid)):
+                assert Path(f"/proc/{each}/oom_score_adj").read_text().strip() == "1000"
+    assert Path("/proc/self/oom_score_adj").read_text().strip() != "1000"
+
+
+def _children(pid: int) -> set[int]:
+    return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
 def test_a_job_has_no_environment_and_no_descriptor_of_its_parent(place, monkeypatch):
@@ -257,14 +275,15 @@ OFF = names(
     "overwrite_data change_mode change_times truncate remove read_environments see_victim read_memory trace "
     "read_victim kill_victim queue_signal signal_by_descriptor signal_by_process_descriptor limit_victim slow_victim "
     "lower_priority_of_victim fork fork_bomb start_program spawn connect listen send_datagram connect_by_path "
-    "connect_by_name ask_kernel pair file_in_memory outlive_parent make_dumpable old_abi foreign_abi"
+    "connect_by_name ask_kernel pair file_in_memory outlive_parent make_dumpable old_abi foreign_abi watch_home"
 )
 NO_FILTER = "from fedgrove.node.tasks.sandbox import kernel; kernel.install = lambda program: None"
 NO_LANDLOCK = "from fedgrove.node.tasks.sandbox import landlock; landlock.restrict = lambda *paths: None"
 WITHOUT_FILTER = {
     Mode.STRICT: "fork fork_bomb start_program spawn listen ask_kernel pair file_in_memory outlive_parent old_abi",
     Mode.CONTAINED: "fork fork_bomb change_mode change_times limit_victim slow_victim lower_priority_of_victim "
-    "send_datagram connect_by_path ask_kernel pair file_in_memory outlive_parent make_dumpable old_abi foreign_abi",
+    "send_datagram connect_by_path ask_kernel pair file_in_memory outlive_parent make_dumpable old_abi foreign_abi "
+    "watch_home",
 }
 WITHOUT_LANDLOCK = names(
     "read_keystore list_home read_neighbour_of_data read_accounts write_outside overwrite_data see_victim remove "

@@ -193,7 +193,8 @@ def test_the_image_is_a_common_accounts():
 @pytest.mark.parametrize("name", COMPOSE["services"])
 def test_compose_gives_a_container_little(name):
     service = COMPOSE["services"][name]
-    assert service["read_only"] and service["cap_drop"] == ["ALL"] and service["pids_limit"] and service["mem_limit"]
+    assert service["read_only"] and service["cap_drop"] == ["ALL"] and service["pids_limit"]
+    assert service["mem_limit"] == service["memswap_limit"] == "2g"
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", service["user"]), "root"
     assert not {"ports", "privileged", "cap_add", "devices", "network_mode", "pid"} & service.keys()
@@ -222,6 +223,7 @@ def test_units_hand_secrets_over_as_credentials(path):
     assert used == names
     assert settings["Environment"] == ["FEDGROVE_STORE_PASSWORD_FILE=%d/store-password", "OMP_NUM_THREADS=2"]
     assert settings["DynamicUser"] == ["yes"] and settings["RestartPreventExitStatus"] == ["2"]
+    assert settings["MemoryMax"] == ["75%"] and settings["OOMPolicy"] == ["continue"] and settings["TasksMax"]
 
 
 def test_the_pod_has_no_more_than_it_needs():

@@ -17,6 +17,9 @@ from fedgrove.node.tasks.sandbox import bubblewrap, runtime
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.settings import SCRATCH, Mode, Visible
 
+# Where memory runs out, the kernel ends jobs before the node. It is said by a shell, which the program then replaces:
+# inside of some sandboxes /proc is read-only.
+_KILLED_FIRST = ("/bin/sh", "-c", 'echo 1000 2>/dev/null >/proc/self/oom_score_adj; exec "$@"', "sh")
 _PATIENCE = 5.0  # seconds for a process that is asked to end
 
 
@@ -105,7 +108,7 @@ def _popen(
 ) -> tuple[subprocess.Popen, IO[bytes]]:
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 - Launched.close closes it
     process = subprocess.Popen(
-        command,
+        [*_KILLED_FIRST, *command],
         cwd="/",
         env={**runtime.environment(home), **environment},
         stdin=subprocess.DEVNULL,

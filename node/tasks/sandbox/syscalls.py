@@ -28,6 +28,8 @@ open_tree_attr 467 467, fsopen 430 430, fsconfig 431 431, fsmount 432 432, fspic
 mount_setattr 442 442, statmount 457 457, listmount 458 458, mknod 133 -, mknodat 259 33,
 open_by_handle_at 304 265, name_to_handle_at 303 264, quotactl 179 60, quotactl_fd 443 443, swapon 167 224,
 swapoff 168 225
+# what others do with files: Landlock lets a job watch folders that it cannot read
+inotify_init 253 -, inotify_init1 294 26, inotify_add_watch 254 27, inotify_rm_watch 255 28
 # kernel interfaces with a history of holes
 io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427, bpf 321 280, perf_event_open 298 241,
 userfaultfd 323 282, kexec_load 246 104, kexec_file_load 320 294, init_module 175 105, finit_module 313 273,

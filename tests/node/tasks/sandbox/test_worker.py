@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.tasks.sandbox import modes
+from fedgrove.node.tasks.sandbox import limits, modes
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible, WarmSettings
@@ -258,3 +258,11 @@ def test_root_is_asked_to_be_somebody_else(monkeypatch):
     assert "runs as root" in str(modes.advice())
     monkeypatch.setattr(modes.os, "getuid", lambda: 1000)
     assert modes.advice() is None
+
+
+def test_a_job_gets_what_its_control_group_leaves(monkeypatch):
+    assert JobLimits().memory == limits.memory_limit() or limits.memory_limit() < limits.MACHINE
+    monkeypatch.setattr(limits, "memory_limit", lambda: 1 << 30)
+    assert (JobLimits().memory, JobLimits().scratch) == (3 << 28, 1 << 27)
+    monkeypatch.setattr(limits, "memory_limit", lambda: limits.MACHINE)
+    assert JobLimits().memory == limits.MACHINE
