@@ -16,6 +16,7 @@ from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.server_steps import SERVER_STEPS
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
 from fedgrove.node.learning.strategies import STRATEGIES
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column, TableSettings
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
 from fedgrove.node.methods.procfl.evidence import Rule
@@ -87,6 +88,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "tabular": ("tables.md", lambda: _fields(TableSettings)),
     "images": ("images.md", lambda: _fields(ImageSettings)),
     "column": ("tables.md", lambda: _fields(Column)),
+    "table format": ("tables.md", lambda: _fields(TableFormat)),
     "partition": ("simulate.md", lambda: _fields(PartitionSettings)),
     "attack": ("clustering.md", lambda: _fields(AttackSettings)),
     **{

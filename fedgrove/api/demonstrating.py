@@ -33,6 +33,7 @@ def demo(
     strategy: str | None = None,
     bases: Mapping[str, str | PathLike[str]] | None = None,
     settings: Mapping[str, object] | None = None,
+    table_format: Mapping[str, str] | None = None,
     alpha: float = 0.3,
     masking: Literal["bbtsa", "pairwise"] = "bbtsa",
     drop: float = 0.0,
@@ -69,6 +70,8 @@ def demo(
     settings : mapping, optional
         Terms of a task, in place of what its ``terms.toml`` suggests: keys of ``training`` and ``task``, and
         ``masking.bound``, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
+    table_format : mapping, optional
+        How tables are written, where that is not found: ``delimiter``, ``decimal``, ``encoding``, ``dates``, ``sheet``.
     alpha : float
         Dirichlet concentration of a data set's labels; smaller is more skewed.
     masking : str
@@ -137,6 +140,7 @@ def demo(
             store=store,
             pages=_pages() if explorer else None,
             bases=paths_by_name(bases),
+            table_format=dict(table_format or {}),
         )
         return _kept(request, None if out is None else Path(out), _Words(progress))
 

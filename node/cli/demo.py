@@ -23,6 +23,7 @@ from fedgrove.node.cli.output import (
     print_json,
 )
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
+from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.learning.settings import STRATEGIES
@@ -59,6 +60,7 @@ def demo(
         Path | None, typer.Option("--data", help="What the task's data() reads; a folder with one for each client.")
     ] = None,
     base: BaseOptions = None,
+    table_format: TableFormatOptions = None,
     sandbox: Sandbox = AUTO,
     masking: Annotated[str, typer.Option(help="Masks: bbtsa, pairwise.")] = "bbtsa",
     drop: Annotated[float, typer.Option(help="Fraction of clients that drop out of each round.")] = 0.0,
@@ -106,6 +108,7 @@ def demo(
     masks = cast(Literal["bbtsa", "pairwise"], masking)
     ends = (held_out, patience, portable)
     plan = DemoPlan(clients, rounds, alpha, "", masks, drop, seed, workers, epsilon, method, *ends)
+    form = given_format(table_format)
     request = DemoRequest(
         plan,
         strategy,
@@ -118,6 +121,7 @@ def demo(
         chain=chain,
         store=store,
         pages=pages,
+        table_format=form.to_table() if form is not None else {},
     )
     with ExitStack() as stack:
         logs = stack.enter_context(opened_logs(targets, complain))

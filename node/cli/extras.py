@@ -15,7 +15,7 @@ EXTRAS = {
     "learning": _LEARNING,
     "kmeans": ("flint",),
     "explorer": ("fastapi", "uvicorn", "jinja2"),
-    "tables": ("pyarrow",),
+    "tables": ("pyarrow", "openpyxl"),
     "images": ("PIL",),
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow",),

@@ -27,8 +27,10 @@ from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs, watched_ro
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.output import CommandError, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
+from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.task_data import approved_data
 from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Aides
@@ -74,6 +76,7 @@ def client(
         str, typer.Option(metavar="I/N", help="To practise with a task: of one source for N clients, the I-th's part.")
     ] = "",
     base: BaseOptions = None,
+    table_format: TableFormatOptions = None,
     standby: Annotated[bool, typer.Option("--standby", help="Also stand in for the coordinator.")] = False,
     once: Once = False,
     metrics_port: MetricsPort = 0,
@@ -86,7 +89,7 @@ def client(
     from fedgrove.node.roles.client import Client
 
     terms, reach = load_config(config)
-    practised = _part(part, terms)
+    practised, form = _part(part, terms), _table_format(table_format, terms)
     check_device(terms, reach)
     if terms.training.portable:
         pin_process()
@@ -98,7 +101,7 @@ def client(
         place = _arrive(stack, config, (terms, reach), keys, "client")
         if samples is None:
             own = (directory, keys.address, reach, _private(keystore, password_file, directory))
-            samples = approved_data(stack, terms, place.store, data, *own, given_bases(base), practised)
+            samples = approved_data(stack, terms, place.store, data, *own, given_bases(base), practised, form)
             _check_count(samples, data, terms)
         mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
         for sentence in DataMarks(data, directory).enter(mark):
@@ -123,6 +126,7 @@ def coordinator(
         Path, typer.Option(help=("Folder that is locked while this runs, to prevent a second start."))
     ] = Path("coordinator"),
     base: BaseOptions = None,
+    table_format: TableFormatOptions = None,
     standby: Annotated[bool, typer.Option("--standby", help="Act only when the coordinator does not.")] = False,
     members: Annotated[int, typer.Option(min=0, help="Open the first round when this many are active; 0: quorum.")] = 0,
     once: Once = False,
@@ -138,6 +142,7 @@ def coordinator(
 
     terms, reach = load_config(config)
     keys = load(keystore, read_password(password_file))
+    form = _table_format(table_format, terms)
     aides, targets = _aides(terms, keys, data, standby), log_targets(log_to)
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
@@ -152,7 +157,7 @@ def coordinator(
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
         if terms.task is not None and data is not None:
             own = (directory, keys.address, reach, _private(keystore, password_file, directory))
-            aides = Aides(approved_data(stack, terms, place.store, data, *own, given_bases(base)).evaluate)
+            aides = Aides(approved_data(stack, terms, place.store, data, *own, given_bases(base), form=form).evaluate)
         where = (place.ledger, place.store, terms, method_of(terms).starting_model(place.store), aides)
         role = Coordinator(*where, confirmations=reach.confirmations, members=members)
         return _serve(stack, place, reach, {name: role}, once, metrics_port, watch)
@@ -208,6 +213,14 @@ def _part(given: str, terms: FederationConfig) -> tuple[int, int] | None:
     if terms.task is None or found is None or int(found[1]) > int(found[2]):
         raise CommandError(f"--part must be like 2/5, in a federation with a task, not {given!r}")
     return int(found[1]) - 1, int(found[2])
+
+
+def _table_format(given: list[str] | None, terms: FederationConfig) -> TableFormat | None:
+    """How the member's own file writes a table; None where nothing is stated."""
+    form = given_format(given)
+    if form is not None and (terms.task is None or terms.task.table is None):
+        raise CommandError("--table-format is for the task tabular: leave it out in this federation")
+    return form
 
 
 def _private(keystore: Path, password_file: Path | None, directory: Path) -> tuple[Path, ...]:

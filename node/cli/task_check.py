@@ -13,6 +13,7 @@ from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, answer, note, print_json
+from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.base_content import InvalidBase
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
@@ -23,6 +24,7 @@ from fedgrove.node.tasks.sandbox.modes import AUTO, choose
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible
 
 if TYPE_CHECKING:
+    from fedgrove.node.learning.tables.formats import TableFormat
     from fedgrove.node.methods.training.task_check import TaskCheck
     from fedgrove.node.methods.training.task_code import TaskCode
     from fedgrove.node.methods.training.task_probe import TaskProbe
@@ -45,6 +47,7 @@ def check(
         Path | None, typer.Option("--config", help="A federation's TOML file: check under its terms.")
     ] = None,
     base: BaseOptions = None,
+    table_format: TableFormatOptions = None,
     sandbox: Sandbox = AUTO,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a check of the task is stopped.")] = 600.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks to stdout as JSON.")] = False,
@@ -69,7 +72,8 @@ def check(
     mode, done = choose(sandbox), []
     with ExitStack() as stack:
         terms = _Terms(strategy or "fedavg", config)
-        for each in _Checks(source, data, terms, given_bases(base), mode, timeout, stack).run():
+        form = given_format(table_format)
+        for each in _Checks(source, data, terms, given_bases(base), mode, timeout, stack, form).run():
             done.append(each)
             if not as_json:
                 answer(f"{each.result:<13}{each.name:<13}{each.sentence}")
@@ -107,7 +111,9 @@ class _Checks:
         mode: Mode,
         timeout: float,
         stack: ExitStack,
+        form: "TableFormat | None" = None,
     ) -> None:
+        self._form = form
         self._source, self._data, self._terms, self._given = source, data, terms, bases
         self._mode, self._stack = mode, stack
         self._limits = JobLimits(seconds=timeout, header=_EXAMPLE_BYTES)
@@ -169,7 +175,7 @@ class _Checks:
             self._mode, Visible(folder, data, self._bases), self._limits, portable=config.training.portable
         )
         self._stack.callback(process.close)
-        probe = TaskProbe(config, process)
+        probe = TaskProbe(config, process, self._form)
         self._stack.callback(probe.close)
         return probe
 

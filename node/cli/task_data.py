@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -43,6 +44,7 @@ def approved_data(
     private: tuple[Path, ...],
     bases: Mapping[str, Path],
     part: tuple[int, int] | None = None,
+    form: TableFormat | None = None,
 ) -> TaskData:
     """Open a source of data with the terms' task, in a sandbox.
 
@@ -62,6 +64,8 @@ def approved_data(
         Paths of frozen bases by name; others are those of the last start, or come from the store.
     part : (int, int), optional
         Index and number of clients that practise on one source.
+    form : TableFormat, optional
+        How the source writes a table.
 
     Raises
     ------
@@ -76,6 +80,6 @@ def approved_data(
     visible = Visible(folder, source, shown)
     process = open_process(choose(reach.sandbox), visible, job_limits(terms, reach), private, terms.training.portable)
     stack.callback(process.close)
-    data = TaskData(terms, process, part, device=reach.device)
+    data = TaskData(terms, process, part, device=reach.device, form=form)
     stack.callback(data.close)
     return data

@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 from fedgrove.node.cli.output import CommandError, answer, print_json
+from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.learning.image_drafting import draft_image_terms
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.drafting import draft_terms
 from fedgrove.node.learning.tables.files import InvalidTable
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.suggestion import TERMS
 from fedgrove.node.tasks.beginning import KINDS, begin, write_new
 
@@ -17,10 +19,10 @@ def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
     kind: Annotated[str, typer.Option(help=f"Kind of data: {', '.join(KINDS)}.")] = "tabular",
     table: Annotated[
-        Path | None, typer.Option(help="A table (CSV, Parquet, npz): write terms for it, and no code.")
+        Path | None, typer.Option(help="A table (CSV, Parquet, npz, xlsx): write terms for it, and no code.")
     ] = None,
     target: Annotated[str, typer.Option(help="With --table, the column that is to be learned.")] = "",
-    separator: Annotated[str, typer.Option(help="With --table, the character between the cells of a CSV file.")] = ",",
+    table_format: TableFormatOptions = None,
     images: Annotated[
         Path | None,
         typer.Option(help="A folder with a folder of images for each class, or an npz: write terms, and no code."),
@@ -38,7 +40,7 @@ def new(
     if table is not None and images is not None:
         raise CommandError("--table and --images are for two kinds of data: give one of them")
     if table is not None:
-        return _draft_table(folder, table, target, separator, as_json)
+        return _draft_table(folder, table, target, given_format(table_format), as_json)
     if images is not None:
         return _draft_images(folder, images, as_json)
     if kind not in KINDS:
@@ -51,13 +53,11 @@ def new(
     return 0
 
 
-def _draft_table(folder: Path, table: Path, target: str, separator: str, as_json: bool) -> int:
+def _draft_table(folder: Path, table: Path, target: str, form: TableFormat | None, as_json: bool) -> int:
     if not target:
         raise CommandError("--table needs --target: name the column that is to be learned")
-    if len(separator) != 1:
-        raise CommandError(f"--separator must be one character, not {separator!r}")
     try:
-        text = draft_terms(table, target, separator)
+        text = draft_terms(table, target, form or TableFormat())
     except InvalidTable as fault:
         raise CommandError(str(fault)) from None
     advice = "make its ranges and categories hold for every member's table, and read it before others do"

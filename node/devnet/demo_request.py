@@ -60,6 +60,8 @@ class DemoRequest:
         Paths of the task's frozen bases by name.
     figures : callable, optional
         Takes each round's figures as soon as it has ended.
+    table_format : mapping
+        How the source writes tables, as ``TableFormat`` names it.
     """
 
     plan: DemoPlan
@@ -75,6 +77,7 @@ class DemoRequest:
     pages: ServePages | None = None
     bases: Mapping[str, Path] = field(default_factory=dict)
     figures: WriteFigures | None = None
+    table_format: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_request(request: DemoRequest) -> None:
@@ -108,6 +111,8 @@ def check_request(request: DemoRequest) -> None:
         raise InvalidOption("task", "and data belong together: give the task's folder, and what its data() reads")
     if request.task is None and request.bases:
         raise InvalidOption("base", "is for a task's frozen bases: leave it out with a data set")
+    if request.task is None and request.table_format:
+        raise InvalidOption("table_format", "is for the tables of a task: leave it out with a data set")
     if request.task is None and request.settings:
         raise InvalidOption("settings", "are keys of a task's terms.toml: leave them out with a data set")
 

@@ -37,6 +37,7 @@ from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.tasks.sandbox.modes import choose
 
@@ -158,7 +159,9 @@ def _subject(request: DemoRequest, audience: Audience, stack: ExitStack) -> tupl
         data = load_dataset(request.dataset, request.data_dir)
         workers = plan.workers or _workers(data)
         return replace(plan, workers=workers, strategy=request.strategy or DEFAULT_STRATEGY), DatasetSubject(data)
-    subject = TaskSubject(request.task, request.source, choose(request.sandbox), stack, request.settings, request.bases)
+    form = TableFormat.of(request.table_format) if request.table_format else None
+    own = (request.task, request.source, choose(request.sandbox), stack)
+    subject = TaskSubject(*own, request.settings, request.bases, form)
     left_out = subject.left_out(plan, "--held-out")
     if left_out:
         audience.say(left_out)

@@ -13,6 +13,7 @@ from fedgrove.node.base.files import MARK
 from fedgrove.node.devnet.demo import DemoPlan, common_terms
 from fedgrove.node.devnet.method_option import cluster_terms, membership_for
 from fedgrove.node.learning.settings import EvaluationSettings
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.methods.training.suggestion import evaluation_left_out
 from fedgrove.node.methods.training.task_code import read_code, write_code
@@ -56,6 +57,8 @@ class TaskSubject:
         Tables with other values for keys of its ``terms.toml``.
     bases : mapping, optional
         Paths of the task's frozen bases by name.
+    form : TableFormat, optional
+        How the source writes tables.
     """
 
     def __init__(
@@ -66,7 +69,9 @@ class TaskSubject:
         stack: ExitStack,
         changes: Mapping[str, Any] | None = None,
         bases: Mapping[str, Path] | None = None,
+        form: TableFormat | None = None,
     ) -> None:
+        self._form = form
         self._source, self._mode, self._stack = source, mode, stack
         self._code = read_code(folder, changes)
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
@@ -158,6 +163,6 @@ class TaskSubject:
             visible, portable = Visible(self._folder, source, self._bases), config.training.portable
             self._processes[source] = open_process(self._mode, visible, portable=portable)
             self._stack.callback(self._processes[source].close)
-        data = TaskData(config, self._processes[source], part)
+        data = TaskData(config, self._processes[source], part, form=self._form)
         self._stack.callback(data.close)
         return data

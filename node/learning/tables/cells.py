@@ -2,13 +2,17 @@
 
 import re
 from collections.abc import Mapping
+from datetime import date, datetime
 
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column, composed
 
 MISSING = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "?"})
 """Texts that stand for a missing value, where the terms do not list them as categories."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
+_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+", re.ASCII)
+_STATE = "--table-format "
 _MAX_DIGITS = 100
 _LARGEST = 3e38  # what float32 holds
 _SHOWN = 40
@@ -22,14 +26,14 @@ class MissingCell(ValueError):
     """A cell holds no value."""
 
 
-def number(cell: object, column: Column) -> float:
-    """The cell's number, within the column's range.
+def number(cell: object, column: Column, form: TableFormat = TableFormat()) -> float:  # noqa: B008 (frozen)
+    """The cell's number, within the column's range; of a date the year, with the share of it that has passed.
 
     Raises
     ------
     InvalidCell, MissingCell
     """
-    value = _value(cell)
+    value = _year(cell, form) if column.kind == "date" else _value(cell, form)
     if column.range and not column.range[0] <= value <= column.range[1]:
         least, largest = column.range
         raise InvalidCell(f"{shown(cell)} is outside the range {least:g} to {largest:g} that the terms state")
@@ -70,12 +74,40 @@ def shown(cell: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _value(cell: object) -> float:
+def year_of(day: date) -> float:
+    """A date as a number: its year, and the share of it that has passed."""
+    begin, end = date(day.year, 1, 1).toordinal(), date(day.year, 12, 31).toordinal() + 1
+    return day.year + (day.toordinal() - begin) / (end - begin)
+
+
+def _year(cell: object, form: TableFormat) -> float:
+    if isinstance(cell, datetime):
+        return year_of(cell.date())
+    if isinstance(cell, date):
+        return year_of(cell)
+    text = text_of(cell)
+    if text in MISSING:
+        raise MissingCell
+    try:
+        return year_of(form.read_date(text))
+    except ValueError:
+        how = form.dates or "%Y-%m-%d"
+        advice = f"state how this file writes dates ({_STATE}dates=…)"
+        raise InvalidCell(f"{shown(cell)} is not a date as {how}: {advice}") from None
+
+
+def _value(cell: object, form: TableFormat) -> float:
     if isinstance(cell, bool):
         return float(cell)
     text = text_of(cell)
     if text in MISSING:
         raise MissingCell
+    if form.decimal == "," and isinstance(cell, str):
+        if "." in text:
+            raise InvalidCell(f"{shown(cell)} has a point, and this file's numbers have a decimal comma")
+        text = text.replace(",", ".", 1)
+    elif _COMMA.fullmatch(text):
+        raise InvalidCell(f"{shown(cell)} seems to have a decimal comma: state it ({_STATE}decimal=comma)")
     if not is_number(text):
         raise InvalidCell(f"{shown(cell)} is not a number")
     return float(text)

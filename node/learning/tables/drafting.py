@@ -7,11 +7,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedgrove.node.learning.tables.cells import MISSING, is_number, text_of
+from fedgrove.node.learning.tables.cells import MISSING, InvalidCell, number, text_of
 from fedgrove.node.learning.tables.files import InvalidTable, names_of, rows_of
+from fedgrove.node.learning.tables.formats import TableFormat
+from fedgrove.node.learning.tables.settings import Column
 
 MAX_CATEGORIES, MAX_CLASSES = 50, 20
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_NUMBER, _DATE = Column("number"), Column("date")
+_MISSING = 'missing = "drop"  # rows with missing values are left out; "refuse" stops; or give their columns a "fill"'
 _HEAD = """\
 # A task without code, drafted from {table}. Everything here will be public in the federation's terms.
 # State what holds for every member's table: ranges that no member's numbers leave, and all categories.
@@ -37,55 +41,67 @@ learning_rate = 0.1
 class _Seen:
     """What stands in a column: different texts up to a limit, least and largest number, whether something is missing.
 
-    ``numeric`` says whether all texts are numbers, ``whole`` whether these are whole.
+    ``numeric`` says whether all texts are numbers, ``whole`` whether these are whole, ``dated`` whether all are dates.
     """
 
+    form: TableFormat
     texts: set[str] = field(default_factory=set)
     least: float = math.inf
     largest: float = -math.inf
     numeric: bool = True
     whole: bool = True
+    dated: bool = True
     missing: bool = False
 
-    def take(self, text: str) -> None:
+    def take(self, cell: object) -> None:
         """Look at one more cell."""
+        text = text_of(cell)
         if text in MISSING:
             self.missing = True
             return
         if len(self.texts) <= MAX_CATEGORIES:
             self.texts.add(text)
-        self.numeric = self.numeric and is_number(text)
-        if self.numeric:
-            value = float(text)
-            self.least, self.largest = min(self.least, value), max(self.largest, value)
-            self.whole = self.whole and value.is_integer()
+        self.numeric = self.numeric and self._note(cell, _NUMBER)
+        self.dated = self.dated and not self.numeric and self._note(cell, _DATE)
+
+    def _note(self, cell: object, column: Column) -> bool:
+        """Take note of a number or a date; whether it is one."""
+        try:
+            value = number(cell, column, self.form)
+        except InvalidCell:
+            return False
+        self.least, self.largest = min(self.least, value), max(self.largest, value)
+        self.whole = self.whole and value.is_integer()
+        return True
 
 
-def draft_terms(path: Path, target: str, separator: str = ",") -> str:
+def draft_terms(path: Path, target: str, form: TableFormat = TableFormat()) -> str:  # noqa: B008 (frozen)
     """The text of a ``terms.toml`` for tables as this one.
 
     Parameters
     ----------
     target : str
         Name of the column that is to be learned.
+    form : TableFormat
+        How this file writes a table, which is not part of the terms.
 
     Raises
     ------
     InvalidTable
         The table cannot be read, has no such column, or nothing in it can be learned.
     """
-    names = names_of(path, separator)
+    names = names_of(path, form)
     if target not in names:
         raise InvalidTable(f"{path.name} has no column {target!r}: name one of {', '.join(names[:20])} as the target")
-    seen = {name: _Seen() for name in names}
-    for row in rows_of(path, names, separator):
+    seen = {name: _Seen(form) for name in names}
+    for row in rows_of(path, names, form):
         for each, cell in zip(seen.values(), row.cells, strict=True):
-            each.take(text_of(cell))
+            each.take(cell)
     learned = list(_target(path, target, seen[target]))
     columns = [_column(name, each) for name, each in seen.items() if name != target]
     if all(line.startswith("#") for line in columns):
         raise InvalidTable(f"{path.name} has no column from which {target!r} could be learned")
-    given = _given(seen.values(), separator)
+    given = [_MISSING] if any(each.missing for each in seen.values()) else []
     lines = [_HEAD.format(table=path.name).rstrip(), *learned, *given, _MODEL.rstrip()]
     return "\n".join([*lines, *columns, _TRAINING])
 
@@ -106,19 +122,14 @@ def _target(path: Path, name: str, seen: _Seen) -> Iterator[str]:
         )
 
 
-def _given(seen: Iterable[_Seen], separator: str) -> Iterator[str]:
-    if any(each.missing for each in seen):
-        yield 'missing = "drop"  # rows with missing values are left out; "refuse" stops at the first'
-    if separator != ",":
-        yield f"separator = {_text(separator)}"
-
-
 def _column(name: str, seen: _Seen) -> str:
     key = name if _BARE.fullmatch(name) else _text(name)
     if name.lower() == "id" or name.lower().endswith("_id"):
         return f"# {key} is left out: it seems to name rows"
     if len(seen.texts) < 2:
         return f"# {key} is left out: all its cells are alike"
+    if seen.dated and len(seen.texts) > 2:
+        return f'{key} = {{ kind = "date", range = {_years(seen)} }}'
     if seen.numeric and len(seen.texts) > 2:
         return f'{key} = {{ kind = "number", range = {_range(seen)} }}'
     if len(seen.texts) <= MAX_CATEGORIES:
@@ -137,6 +148,12 @@ def _range(seen: _Seen) -> str:
     least = math.floor((max(0.0, low) if seen.least >= 0 else low) / step) * step
     largest = math.ceil((seen.largest + span / 2) / step) * step
     return f"[{least:.12g}, {largest:.12g}]".replace("e+", "e")
+
+
+def _years(seen: _Seen) -> str:
+    """Whole years, half as many again on both sides."""
+    more = math.ceil((seen.largest - seen.least) / 2)
+    return f"[{math.floor(seen.least) - more}, {math.ceil(seen.largest) + more}]"
 
 
 def _list(texts: Iterable[str]) -> str:

@@ -4,11 +4,12 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
-from fedgrove.node.learning.tables.cells import InvalidCell, MissingCell, category, number
+from fedgrove.node.learning.tables.cells import MISSING, InvalidCell, MissingCell, category, number, text_of
 from fedgrove.node.learning.tables.files import InvalidTable, Row, rows_of
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column, TableSettings, composed
 
 How = TypeVar("How")
@@ -25,39 +26,57 @@ class Table:
     targets: np.ndarray
 
 
-def read_table(path: Path, settings: TableSettings) -> Table:
-    """Read a table.
+@dataclass(frozen=True)
+class Features:
+    """Features as of ``Table``, and which row of the file each is of, counted from 1."""
+
+    features: np.ndarray
+    numbers: list[int]
+
+
+def read_table(path: Path, settings: TableSettings, form: TableFormat = TableFormat()) -> Table:  # noqa: B008 (frozen)
+    """Read a table that a file writes in its own form.
 
     Raises
     ------
     InvalidTable
         A file, column or cell is not as the terms say, or no row is left.
     """
-    return _Reading(path, settings).read()
+    return _Reading(path, settings, form).read()
+
+
+def read_features(path: Path, settings: TableSettings, form: TableFormat = TableFormat()) -> Features:  # noqa: B008
+    """Read the columns that a model predicts from; the target's may be missing. Raises as ``read_table``."""
+    return _Reading(path, settings, form, labelled=False).read_features()
 
 
 class _Reading:
     """The state of one file's reading."""
 
-    def __init__(self, path: Path, settings: TableSettings) -> None:
-        self._path, self._settings = path, settings
-        self._names = (*settings.numbers, *settings.categories, settings.target)
+    def __init__(self, path: Path, settings: TableSettings, form: TableFormat, labelled: bool = True) -> None:
+        self._path, self._settings, self._form = path, settings, form
+        self._names = (*settings.numbers, *settings.categories, *((settings.target,) if labelled else ()))
         self._places = {name: _places(settings.columns[name].values) for name in settings.categories}
+        self._indicators = {name: settings.features - place for place, name in enumerate(settings.indicators[::-1], 1)}
         self._classes = _places(settings.classes)
-        self._features, self._targets = array("f"), array("d")
+        self._features, self._targets, self._rows = array("f"), array("d"), array("q")
 
     def read(self) -> Table:
         """The whole table."""
-        for row in rows_of(self._path, self._names, self._settings.separator):
-            self._take(row)
-        rows, width = len(self._targets), self._settings.features
-        if not rows:
-            raise InvalidTable(f"{self._path.name} has no row to learn from")
-        features = np.frombuffer(self._features, np.float32).reshape(rows, width).copy()
+        features = self.read_features().features
         kind = np.int64 if self._settings.kind == "classification" else np.float32
         return Table(features, np.frombuffer(self._targets, np.float64).astype(kind))
 
-    def _take(self, row: Row) -> None:
+    def read_features(self) -> Features:
+        """The features of all rows that have them."""
+        for count, row in enumerate(rows_of(self._path, self._names, self._form, self._settings.separator), 1):
+            self._take(count, row)
+        rows, width = len(self._rows), self._settings.features
+        if not rows:
+            raise InvalidTable(f"{self._path.name} has no row to learn from")
+        return Features(np.frombuffer(self._features, np.float32).reshape(rows, width).copy(), self._rows.tolist())
+
+    def _take(self, count: int, row: Row) -> None:
         """Add a row; nothing of a row with a missing value, where the terms say that these are dropped."""
         features = array("f", bytes(4 * self._settings.features))
         try:
@@ -65,25 +84,41 @@ class _Reading:
         except MissingCell:
             return
         self._features.extend(features)
-        self._targets.append(target)
+        self._rows.append(count)
+        if target is not None:
+            self._targets.append(target)
         if len(self._features) > MAX_VALUES:
             raise InvalidTable(f"{self._path.name} has more than {MAX_VALUES} values: give fewer rows or columns")
 
-    def _fill(self, features: array, row: Row) -> float:
-        """Write a row's features, and return its target."""
+    def _fill(self, features: array, row: Row) -> float | None:
+        """Write a row's features, and return its target; None where no target is read."""
         cells = dict(zip(self._names, row.cells, strict=True))
         for index, name in enumerate(self._settings.numbers):
-            features[index] = self._number(row, name, cells[name])
+            features[index] = self._number(row, name, self._given(features, name, cells[name]))
         start = len(self._settings.numbers)
         for name, places in self._places.items():
-            features[start + self._read(row, name, category, cells[name], places)] = 1.0
+            cell = self._given(features, name, cells[name])
+            if cell is not None:
+                features[start + self._read(row, name, category, cell, places)] = 1.0
             start += len(places)
-        return self._target(row, cells[self._settings.target])
+        return self._target(row, cells[self._settings.target]) if self._settings.target in cells else None
+
+    def _given(self, features: array, name: str, cell: object) -> object:
+        """The cell, or where it is missing what the terms fill in; None for a category with an indicator alone."""
+        column = self._settings.columns[name]
+        if not column.fills or text_of(cell) not in MISSING or text_of(cell) in self._places.get(name, ()):
+            return cell
+        if name in self._indicators:
+            features[self._indicators[name]] = 1.0
+        return column.fill
 
     def _number(self, row: Row, name: str, cell: object) -> float:
         """A number, scaled by its range where the terms scale."""
         column = self._settings.columns[name]
-        value = self._read(row, name, number, cell, column)
+        if column.fills and cell is column.fill:
+            value = float(cast(float, cell))
+        else:
+            value = self._read(row, name, self._numeric, cell, column)
         return value if self._settings.scale == "none" else _scaled(value, column.range)
 
     def _target(self, row: Row, cell: object) -> float:
@@ -92,7 +127,10 @@ class _Reading:
         if settings.kind == "classification":
             return self._read(row, settings.target, category, cell, self._classes)
         own = Column("number", settings.target_range)
-        return _scaled(self._read(row, settings.target, number, cell, own), settings.target_range)
+        return _scaled(self._read(row, settings.target, self._numeric, cell, own), settings.target_range)
+
+    def _numeric(self, cell: object, column: Column) -> float:
+        return number(cell, column, self._form)
 
     def _read(self, row: Row, name: str, read: Callable[[object, How], Value], cell: object, how: How) -> Value:
         where = f"{self._path.name}, {row.place}, column {name}"
@@ -104,7 +142,7 @@ class _Reading:
             if self._settings.missing == "drop":
                 raise
             raise InvalidTable(
-                f'{where}: the value is missing; fill it in, or agree on missing = "drop" in the terms'
+                f'{where}: the value is missing; fill it in, or agree on missing = "drop", or on a fill, in the terms'
             ) from None
 
 

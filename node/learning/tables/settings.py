@@ -3,11 +3,13 @@
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, cast
 
-from fedgrove.node.base.strict_tables import check_value
+from fedgrove.node.base.strict_tables import Option, check_value
 
 MAX_FEATURES, MAX_WIDTH, MAX_HIDDEN = 100_000, 65_536, 16
+MAX_FILL = 3e38
+"""What float32 holds."""
 
 
 def composed(text: str) -> str:
@@ -25,24 +27,43 @@ class Column:
     Attributes
     ----------
     kind : str
-        ``number`` or ``category``.
+        ``number``, ``category`` or ``date``. A date is learned as a number: the year, and the share of it that has
+        passed.
     range : tuple of float
-        The least and the largest number that a cell may hold.
+        The least and the largest number that a cell may hold; of a date the first and the last year.
     values : tuple of str
         The categories, as they stand in the tables. Each becomes a feature of its own, 0 or 1.
+    fill : object
+        What a missing value counts as: a number of the range, or one of the categories.
+    indicator : bool
+        Whether a feature of its own is 1 where the value is missing. Of a category without ``fill`` all others are 0
+        then.
     """
 
-    kind: Literal["number", "category"]
+    kind: Literal["number", "category", "date"]
     range: tuple[float, ...] = ()
     values: tuple[str, ...] = ()
+    fill: Option = None
+    indicator: bool = False
+
+    @property
+    def fills(self) -> bool:
+        """Whether the terms say what a missing value counts as."""
+        return self.fill is not None or self.indicator
 
     def check(self, name: str) -> None:
         """InvalidConfig, which names the column's key, if it cannot be read."""
         where = f"task.options.columns.{name}"
-        if self.kind == "number":
-            check_value(not self.values, f"{where}.values", "left out where kind is number")
+        if self.kind != "category":
+            check_value(not self.values, f"{where}.values", f"left out where kind is {self.kind}")
             check_value(not self.range or _is_range(self.range), f"{where}.range", "[least, largest]")
+            fine = self.fill is None or (isinstance(self.fill, int | float) and type(self.fill) is not bool)
+            least, largest = self.range or (-MAX_FILL, MAX_FILL)
+            fine = fine and (self.fill is None or least <= cast(float, self.fill) <= largest)
+            check_value(fine, f"{where}.fill", f"a number from {least:g} to {largest:g}")
+            check_value(self.fill is not None or not self.indicator, f"{where}.fill", "given where indicator is true")
             return
+        check_value(self.fill is None or self.fill in self.values, f"{where}.fill", "one of the column's values")
         check_value(not self.range, f"{where}.range", "left out where kind is category")
         check_value(_are_different(self.values, 1), f"{where}.values", "a list of different texts, none empty")
 
@@ -73,9 +94,10 @@ class TableSettings:
         How numbers reach the model: ``ranges`` maps each column's range to −1 … 1; ``federated`` also standardises
         by means and deviations of all members' data, which a first round sums; ``none`` leaves them as they are.
     missing : str
-        A row with a missing value: ``refuse`` stops with its place, ``drop`` leaves the row out.
+        A row with a missing value that no ``fill`` of its column takes the place of: ``refuse`` stops with its place,
+        ``drop`` leaves the row out.
     separator : str
-        One character between the cells of a CSV file.
+        The delimiter of CSV files that is tried first. Members' files may have others.
     """
 
     target: str
@@ -104,8 +126,8 @@ class TableSettings:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """Names of the columns of numbers, sorted: the first features, in this order."""
-        return tuple(sorted(name for name, column in self.columns.items() if column.kind == "number"))
+        """Names of the columns of numbers and dates, sorted: the first features, in this order."""
+        return tuple(sorted(name for name, column in self.columns.items() if column.kind != "category"))
 
     @cached_property
     def categories(self) -> tuple[str, ...]:
@@ -113,9 +135,15 @@ class TableSettings:
         return tuple(sorted(name for name, column in self.columns.items() if column.kind == "category"))
 
     @cached_property
+    def indicators(self) -> tuple[str, ...]:
+        """Names of the columns with a feature that says whether the value is missing, sorted: the last features."""
+        return tuple(sorted(name for name, column in self.columns.items() if column.indicator))
+
+    @cached_property
     def features(self) -> int:
         """How many numbers enter the model."""
-        return len(self.numbers) + sum(len(self.columns[name].values) for name in self.categories)
+        categories = sum(len(self.columns[name].values) for name in self.categories)
+        return len(self.numbers) + categories + len(self.indicators)
 
     @property
     def outputs(self) -> int:

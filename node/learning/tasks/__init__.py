@@ -1,6 +1,6 @@
 """Tasks: what a federation learns when its members bring model, data, loss and metrics of their own (spec 07)."""
 
 from fedgrove.node.learning.tasks.standardise import Standardise
-from fedgrove.node.learning.tasks.task import Data, InvalidTask, Task
+from fedgrove.node.learning.tasks.task import Answers, Data, InvalidTask, Task, Unlabelled
 
-__all__ = ["Data", "InvalidTask", "Standardise", "Task"]
+__all__ = ["Answers", "Data", "InvalidTask", "Standardise", "Task", "Unlabelled"]

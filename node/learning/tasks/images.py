@@ -4,11 +4,11 @@ from pathlib import Path
 
 import torch
 from fedgrove.node.base.strict_tables import build
-from fedgrove.node.learning.image_files import read_images
+from fedgrove.node.learning.image_files import read_images, read_unlabelled
 from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.models import build_model
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.tasks.task import Data, Task
+from fedgrove.node.learning.tasks.task import Answers, Data, Task, Unlabelled
 from torch import nn
 
 
@@ -27,6 +27,18 @@ class Images(Task):
         """A folder of classes or a file of arrays; of images to evaluate on only, the same to train on."""
         parts = {part: _pair(samples) for part, samples in read_images(source, self.settings).items()}
         return Data(parts.get("train", parts.get("test")), parts.get("test"))
+
+    def unlabelled(self, source: Path) -> Unlabelled | None:
+        """A folder of images that are in no folder of a class, or an array ``x``; None where the images are by class.
+
+        Raises DatasetError as ``data`` does.
+        """
+        found = read_unlabelled(source, self.settings)
+        return None if found is None else Unlabelled(found.images, names=found.names)
+
+    def answers(self) -> Answers:
+        """The classes."""
+        return Answers(self.settings.classes, "class")
 
 
 def _pair(samples: Samples) -> tuple[object, object]:

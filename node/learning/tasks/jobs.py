@@ -17,10 +17,12 @@ from fedgrove.node.learning.local_update import MODEL, STATE
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.base import Strategy
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.batches import targets_of
 from fedgrove.node.learning.tasks.example import example_data
 from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.learning.tasks.predicting import Asked, asked, predictions, what_predicted
 from fedgrove.node.learning.tasks.shipped import shipped_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
 from fedgrove.node.learning.tasks.training import (
@@ -121,6 +123,31 @@ def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path
     return {"samples": sums.samples, "totals": _finite(sums), "names": sorted(sums.totals)}, {}
 
 
+def forecast(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """How many predictions a model makes for a source, and what they mean."""
+    task, model, wanted = _forecasting(header, tensors, folder, source)
+    return what_predicted(task, model, wanted, header.get("device", "cpu")), {}
+
+
+def predict(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
+    """The predictions, with what is true where ``labelled`` asks for it."""
+    return {}, predictions(*_forecasting(header, tensors, folder, source), header.get("device", "cpu"))
+
+
+def _forecasting(
+    header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None
+) -> tuple[Task, TaskModel, Asked]:
+    if source is None:
+        raise InvalidTask("there are no data: give the task's data(self, source) a source")
+    task = _task(header, folder)
+    model = build(task, header["keep"], header["buffers"])
+    own = sorted(model.federated.at_home())
+    if own:
+        raise InvalidTask(f"{', '.join(own[:3])} stays at home with each member, so the model on record cannot predict")
+    model.load(tensors)
+    return task, model, asked(task, source, header["labelled"])
+
+
 def _finite(sums: Sums) -> dict[str, float]:
     return {name: value for name, value in sums.totals.items() if math.isfinite(value)}
 
@@ -159,7 +186,7 @@ def _trained(
 def _task(header: Mapping[str, Any], folder: Path) -> Task:
     """The shipped task that the terms name, or that of the folder."""
     if header["name"]:
-        return shipped_task(header["name"], header["options"])
+        return shipped_task(header["name"], header["options"], TableFormat.of(header.get("form", {})))
     return load_task(folder, header["options"], {name: Path(path) for name, path in header[BASES].items()})
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from fedgrove.node.base.strict_tables import build
 from fedgrove.node.learning.tables.files import InvalidTable
-from fedgrove.node.learning.tables.reading import read_table
+from fedgrove.node.learning.tables.formats import TableFormat
+from fedgrove.node.learning.tables.reading import read_features, read_table
 from fedgrove.node.learning.tables.settings import TableSettings
 from fedgrove.node.learning.tasks.standardise import Standardise
-from fedgrove.node.learning.tasks.task import Data, Task
+from fedgrove.node.learning.tasks.task import Answers, Data, Task, Unlabelled
 from torch import Tensor, nn
 
 TRAIN, TEST = "train", "test"
@@ -19,7 +20,8 @@ _NORMS: dict[str, type[nn.Module]] = {"batch": nn.BatchNorm1d, "layer": nn.Layer
 class Tabular(Task):
     """A table without code: its columns, target and model are what ``[task.options]`` says (``TableSettings``)."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, form: TableFormat = TableFormat(), /, **options: object) -> None:  # noqa: B008 (frozen)
+        self._form = form
         self.settings: TableSettings = build(TableSettings, options, "task.options")
 
     def model(self) -> nn.Module:
@@ -49,6 +51,23 @@ class Tabular(Task):
         least, largest = self.settings.target_range
         return {"squared_error": sums["squared_error"] * ((largest - least) / 2) ** 2}
 
+    def unlabelled(self, source: Path) -> Unlabelled:
+        """A file of rows; it may lack the target's column."""
+        rows = read_features(source, self.settings, self._form)
+        return Unlabelled(rows.features, rows.numbers)
+
+    def answers(self) -> Answers:
+        """The classes, or the target's number, by the names of the table."""
+        return Answers(self.settings.classes, self.settings.target)
+
+    def predictions(self, output: Tensor, classifies: bool) -> Tensor:
+        """Probabilities, or numbers in the target's own unit."""
+        rows = super().predictions(output, classifies)
+        if classifies:
+            return rows
+        least, largest = self.settings.target_range
+        return (rows * (largest - least) + (least + largest)) / 2
+
     def _hidden(self, before: int, after: int) -> Iterator[nn.Module]:
         yield nn.Linear(before, after)
         if self.settings.norm in _NORMS:
@@ -57,7 +76,7 @@ class Tabular(Task):
 
     def _read(self, path: Path | None) -> tuple[object, object]:
         assert path is not None
-        table = read_table(path, self.settings)
+        table = read_table(path, self.settings, self._form)
         return table.features, table.targets
 
 

@@ -33,6 +33,41 @@ class Data:
     held_out: Any = None
 
 
+@dataclass(frozen=True)
+class Unlabelled:
+    """Samples to predict for.
+
+    Attributes
+    ----------
+    inputs : dataset or array
+        One item a sample, as the model takes it.
+    rows : sequence of int, optional
+        Where each stands in its source, counted from 1; by default one after the other.
+    names : sequence of str, optional
+        What people call each, as the name of a file.
+    """
+
+    inputs: Any
+    rows: Sequence[int] | None = None
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model answers.
+
+    Attributes
+    ----------
+    classes : tuple of str
+        Names of the classes whose scores are its output; empty where it answers with numbers.
+    name : str
+        What is predicted.
+    """
+
+    classes: tuple[str, ...] = ()
+    name: str = "prediction"
+
+
 class Task:
     """What a federation learns. Subclasses give ``model`` and ``data``; every other method has a default.
 
@@ -89,6 +124,22 @@ class Task:
     def layers(self, model: nn.Module) -> Sequence[nn.Module] | None:
         """The modules whose outputs FedAom holds; None for every linear, convolutional and embedding module."""
         return None
+
+    def unlabelled(self, source: Path) -> Unlabelled | None:
+        """Read what to predict for, without targets; None where that is what ``data`` holds out, or else trains on."""
+        return None
+
+    def answers(self) -> Answers | None:
+        """What the output says; None: scores of numbered classes, or numbers where targets are floating-point."""
+        return None
+
+    def predictions(self, output: Any, classifies: bool) -> Tensor:
+        """Predictions for a batch, a row for each sample: probabilities of the classes, or numbers.
+
+        Targets that are numbers are mapped in the same way, so that both have one unit.
+        """
+        rows = output.reshape(len(output), -1)
+        return rows.softmax(1) if classifies else rows
 
 
 def _of_one_shape(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -190,7 +190,7 @@ def evaluate_task(
 ) -> Sums:
     """Sum the task's metrics, and its loss, over all samples of a dataset; the squares of their losses, if asked to."""
     with reproducible(), on_device(model.module, device):
-        _seed("evaluation", 0, 0, 0)
+        seed_evaluation()
         model.load(tensors)
         return Sums(len(data), _evaluate(task, model, data, squares))
 
@@ -291,6 +291,11 @@ def row_of(batch: Any, index: int, count: int) -> Any:
     if not isinstance(batch, torch.Tensor) or not batch.shape or len(batch) != count:
         raise InvalidTask("the batch has no row for each sample")
     return batch[index : index + 1]
+
+
+def seed_evaluation() -> None:
+    """Seed what a model may draw from while it is applied, so that it answers the same every time."""
+    _seed("evaluation", 0, 0, 0)
 
 
 def seed_items() -> None:

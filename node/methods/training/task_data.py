@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from fedgrove.node.base.strict_tables import InvalidConfig, Option
+from fedgrove.node.base.strict_tables import InvalidConfig, Option, check_value
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.settings import RIGHT, TrainingSettings
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.hold_out import HoldsOut
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
@@ -133,6 +134,13 @@ class TaskData:
         What the task said of these data before; it is asked otherwise.
     device : str
         Where the task trains and evaluates: ``cpu`` or ``cuda``.
+    form : TableFormat, optional
+        How the member's own file writes a table, for the shipped task that reads tables.
+
+    Raises
+    ------
+    InvalidConfig
+        A format is stated, and the task reads no tables.
     """
 
     def __init__(
@@ -143,6 +151,7 @@ class TaskData:
         inside: str = "",
         description: Description | None = None,
         device: str = "cpu",
+        form: TableFormat | None = None,
     ) -> None:
         terms = config if isinstance(config, TaskTerms) else TaskTerms.of(config)
         self._settled = terms
@@ -158,6 +167,9 @@ class TaskData:
             "inside": inside,
             "device": device,
         }
+        if form is not None:
+            check_value(terms.name == "tabular", "a table's format", "left out: this federation's task reads no tables")
+            self._terms["form"] = form.to_table()
         if description is not None:
             self.description = description
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="task")

@@ -8,6 +8,7 @@ from fedgrove.node.base.tensors import Layout, Tensors, prefixed
 from fedgrove.node.learning.held_out import HoldOutRule
 from fedgrove.node.learning.local_update import MODEL, LocalUpdate, RoundPosition
 from fedgrove.node.learning.settings import EvaluationSettings
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -50,8 +51,8 @@ class WatchedStep:
 class TaskProbe(TaskData):
     """A task on one source of data, or on none, for those who want to know whether it works."""
 
-    def __init__(self, config: FederationConfig, process: TaskProcess) -> None:
-        super().__init__(config, process)
+    def __init__(self, config: FederationConfig, process: TaskProcess, form: TableFormat | None = None) -> None:
+        super().__init__(config, process, form=form)
         self._rounds = config.federation.rounds
 
     def look(self) -> LoadedTask:

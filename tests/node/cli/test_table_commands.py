@@ -49,7 +49,10 @@ def test_it_is_simulated(place):
         (("new", "other", "--table", "train.csv"), "--table needs --target"),
         (("new", "other", "--table", "train.csv", "--target", "well"), "train.csv has no column 'well'"),
         (("new", "other", "--table", "gone.csv", "--target", "ill"), "cannot read gone.csv: No such file"),
-        (("new", "other", "--table", "train.csv", "--target", "ill", "--separator", "ab"), "--separator must be one"),
+        (
+            ("new", "other", "--table", "train.csv", "--target", "ill", "--table-format", "delimiter=ab"),
+            "table.delimiter",
+        ),
         (("new", "mine", "--table", "train.csv", "--target", "ill"), "mine is not empty and was not changed"),
         (("pack", "mine"), "mine has no code: it names the shipped task tabular"),
     ],

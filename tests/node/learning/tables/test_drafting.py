@@ -8,6 +8,7 @@ import pytest
 from fedgrove.node.base.strict_tables import build
 from fedgrove.node.learning.tables.drafting import draft_terms
 from fedgrove.node.learning.tables.files import InvalidTable
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.reading import read_table
 from fedgrove.node.learning.tables.settings import Column, TableSettings
 
@@ -20,9 +21,9 @@ TABLE = 'id,age,"blood, mmHg",sex,plan,site,score,ill\n' + "".join(
 def draft(tmp_path):
     """Drafts terms for a text as a CSV file; the options, as settings."""
 
-    def of(text, target="ill", separator=","):
+    def of(text, target="ill", **form):
         (tmp_path / "mine.csv").write_text(text)
-        terms = tomllib.loads(draft_terms(tmp_path / "mine.csv", target, separator))
+        terms = tomllib.loads(draft_terms(tmp_path / "mine.csv", target, TableFormat.of(form)))
         assert terms["task"]["name"] == "tabular" and terms["training"]
         return build(TableSettings, terms["task"]["options"], "task.options")
 
@@ -52,9 +53,11 @@ def test_a_target_of_many_numbers_is_a_regression(draft):
     assert (found.kind, found.target_range, found.classes) == ("regression", (0, 7), ())
 
 
-def test_missing_values_and_the_separator_are_noted(draft):
-    found = draft("age;ill\n20;no\n;yes\n30;no\n44;no\n", separator=";")
-    assert (found.missing, found.separator, found.columns["age"].range) == ("drop", ";", (0, 60))
+def test_missing_values_are_noted_and_how_the_file_writes_is_not(draft):
+    text = "age;born;ill\n20,5;03.02.2001;no\n;04.05.2002;yes\n30;17.08.2005;no\n44;18.08.2004;no\n"
+    found = draft(text, decimal="comma", dates="%d.%m.%Y")
+    assert (found.missing, found.separator, found.columns["age"].range) == ("drop", ",", (0, 60))
+    assert found.columns["born"] == Column("date", (1998, 2009))
 
 
 def test_quotes_and_letters_of_other_alphabets_survive(draft):

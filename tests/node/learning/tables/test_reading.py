@@ -121,7 +121,8 @@ def test_a_long_cell_is_cut_in_the_sentence(read):
 @pytest.mark.parametrize(
     ("name", "data", "sentence"),
     [
-        ("mine.xlsx", b"PK", r"mine\.xlsx must end in \.csv, \.npz, \.parquet"),
+        ("mine.ods", b"PK", r"mine\.ods must end in \.csv, \.npz, \.parquet, \.xlsx"),
+        ("mine.xlsx", b"PK", r"mine\.xlsx is not a workbook that can be read"),
         ("mine.npz", b"PK", "mine.npz is not an npz file of plain arrays"),
         ("mine.parquet", b"PAR1", "mine.parquet is not a Parquet file that can be read"),
     ],
