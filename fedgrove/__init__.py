@@ -31,39 +31,48 @@ if TYPE_CHECKING:
     from fedgrove.api.auditing import audit
     from fedgrove.api.demonstrating import demo
     from fedgrove.api.history import History
+    from fedgrove.api.predicting import Predictor, load
     from fedgrove.api.rounds import Round
     from fedgrove.api.running import Run, RunRound
     from fedgrove.api.simulating import simulate
     from fedgrove.node.audit.verdict import Verdict
-    from fedgrove.node.learning.tasks import Data, Standardise, Task
+    from fedgrove.node.learning.tasks import Answers, Data, Standardise, Task, Unlabelled
 
 __version__ = version("fedgrove")
 __all__ = [
+    "Answers",
     "Data",
     "History",
+    "Predictor",
     "Round",
     "Run",
     "RunRound",
     "Standardise",
     "Task",
+    "Unlabelled",
     "Verdict",
     "__version__",
     "audit",
     "demo",
+    "load",
     "simulate",
 ]
 
 _HOMES = {
+    "Answers": "fedgrove.node.learning.tasks",
     "Data": "fedgrove.node.learning.tasks",
     "History": "fedgrove.api.history",
+    "Predictor": "fedgrove.api.predicting",
     "Round": "fedgrove.api.rounds",
     "Run": "fedgrove.api.running",
     "RunRound": "fedgrove.api.running",
     "Standardise": "fedgrove.node.learning.tasks",
     "Task": "fedgrove.node.learning.tasks",
+    "Unlabelled": "fedgrove.node.learning.tasks",
     "Verdict": "fedgrove.node.audit.verdict",
     "audit": "fedgrove.api.auditing",
     "demo": "fedgrove.api.demonstrating",
+    "load": "fedgrove.api.predicting",
     "simulate": "fedgrove.api.simulating",
 }
 

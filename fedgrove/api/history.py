@@ -23,6 +23,7 @@ from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
 from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
 if TYPE_CHECKING:
@@ -181,6 +182,28 @@ class History:
         if not isinstance(model, dict):
             raise InvalidModel("the rounds of this federation leave clusters, not one model")
         return state_dict_of(without_state(model), self._method.config.strategy.name)
+
+    def predicting(self, number: int | None = None, choice: ModelChoice = ModelChoice()) -> Tensors:  # noqa: B008
+        """The tensors with which the model that round ``number`` closed with predicts (``Method.one_model``).
+
+        Raises
+        ------
+        KeyError, StoreError, InvalidModel
+            As ``model``.
+        InvalidConfig
+            There is no model to predict with, or the choice names none.
+        """
+        return self._method.one_model(self.model(number), choice)
+
+    def terms_bytes(self, number: int | None = None) -> bytes:
+        """The terms of the round whose model ``model(number)`` is, in their canonical bytes; raises as ``model``."""
+        source = self._closed(number) or self._first
+        return self._store.fetch(source.opened.config_digest, MAX_JSON_BYTES)
+
+    @property
+    def store(self) -> ContentReader:
+        """Where the blobs are read from."""
+        return self._store
 
     def origin(self, number: int | None = None) -> ModelOrigin:
         """Where ``model(number)`` is on record; raises as ``model``."""

@@ -5,11 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrove.api.history import History, ModelOrigin
+from fedgrove.chain.regular_file import read_regular
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, with_metadata
+from fedgrove.node.base.tensor_views import NotSafetensors, metadata
+from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load, with_metadata
 from fedgrove.node.learning.moments import second_moments
+from fedgrove.node.protocol.prediction import ModelChoice
 
 FORMAT = "fedgrove-model-1"
+ON_RECORD, STATE_DICT, ONE_OF = "as on record", "state dict", "one of several"
+MAX_MODEL_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,17 @@ class ModelFile:
     tensors: int
 
 
-def model_file(history: History, number: int | None = None, as_state_dict: bool = False) -> ModelFile:
+def model_file(
+    history: History,
+    number: int | None = None,
+    as_state_dict: bool = False,
+    choice: ModelChoice = ModelChoice(),  # noqa: B008 (frozen)
+) -> ModelFile:
     """The file of the model that a round closed with; by default, of the model in force.
 
     Its tensors are those on record: without the metadata they are, to the byte, the content that ``cid`` names. With
-    ``as_state_dict`` they are what ``load_state_dict`` takes, and ``cid`` names what they were computed from.
+    ``as_state_dict`` they are what ``load_state_dict`` takes, and ``cid`` names what they were computed from. Where
+    rounds leave more than one model they are those of the chosen one, and ``cid`` names the content that has them all.
 
     Raises
     ------
@@ -43,18 +54,53 @@ def model_file(history: History, number: int | None = None, as_state_dict: bool 
         There is no such round, or it did not close.
     StoreError, InvalidModel
         The store does not have the model, its bytes are not those on record, or the rounds leave no one model.
+    InvalidConfig
+        The rounds leave no model; or several, and the choice names none of them.
     """
     origin, model = history.origin(number), history.model(number)
-    if not isinstance(model, dict):
-        raise InvalidModel("the rounds of this federation leave clusters, not one model: read them with fg.History")
-    data = dump(model)
-    if str(cid_of(data)) != origin.cid:
-        raise InvalidModel(f"the model of round {origin.round} is not stored in its canonical form {origin.cid}")
-    tensors = history.state_arrays(number) if as_state_dict else model
     if as_state_dict:
-        data = dump(tensors)
-    metadata = _metadata(history, origin, model, as_state_dict)
-    return ModelFile(with_metadata(data, metadata), metadata, len(tensors))
+        tensors, form = history.state_arrays(number), STATE_DICT
+    elif isinstance(model, dict) and not choice:
+        tensors, form = model, ON_RECORD
+    else:
+        tensors, form = history.predicting(number, choice), ONE_OF
+    data = dump(tensors)
+    if form == ON_RECORD and str(cid_of(data)) != origin.cid:
+        raise InvalidModel(f"the model of round {origin.round} is not stored in its canonical form {origin.cid}")
+    stated = _metadata(history, origin, tensors, form) | {"terms": history.terms_bytes(number).decode()}
+    return ModelFile(with_metadata(data, stated), stated, len(tensors))
+
+
+def read_model_file(path: Path) -> ModelFile:
+    """Read a file that ``model_file`` gave, from whomever; what it says of itself must fit together.
+
+    That the model is on the ledger that it names, only that ledger can say.
+
+    Raises
+    ------
+    OSError
+    InvalidModel
+        It is none, lacks the terms, or its tensors or terms are not those that it names.
+    """
+    data = read_regular(path, MAX_MODEL_BYTES)
+    if len(data) > MAX_MODEL_BYTES:
+        raise InvalidModel(f"{path.name} is larger than {MAX_MODEL_BYTES >> 30} GiB")
+    try:
+        about = metadata(data)
+        tensors = load(data)
+    except (NotSafetensors, InvalidModel) as fault:
+        raise InvalidModel(f"{path.name} is not a saved model: {fault}") from None
+    if about.get("format") != FORMAT:
+        raise InvalidModel(f"{path.name} is not a model that `fedgrove model save` wrote")
+    if "terms" not in about:
+        raise InvalidModel(f"{path.name} lacks its federation's terms: save it again with this version of fedgrove")
+    if about.get("form") not in (ON_RECORD, ONE_OF):
+        raise InvalidModel(f"{path.name} holds a state dict, for code of your own: save it without --state-dict")
+    if cid_of(about["terms"].encode("utf-8", "surrogatepass")).digest.hex() != about.get("terms_digest"):
+        raise InvalidModel(f"{path.name} holds other terms than it names")
+    if about["form"] == ON_RECORD and str(cid_of(dump(tensors))) != about.get("cid"):
+        raise InvalidModel(f"{path.name} was altered: its tensors are not those of {about.get('cid')}")
+    return ModelFile(data, about, len(tensors))
 
 
 def write_new(path: Path, data: bytes) -> None:
@@ -67,11 +113,11 @@ def write_new(path: Path, data: bytes) -> None:
             raise
 
 
-def _metadata(history: History, origin: ModelOrigin, model: Tensors, as_state_dict: bool) -> dict[str, str]:
-    moments = [] if as_state_dict else list(second_moments(model))
+def _metadata(history: History, origin: ModelOrigin, model: Tensors, form: str) -> dict[str, str]:
+    moments = [] if form == STATE_DICT else list(second_moments(model))
     return {
         "format": FORMAT,
-        "form": "state dict" if as_state_dict else "as on record",
+        "form": form,
         "cid": origin.cid,
         "round": str(origin.round),
         "outcome": origin.outcome,

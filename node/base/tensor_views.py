@@ -67,8 +67,23 @@ def views(data: Buffer) -> dict[str, np.ndarray]:
     return found
 
 
+def metadata(data: Buffer) -> dict[str, str]:
+    """Texts by name that a file states in its header; NotSafetensors as ``views``, and where they are no texts."""
+    found = _entries(data)[0].get(_METADATA, {})
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise NotSafetensors("its metadata are not texts by name")
+    return found
+
+
 def _header(data: Buffer) -> tuple[dict[str, Any], int]:
     """The entries by name, and where the tensors begin."""
+    header, first = _entries(data)
+    header.pop(_METADATA, None)
+    return header, first
+
+
+def _entries(data: Buffer) -> tuple[dict[str, Any], int]:
+    """As ``_header``, with the metadata."""
     size = int.from_bytes(data[:LENGTH], "little")
     if len(data) < LENGTH or not 2 <= size <= min(len(data) - LENGTH, MAX_HEADER) or size % LENGTH:
         raise NotSafetensors("the length of its header is wrong")
@@ -78,7 +93,6 @@ def _header(data: Buffer) -> tuple[dict[str, Any], int]:
         raise NotSafetensors("its header is not JSON") from None
     if not isinstance(header, dict) or data[LENGTH] != ord("{"):
         raise NotSafetensors("its header is not an object")
-    header.pop(_METADATA, None)
     return header, LENGTH + size
 
 

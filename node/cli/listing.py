@@ -11,6 +11,7 @@ SUMMARIES = {
     "audit": "Recompute a training history and name the first bad record.",
     "history": "Write a training history as tables.",
     "model": "Take a model out of a training history.",
+    "predict": "Predict with a federation's model, and say how good it is.",
     "keys": "Create, show, back up, restore and rotate a member's keys.",
     "deploy": "Deploy a federation's contracts.",
     "register": "Register your keys with the federation.",

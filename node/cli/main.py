@@ -38,6 +38,7 @@ COMMANDS = {
     "audit": "fedgrove.node.cli.audit:app",
     "history": "fedgrove.node.cli.history:app",
     "model": "fedgrove.node.cli.model:app",
+    "predict": "fedgrove.node.cli.predict:predict",
     "keys": "fedgrove.node.cli.keys:app",
     "deploy": "fedgrove.node.cli.membership:deploy",
     "register": "fedgrove.node.cli.membership:register",

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
 from fedgrove.node.cli.output import CommandError, answer, print_json
+from fedgrove.node.protocol.prediction import ModelChoice
 
 from fedgrove.api.saving import ModelFile, model_file, write_new
 
@@ -28,6 +29,10 @@ def save(
     state_dict: Annotated[
         bool, typer.Option("--state-dict", help="Write what load_state_dict takes, with running variances.")
     ] = False,
+    cluster: Annotated[
+        int | None, typer.Option(min=1, help="Where each cluster has a model: the cluster's number, from 1.")
+    ] = None,
+    client: Annotated[int | None, typer.Option(min=1, help="Or the member whose cluster's model it is.")] = None,
     rpc: Rpc = None,
     ledger: LedgerAddress = None,
     store: Store = None,
@@ -36,7 +41,7 @@ def save(
 ) -> int:
     """Write the model of a round as safetensors, after its bytes were compared with the digest on record.
 
-    The header's metadata name its CID, round, ledger, chain and terms.
+    The header's metadata name its CID, round, ledger and chain, and hold the terms: `fedgrove predict` needs no more.
 
     Example: fedgrove model save runs/first model.safetensors
 
@@ -53,7 +58,7 @@ def save(
     if file.is_symlink() or file.exists():
         raise CommandError(f"{file} already exists: nothing was changed, give another file")
     with opened_history(place_of(run, rpc, ledger, store, from_block)) as history:
-        found = model_file(history, number, state_dict)
+        found = model_file(history, number, state_dict, ModelChoice(cluster, client))
     try:
         write_new(file, found.data)
     except OSError as fault:

@@ -7,6 +7,7 @@ import math
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from fedgrove.node.learning.image_settings import PARTS_OF_FOLDER, ImageSettings
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.userdata import Part, parts_from_file
+from fedgrove.node.learning.userdata import Part, images_in, parts_from_file
 
 ARRAY_FILES = (".npz", ".safetensors")
 IMAGE_FILES = (".jpeg", ".jpg", ".png")
@@ -51,6 +52,39 @@ def read_images(source: Path, settings: ImageSettings) -> dict[Part, Samples]:
     if len({place.stem for place in places}) < len(places):
         raise DatasetError(f"{source.name} has a part twice: keep one of {', '.join(place.name for place in places)}")
     return {part: found for place in places for part, found in _named_part(place, settings)}
+
+
+@dataclass(frozen=True)
+class UnlabelledImages:
+    """Images, float32 (n, channels, height, width) in 0 … 1, and the name of each; none where they are arrays."""
+
+    images: np.ndarray
+    names: tuple[str, ...]
+
+
+def read_unlabelled(source: Path, settings: ImageSettings) -> UnlabelledImages | None:
+    """Image files, or the array ``x`` of a file; None where a source has its images by class.
+
+    Raises
+    ------
+    DatasetError
+        A file is not as the terms say.
+    """
+    if not source.is_dir() and source.suffix in ARRAY_FILES:
+        return _unlabelled_arrays(source, settings)
+    paths = _entries(source) if source.is_dir() else [source]
+    if any(path.is_dir() for path in paths):
+        return None
+    if not 0 < len(paths) <= _most(settings):
+        raise DatasetError(f"{source.name} has {len(paths)} images: give 1 to {_most(settings)}")
+    images = np.stack([read_image(path, settings) for path in paths])
+    return UnlabelledImages(images, tuple(path.name for path in paths))
+
+
+def _unlabelled_arrays(path: Path, settings: ImageSettings) -> UnlabelledImages | None:
+    _check_arrays(path)
+    images = images_in(path, settings.spec, MAX_VALUES)
+    return None if images is None else UnlabelledImages(images, ())
 
 
 def read_folder(folder: Path, settings: ImageSettings) -> Samples:
@@ -133,14 +167,18 @@ def _fitted(image: Any, settings: ImageSettings) -> Any:
 
 
 def _arrays(path: Path, settings: ImageSettings) -> dict[Part, Samples]:
-    if path.suffix not in ARRAY_FILES:
-        raise DatasetError(f"{path.name} must be a folder of classes, or end in {' or '.join(ARRAY_FILES)}")
-    if _regular(path).st_size > MAX_ARRAY_FILE_BYTES:
-        raise DatasetError(f"{path.name} is larger than {MAX_ARRAY_FILE_BYTES >> 30} GiB")
+    _check_arrays(path)
     parts = parts_from_file(path, settings.spec, MAX_VALUES)
     if not parts:
         raise DatasetError(f"{path.name} has neither x_train and y_train nor x_test and y_test")
     return parts
+
+
+def _check_arrays(path: Path) -> None:
+    if path.suffix not in ARRAY_FILES:
+        raise DatasetError(f"{path.name} must be a folder of classes, or end in {' or '.join(ARRAY_FILES)}")
+    if _regular(path).st_size > MAX_ARRAY_FILE_BYTES:
+        raise DatasetError(f"{path.name} is larger than {MAX_ARRAY_FILE_BYTES >> 30} GiB")
 
 
 def _named_part(place: Path, settings: ImageSettings) -> Iterator[tuple[Part, Samples]]:

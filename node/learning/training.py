@@ -219,6 +219,16 @@ def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Sample
     return Evaluation(int(right.sum()) / count, loss / count, count, tuple(right.tolist()), tuple(per_label.tolist()))
 
 
+def probabilities(spec: ModelSpec, tensors: Mapping[str, np.ndarray], images: np.ndarray) -> np.ndarray:
+    """What a model gives each class, of images (n, channels, height, width): float64 array (n, classes)."""
+    found = []
+    with reproducible(), _model_with(spec, tensors, "cpu") as model, torch.inference_mode():
+        for start in range(0, len(images), EVALUATION_BATCH):
+            batch = torch.from_numpy(np.array(images[start : start + EVALUATION_BATCH]))
+            found.append(model(batch).double().softmax(1).numpy())
+    return np.concatenate(found)
+
+
 def measure(
     spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples, device: str = "cpu"
 ) -> dict[str, float]:

@@ -75,20 +75,41 @@ def parts_from_file(path: Path, spec: ModelSpec, most: int) -> dict[Part, Sample
     return {part: _part(path, arrays, part, spec) for part in PARTS if arrays.keys() >= set(_names(part))}
 
 
+def images_in(path: Path, spec: ModelSpec, most: int = MAX_VALUES) -> np.ndarray | None:
+    """The images ``x`` of a file of arrays, without labels, fit for a model; None where it has no such array."""
+    images = arrays_in(path, ("x",), most).get("x")
+    if images is None:
+        return None
+    return _fitting(_samples((images, np.zeros(len(images), np.int64)), f"{path} (x)"), path, spec).x
+
+
+def part_in(path: Path, spec: ModelSpec, most: int = MAX_VALUES) -> Samples:
+    """The part of a file to evaluate on, or else the one to train on; raises as ``part_from_file``."""
+    parts = parts_from_file(path, spec, most)
+    if not parts:
+        raise DatasetError(f"{path} has neither x_test and y_test nor x_train and y_train")
+    return parts["test"] if "test" in parts else parts["train"]
+
+
 def _names(part: Part) -> tuple[str, str]:
     return f"x_{part}", f"y_{part}"
 
 
 def _part(path: Path, arrays: dict[str, np.ndarray], part: Part, spec: ModelSpec) -> Samples:
     names = _names(part)
-    samples = _samples((arrays[names[0]], arrays[names[1]]), f"{path} ({', '.join(names)})")
+    samples = _fitting(_samples((arrays[names[0]], arrays[names[1]]), f"{path} ({', '.join(names)})"), path, spec)
+    if int(samples.y.max()) >= spec.classes:
+        raise DatasetError(f"{path}: there is a label {samples.y.max()}, the federation's are 0 to {spec.classes - 1}")
+    return samples
+
+
+def _fitting(samples: Samples, path: Path, spec: ModelSpec) -> Samples:
+    """The samples; DatasetError where the images have another shape than the model takes."""
     if samples.x.shape[1:] != tuple(spec.input_shape):
         shape = "x".join(map(str, samples.x.shape[1:]))
         raise DatasetError(
             f"{path}: images have shape {shape}, but the federation's model takes {list(spec.input_shape)}"
         )
-    if int(samples.y.max()) >= spec.classes:
-        raise DatasetError(f"{path}: there is a label {samples.y.max()}, the federation's are 0 to {spec.classes - 1}")
     return samples
 
 

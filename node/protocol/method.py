@@ -12,12 +12,14 @@ from fedgrove.ipfs.store import ContentReader, ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import Metrics, ModelT, UpdateT
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import LocalWork
+from fedgrove.node.protocol.prediction import ModelChoice, OpenTask, Predictor
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.schedule import Schedule
@@ -249,6 +251,30 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
         InvalidConfig
             The method cannot do without the test data, or the keys are not those that the terms name.
         """
+
+    # --- predictions ------------------------------------------------------------------------------------------------
+
+    def one_model(self, model: ModelT, choice: ModelChoice) -> Tensors:
+        """The tensors with which to predict: of the one model, or of the chosen one where rounds leave several.
+
+        Raises
+        ------
+        InvalidConfig
+            There is no model to predict with, or the choice names none.
+        """
+        raise InvalidConfig("these rounds leave no model that predicts")
+
+    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None = None) -> Predictor:
+        """What predicts by the tensors of ``one_model``; no torch is imported before it is asked.
+
+        Parameters
+        ----------
+        open_task : callable
+            Opens the process for the code of the terms' task, where there is one.
+        form : TableFormat, optional
+            How the sources write tables, where tables are read.
+        """
+        raise InvalidConfig("these rounds leave no model that predicts")
 
     # --- people -----------------------------------------------------------------------------------------------------
 

@@ -193,7 +193,7 @@ def _readable(path: Path, line: Callable[[], int]) -> Iterator[None]:
 
 @contextmanager
 def _sheet(path: Path, form: TableFormat) -> Iterator[Iterator[tuple]]:
-    """The rows of a workbook's sheet, of which formulas have the values that were saved with them."""
+    """The rows of a workbook's sheet; formulas have the values that were saved with them."""
     try:
         from openpyxl import load_workbook
     except ImportError:
@@ -218,7 +218,7 @@ def _sheet(path: Path, form: TableFormat) -> Iterator[Iterator[tuple]]:
 
 
 def _sheet_rows(path: Path, sheet: Any) -> Iterator[tuple]:
-    """Rows of cells, at most so many columns wide."""
+    """Rows of cells, at most ``MAX_COLUMNS`` wide."""
     try:
         yield from sheet.iter_rows(values_only=True, max_col=MAX_COLUMNS)
     except InvalidTable:

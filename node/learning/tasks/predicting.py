@@ -71,7 +71,7 @@ def asked(task: Task, source: Path, labelled: bool) -> Asked:
 
 
 def what_predicted(task: Task, model: TaskModel, wanted: Asked, device: str) -> dict[str, Any]:
-    """How many predictions there will be, of which width, and what they mean."""
+    """The number of predictions, their width, and what they mean."""
     width = len(_predicted(task, model, wanted, range(1), device)[0])
     classes = wanted.answers.classes
     if wanted.classifies and not classes:

@@ -7,10 +7,12 @@ import numpy as np
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.base.tensors import Layout
+from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.kmeans.codec import CountCodec
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import PointsError, points_from_file
+from fedgrove.node.methods.kmeans.prediction import CENTRES, NearestCentre
 from fedgrove.node.methods.kmeans.round_inputs import groups_of, state_before
 from fedgrove.node.methods.kmeans.schedule import OnRequest
 from fedgrove.node.methods.kmeans.state import KMeansState
@@ -18,6 +20,7 @@ from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork
 from fedgrove.node.protocol.method import Aides, Method, Workplace
+from fedgrove.node.protocol.prediction import ModelChoice, OpenTask, Predictor
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
@@ -62,6 +65,16 @@ class KMeans(Method[KMeansState, BinCounts, np.ndarray]):
             return points_from_file(path, terms_of(self.config).grid)
         except PointsError as fault:
             raise InvalidConfig(str(fault)) from None
+
+    def one_model(self, model: KMeansState, choice: ModelChoice) -> Tensors:
+        if choice:
+            raise InvalidConfig("there are centres for everybody: leave out which cluster's")
+        if not len(model.centres):
+            raise InvalidConfig("no round has found centres yet")
+        return {CENTRES: model.centres.astype(np.float32)}
+
+    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None = None) -> Predictor:
+        return NearestCentre(self.config, tensors)
 
     def work(self, workplace: Workplace[KMeansState, np.ndarray]) -> LocalWork[BinCounts]:
         from fedgrove.node.methods.kmeans.client_work import LocalClustering

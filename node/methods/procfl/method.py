@@ -6,10 +6,11 @@ from typing import Any
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.codec import ClusterCodec, ClusterUpdate
-from fedgrove.node.methods.procfl.round_inputs import accepted, groups_of, seated, state_after, state_before
+from fedgrove.node.methods.procfl.round_inputs import accepted, course_of, groups_of, seated, state_after, state_before
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
@@ -19,6 +20,7 @@ from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
 from fedgrove.node.protocol.local_work import LocalWork
 from fedgrove.node.protocol.method import Aides, Method, Workplace
+from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
@@ -89,6 +91,31 @@ class ProCfl(ModelMethod[ClusterState, ClusterUpdate]):
         from fedgrove.node.methods.procfl.aides import aides
 
         return aides(self.config, keys, test)
+
+    def one_model(self, model: ClusterState, choice: ModelChoice) -> Tensors:
+        return model.model_of(self._cluster(model, choice))
+
+    def _cluster(self, state: ClusterState, choice: ModelChoice) -> int:
+        """The place of the chosen cluster; the first one's where there is one model for all."""
+        count = len(state.clusters)
+        if choice.cluster is not None and choice.client is not None:
+            raise InvalidConfig("give the cluster or the client, not both")
+        if choice.cluster is not None:
+            if not 1 <= choice.cluster <= count:
+                raise InvalidConfig(f"there are {count} clusters, so the cluster must be a number from 1 to {count}")
+            return choice.cluster - 1
+        if choice.client is not None:
+            trained = [place for place, group in enumerate(state.groups) if choice.client in group]
+            known = choice.client in state.rows
+            own = trained or (course_of(self.config).options(state, choice.client) if known else ())
+            if not own:
+                raise InvalidConfig(f"client {choice.client} is in no cluster: name a cluster, from 1 to {count}")
+            return own[0]
+        if len(state.models) > 1:
+            raise InvalidConfig(
+                f"there is a model for each of {count} clusters: say which cluster's, or whose client's"
+            )
+        return 0
 
     def report(self, rounds: Rounds, store: ContentReader) -> dict[str, Any]:
         """``clusters``: who is in which at the end, what follows from whom they are like, and who was expelled."""

@@ -25,6 +25,7 @@ from fedgrove.node.methods.training.upload_accounting import UploadAccounting
 from fedgrove.node.protocol.accounting import Accounting, NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork
 from fedgrove.node.protocol.method import Aides, Evaluator, Method, Workplace
+from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.schedule import Schedule
@@ -124,6 +125,11 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
             return Aides()
         evaluate = self._evaluator(test)
         return Aides(lambda published: evaluate(self.codec.server.model(published)))
+
+    def one_model(self, model: Tensors, choice: ModelChoice) -> Tensors:
+        if choice:
+            raise InvalidConfig("there is one model for everybody: leave out which cluster's")
+        return self.codec.server.model(model)
 
     def _evaluator(self, test: Samples | TaskData) -> Evaluator[Tensors]:
         if isinstance(test, TaskData):

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.task_data import TaskData, refuse_task
 from fedgrove.node.protocol.content import ModelT, UpdateT
 from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.prediction import OpenTask, Predictor
 
 
 class ModelMethod(Method[ModelT, UpdateT, Samples | TaskData]):
@@ -30,3 +33,10 @@ class ModelMethod(Method[ModelT, UpdateT, Samples | TaskData]):
         from fedgrove.node.methods.training.data import held_out_samples
 
         return held_out_samples(self.config, path)
+
+    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None = None) -> Predictor:
+        from fedgrove.node.methods.training.prediction import NetworkPredictor, TaskPredictor
+
+        if self.config.task is not None:
+            return TaskPredictor(self.config, tensors, open_task, form)
+        return NetworkPredictor(self.config, tensors)

@@ -73,6 +73,7 @@ def test_the_tensors_on_record_are_saved_with_their_place(run, tmp_path):
             "chain_id": str(history.ledger.chain_id),
             "terms_digest": first.terms_digest,
             "second_moments": "[]",
+            "terms": history.terms_bytes().decode(),
         }
     )
     assert str(cid_of(dump(load(found.data)))) == first.model_cid

@@ -1,0 +1,185 @@
+"""``fedgrove predict``: a federation's model applied to somebody's own data, and scored where these are labelled."""
+
+import csv
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.cli.bases import BaseOptions, given_bases
+from fedgrove.node.cli.extras import require
+from fedgrove.node.cli.histories import FromBlock, Kept, LedgerAddress, Rpc, Store, opened_history, place_of
+from fedgrove.node.cli.options import Sandbox
+from fedgrove.node.cli.output import CommandError, answer, print_json
+from fedgrove.node.cli.scores_look import pictures_of, print_scores
+from fedgrove.node.cli.table_format import TableFormatOptions, given_format
+from fedgrove.node.learning.scores import Scores
+from fedgrove.node.tasks.sandbox.modes import AUTO
+
+from fedgrove.api.saving import write_new
+
+if TYPE_CHECKING:
+    from fedgrove.node.protocol.prediction import Predictions
+
+    from fedgrove.api.predicting import Predictor
+
+
+def predict(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A file of `fedgrove model save`; or a run's directory, a CAR file, a federation's TOML file, or a "
+            "ledger's address with --rpc and --store.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="What to predict for, as training reads it; it needs no target.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file for the predictions; it must not exist.")] = None,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="The data are labelled: say how good the predictions are.")
+    ] = False,
+    pictures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With --evaluate, a new folder for the figures as SVG.")
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option("--round", min=1, help="Of a run: the round that closed with it.")
+    ] = None,
+    cluster: Annotated[
+        int | None, typer.Option(min=1, help="Where each cluster has a model: the cluster's number, from 1.")
+    ] = None,
+    client: Annotated[int | None, typer.Option(min=1, help="Or the member whose cluster's model it is.")] = None,
+    task: Annotated[
+        Path | None, typer.Option(help="Folder of a task of your own, whose code predicts; shipped tasks need none.")
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="Or a client's directory, in which its account approved the task.")
+    ] = None,
+    account: Annotated[str, typer.Option(help="That account, where several approved it there.")] = "",
+    base: BaseOptions = None,
+    sandbox: Sandbox = AUTO,
+    table_format: TableFormatOptions = None,
+    rpc: Rpc = None,
+    ledger: LedgerAddress = None,
+    store: Store = None,
+    from_block: FromBlock = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print to stdout as JSON what was predicted, in short.")
+    ] = False,
+) -> int:
+    """Predict with a federation's model: classes by name with probabilities, or numbers in the target's unit.
+
+    A file of `fedgrove model save` is enough: it holds the terms, and no ledger is asked. Data that training would
+    refuse are refused.
+
+    Example: fedgrove predict model.safetensors --data new.csv --out predictions.csv
+
+    Example: fedgrove predict runs/first --data test.csv --evaluate --pictures figures
+    """
+    require("learning", "`fedgrove predict`, which applies a model,")
+    if data is None:
+        raise CommandError("give --data: the file to predict for")
+    if out is None and not evaluate:
+        raise CommandError("give --out: the CSV file for the predictions; or --evaluate for labelled data")
+    if pictures is not None and not evaluate:
+        raise CommandError("--pictures shows how good predictions are: add --evaluate, and give labelled data")
+    _refuse_existing(out, pictures)
+    if not data.exists():
+        raise CommandError(f"there is no {data}: give --data what to predict for")
+    options = {
+        "cluster": cluster,
+        "client": client,
+        "task": task,
+        "directory": directory,
+        "account": account,
+        "bases": given_bases(base),
+        "sandbox": sandbox,
+    }
+    form = given_format(table_format)
+    options["table_format"] = form.to_table() if form is not None else None
+    predictor = _loaded(model, number, options, rpc, ledger, store, from_block)
+    try:
+        found = predictor.labelled(data) if evaluate else predictor.predict(data)
+    except InvalidModel as fault:
+        raise CommandError(f"the model cannot be applied: {fault}") from None
+    scores = _scored(found) if evaluate else None
+    _write(found, scores, out, pictures)
+    _report(found, scores, predictor, out, as_json)
+    return 0
+
+
+def _loaded(
+    model: str | None,
+    number: int | None,
+    options: dict,
+    rpc: list[str] | None,
+    ledger: str | None,
+    store: str | None,
+    from_block: int,
+) -> "Predictor":
+    """The predictor of a file or of a history; what is wrong with it becomes one sentence."""
+    from fedgrove.api.predicting import is_model_file, load
+
+    place = place_of(model, rpc, ledger, store, from_block)
+    try:
+        if isinstance(place, Kept) and is_model_file(place.path):
+            return load(place.path, number=number, **options)
+        with opened_history(place) as history:
+            return load(history, number=number, **options)
+    except (InvalidModel, InvalidConfig) as fault:
+        raise CommandError(str(fault)) from None
+    except OSError as fault:
+        raise CommandError(f"cannot read {model}: {fault.strerror}") from None
+
+
+def _scored(found: "Predictions") -> Scores:
+    from fedgrove.api.predicting import scores_of
+
+    return scores_of(found)
+
+
+def _refuse_existing(*paths: Path | None) -> None:
+    for path in paths:
+        if path is not None and (path.is_symlink() or path.exists()):
+            raise CommandError(f"{path} already exists: nothing was changed, give another name")
+
+
+def _write(found: "Predictions", scores: Scores | None, out: Path | None, pictures: Path | None) -> None:
+    where = out
+    try:
+        if out is not None:
+            write_new(out, _csv(found).encode())
+        if pictures is not None and scores is not None:
+            where = pictures
+            pictures.mkdir(parents=True)
+            for name, picture in pictures_of(scores, found).items():
+                write_new(pictures / f"{name}.svg", picture.encode())
+    except OSError as fault:
+        raise CommandError(f"cannot write {where}: {fault.strerror}; give another name") from None
+
+
+def _csv(found: "Predictions") -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(found.columns)
+    writer.writerows(found.table())
+    return text.getvalue()
+
+
+def _report(
+    found: "Predictions", scores: Scores | None, predictor: "Predictor", out: Path | None, as_json: bool
+) -> None:
+    if as_json:
+        counts = {name: found.labels.count(name) for name in found.classes}
+        document = {"predictions": len(found), "predicted": counts, "model": predictor.about}
+        document |= {"file": str(out) if out is not None else None}
+        print_json(document | ({"scores": scores.to_figures()} if scores is not None else {}))
+        return
+    if scores is not None:
+        print_scores(scores)
+    left_out = "; rows with a missing value have none" if int(found.rows[-1]) > len(found) else ""
+    where = f" to {out}" if out is not None else ""
+    answer(f"{'wrote ' if out else ''}{len(found)} predictions of {found.name}{where}{left_out}")
