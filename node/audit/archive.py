@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,7 @@ from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import BLOCKS, DiskReader, DiskStore
 from fedgrove.ipfs.store import ContentReader, StoreError
-from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.auditor import Auditor, Progress
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.run_files import (
@@ -44,8 +44,6 @@ from fedgrove.node.protocol.chain_facts import ChainFacts
 
 VERIFIED = {"verdict": "verified", "first_bad_record": None}
 MAX_CAR_BYTES = 1 << 34
-
-Progress = Callable[[int], None]
 
 
 class NoArchive(ValueError):

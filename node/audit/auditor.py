@@ -18,7 +18,7 @@ The verifier's steps, by their numbers in the code:
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from fedgrove.chain.records import Record
@@ -30,6 +30,8 @@ from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.ledger_rules import LedgerRules
 from fedgrove.node.protocol.rounds import Rounds
+
+Progress = Callable[[int, int], None]
 
 
 class Auditor:
@@ -47,7 +49,7 @@ class Auditor:
     store : ContentReader
         Where the blobs are; every read is verified.
     progress : callable, optional
-        Called with the number of records checked so far.
+        Called with the number of records checked so far, and of all that there are to check.
     pins : Pins, optional
         What the auditor knows from elsewhere.
     """
@@ -57,7 +59,7 @@ class Auditor:
         facts: ChainFacts,
         records: Sequence[Record],
         store: ContentReader,
-        progress: Callable[[int], None] | None = None,
+        progress: Progress | None = None,
         pins: Pins | None = None,
     ) -> None:
         self._facts = facts
@@ -100,7 +102,23 @@ class Auditor:
 
     def so_far(self) -> Verdict:
         """Verdict on the part that is verified so far, without further checks."""
-        return replace(self._verdict("verified"), unpinned=self._unpinned())
+        return replace(self._verdict("verified"), unpinned=self._unpinned(), caveats=tuple(self._caveats()))
+
+    def _caveats(self) -> Iterator[str]:
+        """What a correct history does not show by itself."""
+        base, stated, deployment = self.rounds.base, self._content.stated, self._facts.deployment
+        if base is None:
+            yield "no round has closed, so no model was trained"
+        if deployment.practice:
+            yield (
+                f"the ledger is on a practice chain (chain id {deployment.chain_id}): who runs it could make another "
+                "history, so this shows only that the records agree with each other"
+            )
+        if base is not None and stated is not None and stated.round == base.number and stated.only_class is not None:
+            yield (
+                f"the last model predicts class {stated.only_class} for all {stated.samples:,} test samples: its "
+                "accuracy is the share of that class"
+            )
 
     def _unpinned(self) -> str:
         """Reservation of a verdict that lacks a published head to compare the history with."""
@@ -132,7 +150,7 @@ class Auditor:
         self._lawful = False
         self._done += 1
         if self._progress is not None:
-            self._progress(self._done)
+            self._progress(self._done, self._done + len(self._unchecked) - 1)
 
     def _verdict(self, verdict: Word, first: BadRecord | None = None, reason: str = "") -> Verdict:
         return Verdict(

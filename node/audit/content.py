@@ -59,6 +59,8 @@ class ContentRules:
         What members did wrong without spoiling a model.
     spent : Spent or None
         Of the privacy budget, up to the last closed round.
+    stated : Metrics or None
+        Of the last closed round.
     vouched : int
         The last block that a closing names: up to it the history is signed by who closed; 0 for none.
     """
@@ -70,6 +72,7 @@ class ContentRules:
     void: frozenset[int] = frozenset()
     findings: Findings = field(init=False)
     spent: Spent | None = None
+    stated: Metrics | None = None
     vouched: int = 0
     _method: Method | None = None
     _model: Model | None = None
@@ -283,8 +286,8 @@ class ContentRules:
         wrong = self.findings.get(lambda: closing_fault(*checked, *known), "closed.privacy", number)
         if wrong is not None:
             raise bad(f"closed.{wrong.part}", wrong.reason, number)
-        head = Metrics.from_bytes(metrics()).head
-        self.vouched = head[0] if head else self.vouched
+        self.stated = Metrics.from_bytes(metrics())
+        self.vouched = self.stated.head[0] if self.stated.head else self.vouched
         self.spent = self._spending().summary(number)
 
     def _failed(self, record: Failed) -> None:

@@ -99,6 +99,8 @@ class RoundReport:
         What the round released, as published; not in the report where the terms have no mechanism.
     members : dict or None
         The members' own metrics of the model that the round began with; not in the report where the terms ask for none.
+    only_class : int or None
+        The class that the closed model predicts for every test sample, as published; not in the report of other models.
     """
 
     round: int
@@ -113,10 +115,11 @@ class RoundReport:
     seconds: float
     privacy: dict | None = None
     members: dict | None = None
+    only_class: int | None = None
 
     def to_dict(self) -> dict:
         """A JSON-ready form."""
-        optional = ("privacy", "members")
+        optional = ("privacy", "members", "only_class")
         return {name: value for name, value in asdict(self).items() if name not in optional or value is not None}
 
 
@@ -220,6 +223,7 @@ def _round_report(
         seconds=round(seconds.get(current.number, 0.0), 3),
         privacy=metrics.privacy.to_table() if metrics is not None and metrics.privacy is not None else None,
         members=metrics.members.to_report() if metrics is not None and metrics.members is not None else None,
+        only_class=evaluated.only_class if evaluated else None,
     )
 
 

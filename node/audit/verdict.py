@@ -36,6 +36,8 @@ class Verdict:
         What was not, and what that leaves open, in one clause.
     remarks : tuple of BadRecord
         Misbehaviour of members that the protocol absorbed; the models are right nevertheless.
+    caveats : tuple of str
+        What a reader of ``verified`` might take for granted, and must not, a clause each.
     privacy : Spent or None
         What was spent of the privacy budget up to the last closed round; None without a mechanism.
     """
@@ -51,6 +53,7 @@ class Verdict:
     unpinned: str = ""
     remarks: tuple[BadRecord, ...] = ()
     privacy: Spent | None = None
+    caveats: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:

@@ -14,7 +14,7 @@ from fedgrove.chain.regular_file import read_regular
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
-from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.auditor import Auditor, Progress
 from fedgrove.node.audit.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.pins import Pins
@@ -33,6 +33,7 @@ from fedgrove.node.cli.histories import (
 from fedgrove.node.cli.output import CommandError, complain, note, print_json, progress_bar, report
 from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from fedgrove.node.cli.progress import print_verdict
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 AUDIT = "run"
 """The command behind ``audit DIR``; also a name that a directory may have."""
@@ -266,10 +267,11 @@ def _ring(bell: Webhook, verdict: Verdict) -> None:
         complain(str(fault))
 
 
-def _with_progress(work: Callable[[Callable[[int], None]], Verdict]) -> Verdict:
-    with progress_bar() as progress:
-        task = progress.add_task("checking records", total=None)
-        return work(lambda done: progress.update(task, completed=done))
+def _with_progress(work: Callable[[Progress], Verdict]) -> Verdict:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress_bar(*columns) as bar:
+        task = bar.add_task("checking records", total=None)
+        return work(lambda done, of_all: bar.update(task, completed=done, total=of_all, refresh=done == of_all))
 
 
 def _report(verdict: Verdict, as_json: bool) -> int:

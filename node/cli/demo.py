@@ -133,7 +133,7 @@ def demo(
         except KeyboardInterrupt:
             raise CommandError(f"stopped{_kept(out)}", 130) from None
     if as_json:
-        print_json(done.report)
+        print_json({**done.report, "caveats": done.verdict.caveats})
     else:
         print_rounds(done.report)
         _say_what_failed(done.report, started.sat_out)

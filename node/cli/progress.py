@@ -161,6 +161,8 @@ def print_verdict(verdict: Verdict) -> None:
             answer(f"pinned: {clause}")
         if verdict.unpinned:
             answer(f"open: {verdict.unpinned}")
+        for caveat in verdict.caveats:
+            answer(f"but: {caveat}")
     else:
         answer_with(Text.assemble("audit: ", (verdict.verdict, "bold red"), f": {verdict.reason}"))
     if verdict.privacy is not None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +15,12 @@ from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.archive import LEDGER, STORE, NoArchive, audit_car, audit_directory, opened_car
+from fedgrove.node.audit.auditor import Progress
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.status.standing import Standing, standing
-
-Progress = Callable[[int], None]
 
 
 class Source(Protocol):

@@ -239,7 +239,7 @@ class IndexWatch:
             self._say(verdict=now, checked=now.records, audit_waiting=waiting)
         return False
 
-    def _progress(self, done: int) -> None:
+    def _progress(self, done: int, of_all: int) -> None:
         if self._ended.is_set():
             raise SystemExit  # ends this thread: an audit of a long history takes minutes
         if time.monotonic() - self._told > TELL_SECONDS:

@@ -21,6 +21,7 @@ from fedgrove.node.learning import devices, plain_descent
 from fedgrove.node.learning.augment import augment
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.models import Classifier, channels_last, empty_model, load_tensors, split_extras, to_tensors
+from fedgrove.node.learning.predicted_classes import PredictedClasses
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import LOSSES, RIGHT, ModelSpec, TrainingSettings
 from fedgrove.node.learning.sgd import Sgd
@@ -59,7 +60,8 @@ M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES = -3, 1 << 25
 class Evaluation:
     """Share of right answers in [0, 1] and mean cross-entropy over ``samples`` test samples.
 
-    ``right`` and ``per_label`` count the right answers and all samples of each label, 0 … classes − 1.
+    ``right`` and ``per_label`` count the right answers and all samples of each label, 0 … classes − 1. ``only_class``
+    is the one that is predicted for every sample, where the samples have several; else None.
     """
 
     accuracy: float
@@ -67,6 +69,7 @@ class Evaluation:
     samples: int
     right: tuple[int, ...]
     per_label: tuple[int, ...]
+    only_class: int | None
 
 
 def train(
@@ -207,16 +210,25 @@ def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Sample
     """Test a global model on held-out samples."""
     _check_fits(spec, samples)
     right, loss = np.zeros(spec.classes, dtype=np.int64), 0.0
+    predicted = PredictedClasses()
     with reproducible(), _model_with(spec, tensors, device) as model, torch.inference_mode():
         for start in range(0, len(samples), EVALUATION_BATCH):
             x = torch.from_numpy(np.array(samples.x[start : start + EVALUATION_BATCH])).to(device)
             y = torch.from_numpy(np.array(samples.y[start : start + EVALUATION_BATCH])).to(device)
             logits = model(x)
+            predicted.add(logits.argmax(1), y)
             right += y[logits.argmax(1) == y].cpu().bincount(minlength=spec.classes).numpy()
             loss += float(functional.cross_entropy(logits, y, reduction="sum"))
     per_label = np.bincount(samples.y, minlength=spec.classes)
     count = len(samples)
-    return Evaluation(int(right.sum()) / count, loss / count, count, tuple(right.tolist()), tuple(per_label.tolist()))
+    return Evaluation(
+        accuracy=int(right.sum()) / count,
+        loss=loss / count,
+        samples=count,
+        right=tuple(right.tolist()),
+        per_label=tuple(per_label.tolist()),
+        only_class=predicted.only,
+    )
 
 
 def probabilities(spec: ModelSpec, tensors: Mapping[str, np.ndarray], images: np.ndarray) -> np.ndarray:

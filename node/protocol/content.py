@@ -67,6 +67,8 @@ class Metrics:
         for what nobody signed, as which block a record lies in.
     members : MembersMetrics, MembersRates or None
         The members' own metrics of the model that the round began with; None where the terms ask for none.
+    only_class : int or None
+        The class that the model predicts for every sample there, where the samples have several.
     """
 
     round: int
@@ -77,6 +79,7 @@ class Metrics:
     stated: Mapping[str, Any] | None = None
     head: tuple[int, bytes] | None = None
     members: MembersStatement | None = None
+    only_class: int | None = None
 
     def to_bytes(self) -> bytes:
         table: dict[str, Any] = {"round": self.round, "loss": self.loss, "samples": self.samples}
@@ -90,6 +93,8 @@ class Metrics:
             table["head"] = [self.head[0], self.head[1].hex()]
         if self.members is not None:
             table["members"] = self.members.to_table()
+        if self.only_class is not None:
+            table["only_class"] = self.only_class
         return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -105,7 +110,8 @@ class Metrics:
                 raise ValueError("the statement is not a table")
             head = _head(table["head"]) if "head" in table else None
             members = statement_from(table["members"]) if "members" in table else None
-            metrics = cls(*numbers, privacy, stated, head, members)
+            only_class = int(table["only_class"]) if "only_class" in table else None
+            metrics = cls(*numbers, privacy, stated, head, members, only_class)
         except InvalidPrivacyRecord as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         except (ValueError, TypeError, KeyError, OverflowError):
@@ -113,6 +119,7 @@ class Metrics:
         if metrics.to_bytes() != data:
             raise InvalidBlob("the metrics are not in canonical form")
         fine = 0 <= (metrics.accuracy or 0) <= 1 and 0 <= metrics.loss < math.inf
+        fine = fine and 0 <= (metrics.only_class or 0) < MAX_SAMPLES
         if not (fine and 0 <= metrics.samples < MAX_SAMPLES):
             raise InvalidBlob("the metrics are out of range")
         return metrics

@@ -28,10 +28,28 @@ from fedgrove.node.protocol.terms import FederationConfig
 DataT = TypeVar("DataT", bound=Sized)
 """What members of one method compute with, and what a coordinator evaluates models on."""
 
-Evaluator = Callable[[ModelT], tuple[float | None, float, int]]
-"""Maps a model to accuracy in [0, 1], mean loss and number of test samples; 0 samples: it was not evaluated.
 
-Accuracy is None where answers are not right or wrong."""
+@dataclass(frozen=True)
+class Evaluated:
+    """How a model does on test data; without samples it was not evaluated.
+
+    Attributes
+    ----------
+    accuracy : float or None
+        Share of right answers in [0, 1]; None where answers are not right or wrong.
+    loss, samples : float, int
+        Mean loss, and how many samples there are.
+    only_class : int or None
+        The class that the model predicts for every sample, where the samples have several; else None.
+    """
+
+    accuracy: float | None = None
+    loss: float = 0.0
+    samples: int = 0
+    only_class: int | None = None
+
+
+Evaluator = Callable[[ModelT], Evaluated]
 
 Statements = Callable[[RoundInputs[ModelT], ModelT], Mapping[str, Any] | None]
 """What a coordinator states of a round that ends with a model, with it; None where nothing is called for."""
@@ -81,7 +99,7 @@ class Aides(Generic[ModelT]):
         What it states of a round in addition to the model.
     """
 
-    evaluate: Evaluator[ModelT] = lambda model: (0.0, 0.0, 0)
+    evaluate: Evaluator[ModelT] = lambda model: Evaluated(accuracy=0.0)
     statements: Statements[ModelT] = lambda number, model: None
 
 

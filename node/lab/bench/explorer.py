@@ -31,11 +31,11 @@ from fedgrove.chain.records import (
     Shared,
 )
 from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.audit.auditor import Progress
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.server import serving
-from fedgrove.node.explorer.sources import Progress
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow

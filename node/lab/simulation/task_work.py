@@ -164,11 +164,11 @@ class TaskEvaluation:
     def perform(self) -> SliceScore:
         data = self.data.open(self.common.place, self.common.terms)
         try:
-            accuracy, loss, samples = data.evaluate(dict(self.common.model.tensors()))
+            found = data.evaluate(dict(self.common.model.tensors()))
         except TaskFailed as fault:
             raise TaskFailed(f"the evaluation of round {self.round}: {fault}") from None
-        right = None if accuracy is None else round(accuracy * samples)
-        return SliceScore(self.number, right, loss * samples, samples)
+        right = None if found.accuracy is None else round(found.accuracy * found.samples)
+        return SliceScore(self.number, right, found.loss * found.samples, found.samples)
 
 
 _lock = threading.Lock()

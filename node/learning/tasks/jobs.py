@@ -110,7 +110,7 @@ def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     model: TaskModel = build(task, header["keep"], header["buffers"])
     data = _data(header, task, source, header.get("which", "held_out"))
     sums = evaluate_task(task, model, data, tensors, header.get("device", "cpu"))
-    return {"samples": sums.samples, "totals": _finite(sums)}, {}
+    return {"samples": sums.samples, "totals": _finite(sums), "only_class": sums.only_class}, {}
 
 
 def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:

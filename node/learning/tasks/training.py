@@ -15,6 +15,7 @@ import torch
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
 from fedgrove.node.learning.devices import check
 from fedgrove.node.learning.draws import on_device, placed
+from fedgrove.node.learning.predicted_classes import PredictedClasses
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
@@ -45,10 +46,14 @@ class TaskBatch:
 
 @dataclass(frozen=True)
 class Sums:
-    """Metrics of a model on ``samples`` samples, summed, by name; ``loss`` is among them."""
+    """Metrics of a model on ``samples`` samples, summed, by name; ``loss`` is among them.
+
+    ``only_class`` is the class that it predicts for every sample, where the samples have several; else None.
+    """
 
     samples: int
     totals: dict[str, float]
+    only_class: int | None = None
 
 
 class Optimizer(Protocol):
@@ -192,12 +197,15 @@ def evaluate_task(
     with reproducible(), on_device(model.module, device):
         seed_evaluation()
         model.load(tensors)
-        return Sums(len(data), _evaluate(task, model, data, squares))
+        predicted = PredictedClasses()
+        return Sums(len(data), _evaluate(task, model, data, squares, predicted), predicted.only)
 
 
 @torch.no_grad()
-def _evaluate(task: Task, model: TaskModel, data: Any, squares: bool = False) -> dict[str, float]:
-    """The sums of the model as it is."""
+def _evaluate(
+    task: Task, model: TaskModel, data: Any, squares: bool = False, predicted: PredictedClasses | None = None
+) -> dict[str, float]:
+    """The sums of the model as it is; ``predicted`` takes note of its answers."""
     totals: dict[str, float] = {}
     training = model.module.training
     model.module.eval()
@@ -206,12 +214,21 @@ def _evaluate(task: Task, model: TaskModel, data: Any, squares: bool = False) ->
         output = model(inputs)
         sums = {"loss": _loss(task, output, targets) * count, **task.metrics(output, targets)}
         added = {name: float(value) for name, value in sums.items()}
+        if predicted is not None and _are_scores(output, targets):
+            predicted.add(output.argmax(-1), targets)
         if squares:
             added["squared_loss"] = _squares(task, output, targets, count)
         for name, value in added.items():
             totals[name] = totals.get(name, 0.0) + value
     model.module.train(training)
     return totals
+
+
+def _are_scores(output: Any, targets: Any) -> bool:
+    """Whether a batch's output is a score for each class, and its targets are classes."""
+    if not (isinstance(output, torch.Tensor) and isinstance(targets, torch.Tensor)):
+        return False
+    return output.dim() == 2 and targets.dim() == 1 and targets.dtype == torch.int64
 
 
 def _descend(

@@ -15,7 +15,7 @@ from fedgrove.node.methods.procfl.statements import ClusterStatements
 from fedgrove.node.methods.procfl.terms import terms_of
 from fedgrove.node.methods.training.evaluation import evaluator
 from fedgrove.node.methods.training.task_data import TaskData
-from fedgrove.node.protocol.method import Aides, Evaluator
+from fedgrove.node.protocol.method import Aides, Evaluated, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
 
@@ -64,15 +64,16 @@ def split_public(config: FederationConfig, test: Samples) -> tuple[Samples, Samp
 def mean_evaluator(evaluate_model: Evaluator[Tensors]) -> Evaluator[ClusterState]:
     """The mean over those who trained the models of clusters."""
 
-    def score(state: ClusterState) -> tuple[float | None, float, int]:
+    def score(state: ClusterState) -> Evaluated:
         if not state.trained:
-            return 0.0, 0.0, 0
+            return Evaluated(accuracy=0.0)
         results = [evaluate_model(model) for model in state.models]
         members = [len(group) for group in state.groups] if len(state.groups) == len(results) else [1]
         shares = [count / max(1, sum(members)) for count in members]
-        loss = sum(share * found for share, (_, found, _) in zip(shares, results, strict=True))
-        accuracy = _weighted([accuracy for accuracy, _, _ in results], shares)
-        return accuracy, loss, results[0][2]
+        loss = sum(share * found.loss for share, found in zip(shares, results, strict=True))
+        accuracy = _weighted([found.accuracy for found in results], shares)
+        only = {found.only_class for found in results}
+        return Evaluated(accuracy, loss, results[0].samples, only.pop() if len(only) == 1 else None)
 
     return score
 

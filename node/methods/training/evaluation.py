@@ -5,16 +5,16 @@ import math
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.training import evaluate
-from fedgrove.node.protocol.method import Evaluator
+from fedgrove.node.protocol.method import Evaluated, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
 
 def evaluator(config: FederationConfig, test: Samples) -> Evaluator[Tensors]:
-    """Maps a model to its accuracy, mean loss (nats) and number of samples on ``test``."""
+    """Maps a model to how it does on ``test``; its loss is in nats."""
 
-    def score(model: Tensors) -> tuple[float, float, int]:
+    def score(model: Tensors) -> Evaluated:
         result = evaluate(config.trained, model, test)
-        return result.accuracy, finite(result.loss), result.samples
+        return Evaluated(result.accuracy, finite(result.loss), result.samples, result.only_class)
 
     return score
 

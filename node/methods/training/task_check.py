@@ -211,7 +211,8 @@ class TaskTrial:
     def _evaluation(self) -> tuple[str, dict[str, Any]]:
         if not self._probe.holds_out:
             raise _Unneeded("data(self, source) holds nothing out")
-        accuracy, loss, samples = self._probe.evaluate(self._update.tensors)
+        found = self._probe.evaluate(self._update.tensors)
+        accuracy, loss, samples = found.accuracy, found.loss, found.samples
         if not math.isfinite(loss):
             raise CheckFailed("the loss of the samples held out is not finite")
         right = "" if accuracy is None else f", accuracy {accuracy:.4g}"

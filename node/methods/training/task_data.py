@@ -17,6 +17,7 @@ from fedgrove.node.learning.settings import RIGHT, TrainingSettings
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.hold_out import HoldsOut
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
 from fedgrove.node.tasks.sandbox.worker import Reply, Worker
@@ -204,14 +205,20 @@ class TaskData:
         """Begin to evaluate a model on what the member holds out, in the same thread."""
         return self._threads.submit(self.held_out_sums, model, state)
 
-    def evaluate(self, model: Tensors) -> tuple[float | None, float, int]:
-        """Accuracy, where the task counts right answers, mean loss, and the number of samples held out."""
+    def evaluate(self, model: Tensors) -> Evaluated:
+        """How a model does on the samples held out, with its accuracy where the task counts right answers."""
         answer = self._run("evaluate", {}, model).header
         samples, totals = max(1, _count(answer.get("samples"))), _sums(answer.get("totals"))
         right, loss = totals.get("right"), totals.get("loss", math.inf)
         if right is not None and not 0 <= right <= samples:
             raise TaskFailed("the task counts more right answers than samples")
-        return None if right is None else right / samples, min(max(loss / samples, 0.0), 1e300), samples
+        only = answer.get("only_class")
+        return Evaluated(
+            None if right is None else right / samples,
+            min(max(loss / samples, 0.0), 1e300),
+            samples,
+            None if right is None or only is None else _count(only),
+        )
 
     def label_counts(self, labels: int) -> np.ndarray:
         """Samples of each label, int64 array of shape (labels,); TaskFailed if they have no such labels."""

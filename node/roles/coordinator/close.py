@@ -8,6 +8,7 @@ from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import MembersStatement, told_of
+from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.context import Turn
@@ -41,14 +42,25 @@ class Close:
         """
         aides, current = self._context.aides, inputs.current
         stated = aides.statements(inputs, result.model)
-        evaluated, fault = (None, 0.0, 0), ""
+        evaluated, fault = Evaluated(), ""
         try:
             evaluated = aides.evaluate(self._context.method.schedule.standing(result.model, stated))
         except CannotTakePart as failure:
             fault = str(failure)
         seen = current.recovery.at.block
         head = (seen, self._context.ledger.block_hash(seen))
-        return Metrics(current.number, *evaluated, result.privacy, stated, head, result.members), fault
+        metrics = Metrics(
+            current.number,
+            evaluated.accuracy,
+            evaluated.loss,
+            evaluated.samples,
+            privacy=result.privacy,
+            stated=stated,
+            head=head,
+            members=result.members,
+            only_class=evaluated.only_class,
+        )
+        return metrics, fault
 
     def _close(self, turn: Turn, result: Outcome, metrics: Metrics, unevaluated: str) -> Step:
         method, store, number = self._context.method, self._context.store, turn.current.number

@@ -24,8 +24,7 @@ def test_the_loss_of_a_model_that_overflows_can_be_stated(clusters):
     first = method_of(CONFIG).read_model(method_of(CONFIG).first_model())
     poisoned = {name: np.full_like(tensor, 1e30) for name, tensor in first.items()}
     model = poisoned if clusters is None else ClusterState("train", (first, poisoned), trained=1, groups=((1,), (2,)))
-    accuracy, loss, samples = (
-        method_of(config).aides(None, load_dataset("digits").test().take(np.arange(50))).evaluate(model)
-    )
-    stated = Metrics(1, accuracy, loss, samples)
-    assert loss > 1e299 and Metrics.from_bytes(stated.to_bytes()) == stated
+    test = load_dataset("digits").test().take(np.arange(50))
+    found = method_of(config).aides(None, test).evaluate(model)
+    stated = Metrics(1, found.accuracy, found.loss, found.samples)
+    assert found.loss > 1e299 and Metrics.from_bytes(stated.to_bytes()) == stated

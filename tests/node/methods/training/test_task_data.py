@@ -153,8 +153,8 @@ def test_statistics_do_not_travel_where_updates_are_clipped(place, process):
 
 def test_an_evaluation_is_a_share_and_a_mean(place, process):
     data = TaskData(terms(), process)
-    accuracy, loss, samples = data.evaluate(data.first_model())
-    assert 0 <= accuracy <= 1 and loss > 0 and samples == 60
+    found = data.evaluate(data.first_model())
+    assert found.accuracy is not None and 0 <= found.accuracy <= 1 and found.loss > 0 and found.samples == 60
 
 
 def test_samples_are_counted_by_label_and_a_loss_is_their_mean(place, process):
@@ -162,7 +162,7 @@ def test_samples_are_counted_by_label_and_a_loss_is_their_mean(place, process):
     labels = np.loadtxt(place / "data.csv", delimiter=",")[:, 4].astype(int)
     assert data.label_counts(5).tolist() == np.bincount(labels, minlength=5).tolist()
     model = data.first_model()
-    assert data.training_loss(model) == data.evaluate(model)[1]  # this task holds out what it trains on
+    assert data.training_loss(model) == data.evaluate(model).loss  # this task holds out what it trains on
 
 
 def test_labels_that_the_terms_do_not_know_are_a_sentence(place, process):
@@ -201,7 +201,7 @@ def test_a_task_that_hangs_is_stopped(place, process):
         assert len(data) == 60
         with pytest.raises(TaskFailed, match="ran for more than 5 s and was stopped"):
             data.start(model, POSITION, 3, {}).result()
-        assert TaskData(terms(), brief).evaluate(model)[2] == 60
+        assert TaskData(terms(), brief).evaluate(model).samples == 60
 
 
 def test_a_process_is_ended_in_the_middle_of_a_job(place, process):
