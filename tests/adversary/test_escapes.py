@@ -128,16 +128,12 @@ def test_the_first_to_be_killed_for_memory_are_jobs(place):
         require(mode)
         with Worker(mode, place.visible, TIGHT) as worker:
             worker.start()
-            (pid,) = [
-                each for each in _children(os.getpid()) if b"sandbox.warm" in Path(f"/proc/{each}/cmdline").read_bytes()
-            ]
-            for each in (pid, *_children(pid)):
+            started = worker._attached.launched.process.pid
+            inside = Path(f"/proc/{started}/task/{started}/children").read_text().split()
+            assert bool(inside) == (mode is Mode.STRICT)
+            for each in (started, *inside):
                 assert Path(f"/proc/{each}/oom_score_adj").read_text().strip() == "1000"
     assert Path("/proc/self/oom_score_adj").read_text().strip() != "1000"
-
-
-def _children(pid: int) -> set[int]:
-    return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
 def test_a_job_has_no_environment_and_no_descriptor_of_its_parent(place, monkeypatch):
