@@ -15,7 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    # The other pages of results are written by programs, and the protocol was written before its runs.
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if "results" not in path.parts),
+    ROOT / "docs" / "results" / "README.md",
+    *sorted((ROOT / "examples").glob("*/*.md")),
+]
 CODE = [
     path
     for package in ("chain", "ipfs", "fedgrove", "node", "scripts")
