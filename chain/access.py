@@ -62,7 +62,7 @@ class Network(ABC):
     chain_id : int
         As in every transaction's signature.
     can_mine : bool
-        Whether ``mine`` makes blocks; true for test chains only.
+        Whether a block comes with each transaction, and others when ``mine`` asks for them; true for test chains only.
     poll_seconds : float
         Pause between two looks for a receipt or a block.
     max_fee : int
@@ -193,6 +193,11 @@ class Network(ABC):
     @abstractmethod
     def mine(self, blocks: int = 1) -> None:
         """Make empty blocks, on a test chain."""
+
+    @property
+    def mines_when_asked(self) -> bool:
+        """Whether ``mine`` makes blocks, though others may come by time."""
+        return self.can_mine
 
     @property
     def without_blocks(self) -> str:

@@ -270,6 +270,10 @@ class RpcNetwork(Network):
             self.requests(self.practice_node.mining(min(MINED_AT_ONCE, blocks - first)))
 
     @property
+    def mines_when_asked(self) -> bool:
+        return self.practice_node is not None
+
+    @property
     def without_blocks(self) -> str:
         kind = self.practice_node
         return super().without_blocks if kind is None else kind.without_blocks(self.can_mine)

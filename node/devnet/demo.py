@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.deployment import Deployment, Settings
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import Network
@@ -24,7 +24,7 @@ from fedgrove.node.base.process_pool import process_pool
 from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, ledger_rounds, membership_for
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.silence import Silence
-from fedgrove.node.devnet.windows import windows
+from fedgrove.node.devnet.windows import by_time, windows
 from fedgrove.node.learning import partition
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings, default_model, default_settings
@@ -274,6 +274,7 @@ class Demo:
         keys = state.keys("coordinator")
         try:
             config, first = self._subject.found(self._plan, self._store, keys)
+            config = replace(config, ledger=self._windows(state, config.ledger))
         except ValueError as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
         self._found(state, config, keys)
@@ -281,6 +282,11 @@ class Demo:
         coordinator = Coordinator(self._ledger(keys), self._store, config, first, aides)
         parts = enumerate(self._subject.parts(config), 1)
         return coordinator, [self._client(state, config, number, data, executor) for number, data in parts]
+
+    def _windows(self, state: RunState, suggested: Settings) -> Settings:
+        """Windows that suit the chain; a run that goes on keeps those that it began with."""
+        before = state.deployment()
+        return by_time(suggested, self._network) if before is None else before.settings
 
     def _found(self, state: RunState, config: FederationConfig, keys: Keys) -> None:
         """Deploy the contracts, or find those of before."""
@@ -370,11 +376,12 @@ class Demo:
 
     def _pass_time(self, steps: list[Step]) -> None:
         """Nobody has anything to do: compute on, or let the chain reach the next deadline."""
-        deadlines = [step.until for step in steps if step.until > self._network.block_number()]
-        if any(step.busy for step in steps) or not self._network.can_mine or not deadlines:
+        block = self._network.block_number()
+        deadlines = [step.until for step in steps if step.until > block]
+        if any(step.busy for step in steps) or not self._network.mines_when_asked or not deadlines:
             time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
         else:
-            self._network.advance_to(min(deadlines))
+            self._network.mine(min(deadlines) - block)
 
 
 def _turn(client: Client) -> Iterator[Step]:

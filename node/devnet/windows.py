@@ -1,6 +1,18 @@
-"""How long the phases of a round are where a chain makes a block for each transaction."""
+"""How long the phases of a demonstration's rounds are, in blocks."""
 
+import math
+from dataclasses import replace
+
+from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Settings
+from fedgrove.node.status.pace import pace
+
+_STEP_SECONDS = 30
+"""For all members to act in a phase, where blocks come by time."""
+
+_TRAINING_SECONDS = 120
+_PRACTICE_BLOCK_SECONDS = 0.25
+"""Practice nodes make blocks as fast as this, and are asked to skip those for which nobody has anything to do."""
 
 
 def windows(clients: int, quorum: int = 3) -> Settings:
@@ -20,4 +32,22 @@ def windows(clients: int, quorum: int = 3) -> Settings:
         absence_limit=3,
         absence_rounds=1,
         max_samples=1 << 24,
+    )
+
+
+def by_time(settings: Settings, network: Network) -> Settings:
+    """The windows on a chain whose blocks do not wait for whoever is at work; the same on all others."""
+    if network.can_mine:
+        return settings
+    measured = pace(network)
+    seconds = _PRACTICE_BLOCK_SECONDS if network.mines_when_asked or measured is None else measured.seconds
+    step, training = (math.ceil(each / seconds) for each in (_STEP_SECONDS, _TRAINING_SECONDS))
+    return replace(
+        settings,
+        draw_window=max(settings.draw_window, step),
+        seal_window=max(settings.seal_window, step),
+        share_window=max(settings.share_window, step),
+        commit_window=max(settings.commit_window, training),
+        recover_window=max(settings.recover_window, 2 * step),
+        close_window=max(settings.close_window, step),
     )
