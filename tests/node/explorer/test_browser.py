@@ -19,7 +19,7 @@ from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.status.standing import standing
 
-from tests.node.explorer.conftest import check_accessible, damage, exploring
+from tests.node.explorer.conftest import check_everybody_can_use, damage, exploring
 from tests.node.federation import Federation
 
 
@@ -46,12 +46,8 @@ def pages(explorer) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_violation_and_no_page_overflows_a_phone(explorer, site, open_page, scheme):
-    page = open_page(site, color_scheme=scheme, viewport={"width": 390, "height": 844})
-    for name, path in pages(explorer).items():
-        page.goto(site + path)
-        check_accessible(page, name, scheme)
+def test_everybody_can_use_every_page(explorer, site, open_page):
+    check_everybody_can_use(open_page(site), site, pages(explorer))
 
 
 def test_everything_works_from_the_keyboard(site, open_page):
@@ -71,6 +67,24 @@ def test_everything_works_from_the_keyboard(site, open_page):
     assert 2 <= partners <= 5 and page.locator(".tree.chosen").count() == 1
     page.keyboard.press("Enter")
     page.wait_for_url("**/clients/*/")
+
+
+def test_a_crosshair_reads_out_a_round_in_all_charts(run, site, open_page):
+    """By the keyboard, by a pointer, and for those who hear the page."""
+    first, second = (f"{100 * stated['accuracy']:.1f} %" for stated in run.report["rounds"])
+    page = open_page(site)
+    charts = page.locator("[data-chart]")
+    accuracy = page.get_by_role("slider", name="Accuracy of the closed models")
+    assert accuracy.get_attribute("aria-valuetext") == f"Round 2: {second}" and page.locator(".cross").count() == 0
+    accuracy.focus()
+    page.keyboard.press("ArrowLeft")
+    assert accuracy.get_attribute("aria-valuetext") == f"Round 1: {first}" and page.url == site
+    assert page.locator(".cross").count() == charts.count() == page.locator(".readout", has_text="Round 1").count()
+    page.keyboard.press("Escape")
+    assert page.locator(".cross").count() == 0 and second in accuracy.locator(".readout").inner_text()
+    box = accuracy.locator(".plot").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 20)
+    assert first in accuracy.locator(".readout").inner_text()
 
 
 def test_the_theme_is_kept(site, open_page):
@@ -122,8 +136,10 @@ def test_a_tampered_run_is_red_and_names_the_record_as_the_audit_does(run, kept,
     with exploring(DirectorySource(kept), tmp_path / "cache") as explorer, serving(explorer.watch) as address:
         page = open_page(address)
         assert page.get_by_role("status").inner_text().split("\n")[0] == "Bad record"
-        assert str(verdict.first_bad_record) in page.get_by_role("status").inner_text()
-        page.locator("tr.bad").get_by_role("link", name="2", exact=True).click()
+        page.get_by_text("Details").click()
+        assert str(verdict.first_bad_record) in page.get_by_role("region", name="Verdict").inner_text()
+        page.get_by_role("link", name="Show it").click()
+        page.wait_for_url("**/rounds/2/#r*")
         assert page.locator("tr.bad th").inner_text() == "Round closed"
         page.get_by_role("button", name="Verify").click()
         page.locator(".outcome li").first.wait_for()
@@ -170,8 +186,10 @@ def test_an_export_works_from_any_file_server(run, explorer, tmp_path, open_page
         digest = next(record for record in run.records if isinstance(record, Closed)).model_digest
         page.locator("#find").fill(str(cid_of(run.store.fetch(digest, 1 << 24))))
         page.keyboard.press("Enter")
-        page.locator(".results a").first.click()
-        page.wait_for_url("**/rounds/*/index.html#r*")
+        page.wait_for_url(f"**/blobs/{digest.hex()}/index.html")  # a single hit opens
+        page.locator("#find").fill("round 2")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/rounds/2/index.html")
         page.get_by_role("button", name="Verify").click()
         page.locator(".outcome .good").wait_for()
         assert page.locator(".outcome .bad").count() == 0

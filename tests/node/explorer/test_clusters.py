@@ -29,7 +29,7 @@ from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 
-from tests.node.explorer.conftest import check_accessible, damage, exploring
+from tests.node.explorer.conftest import check_everybody_can_use, damage, exploring
 from tests.node.explorer.test_export import links
 from tests.node.explorer.test_pages import check_well_formed
 
@@ -349,14 +349,10 @@ def test_the_matrix_is_drawn_whole(count):
     assert len(drawing) < 400 * count * count
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everybody_can_use_the_pages(clustered, view, open_page, scheme):
-    voted = view.judgements[0].voted.number
+def test_everybody_can_use_the_pages(clustered, view, open_page):
+    voted, expelled = view.judgements[0].voted.number, view.judgements[0].case.expelled[0]
     with serving(clustered.watch) as address:
-        page = open_page(address, color_scheme=scheme, viewport={"width": 390, "height": 844})
-        for path in ("clusters/", f"rounds/{voted}/", f"clients/{view.judgements[0].case.expelled[0]}/"):
-            page.goto(address + path)
-            for details in page.locator("details").all():
-                details.evaluate("each => each.open = true")
-            check_accessible(page, path, scheme)
+        page = open_page(address)
+        paths = {"clusters": "clusters/", "votes": f"rounds/{voted}/", "expelled": f"clients/{expelled}/"}
+        check_everybody_can_use(page, address, paths)
         page.close()

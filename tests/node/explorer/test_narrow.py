@@ -5,7 +5,7 @@ from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.views.comparison import Comparison
 from fedgrove.node.explorer.views.comparison_tables import rounds_csv
 
-from tests.node.explorer.conftest import check_accessible
+from tests.node.explorer.conftest import check_everybody_can_use
 from tests.node.explorer.test_drawings import contrast
 
 PHONE = {"width": 390, "height": 844}
@@ -40,12 +40,8 @@ def site(compared):
         yield address
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_on_a_comparison(site, open_page, scheme):
-    page = open_page(site, color_scheme=scheme, viewport=PHONE)
-    check_accessible(page, "comparison", scheme)
-    page.goto(site + "runs/2/rounds/1/")
-    check_accessible(page, "a round of a compared run", scheme)
+def test_everybody_can_use_a_comparison(site, open_page):
+    check_everybody_can_use(open_page(site), site, {"comparison": "", "a round of a compared run": "runs/2/rounds/1/"})
 
 
 def test_no_table_and_no_tree_scrolls_sideways_on_a_phone(site, open_page):
