@@ -6,13 +6,21 @@ from typing import Annotated
 
 import typer
 from fedgrove.node.cli.output import CommandError, answer, note, print_json
+from fedgrove.node.cli.values import words
 
 ALL = "all"
 
 
 def attack(
-    name: Annotated[str, typer.Argument(help="gradient, model, gan, protocol, or all.")] = ALL,
-    dataset: Annotated[str, typer.Option(help="mnist, fashion-mnist, digits, or your own greyscale images.")] = "mnist",
+    name: Annotated[
+        str, typer.Argument(help="The attack.", **words("gradient", "model", "gan", "protocol", ALL))
+    ] = ALL,
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="FILE: your own greyscale images.", **words("mnist", "fashion-mnist", "digits", other="FILE")
+        ),
+    ] = "mnist",
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
     ] = None,

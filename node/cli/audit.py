@@ -44,7 +44,7 @@ class AuditGroup(typer.core.TyperGroup):
 
     def parse_args(self, context: typer.Context, arguments: list[str]) -> list[str]:
         shown = [name for name, command in self.commands.items() if not command.hidden]
-        if arguments and arguments[0] not in (*shown, "--help"):
+        if arguments and arguments[0] not in (*shown, "-h", "--help"):
             arguments = [AUDIT, *arguments]
         return super().parse_args(context, arguments)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 from fedgrove.node.cli.output import CommandError, answer_with, print_json, progress_bar, read_seeds
+from fedgrove.node.cli.values import words
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from rich.table import Table
 
@@ -129,12 +130,15 @@ def engine(
 
 @app.command("unlearn")
 def unlearn(
-    dataset: Annotated[str, typer.Option(help="gaussian, celltype or covtype.")] = "gaussian",
+    dataset: Annotated[str, typer.Option(help="The points.", **words("gaussian", "celltype", "covtype"))] = "gaussian",
     data_dir: Annotated[Path, typer.Option(help="Folder that holds the files of celltype and covtype.")] = Path("data"),
     clusters_each: Annotated[int, typer.Option(min=1, help="Clusters that a client sees, K′.")] = 1,
     removals: Annotated[int, typer.Option(min=1, help="Requests of each kind.")] = 100,
     order: Annotated[
-        str, typer.Option(help="Kind of requests: random, adversarial, batches-of-10, batches-of-30, or all.")
+        str,
+        typer.Option(
+            help="Kind of requests.", **words("random", "adversarial", "batches-of-10", "batches-of-30", "all")
+        ),
     ] = "random",
     repeats: Annotated[int, typer.Option(min=1, max=100, help="Runs behind a loss ratio.")] = 5,
     large: Annotated[bool, typer.Option("--large", help="Also decode 10,000 occupied bins.")] = False,
@@ -175,8 +179,12 @@ def unlearn(
 
 @app.command("unlearn-losses")
 def unlearn_losses(
-    figure: Annotated[str, typer.Option(help="preparation, k-prime, removals, step, or all.")] = "all",
-    dataset: Annotated[str, typer.Option(help="gaussian, celltype, covtype, or all.")] = "all",
+    figure: Annotated[
+        str, typer.Option(help="Which figure.", **words("preparation", "k-prime", "removals", "step", "all"))
+    ] = "all",
+    dataset: Annotated[
+        str, typer.Option(help="The points.", **words("gaussian", "celltype", "covtype", "all"))
+    ] = "all",
     seeds: Annotated[str, typer.Option(help="Seeds of splits, algorithms and requests.")] = "0,1,2,3,4",
     data_dir: Annotated[Path, typer.Option(help="Folder that holds the files of celltype and covtype.")] = Path("data"),
     out: Annotated[Path, typer.Option(help="Folder for the results; a second call resumes.")] = Path(
@@ -214,7 +222,7 @@ def _of_them(option: str, asked: str, names: tuple[str, ...]) -> tuple[str, ...]
 @app.command("similarity")
 def similarity(
     clients: Annotated[int, typer.Option(min=2, max=5000, help="Number of clients that share the data.")] = 100,
-    psi: Annotated[str, typer.Option(help="ecdh, rsa, or both.")] = "both",
+    psi: Annotated[str, typer.Option(help="The private comparison.", **words("ecdh", "rsa", "both"))] = "both",
     dataset: Annotated[str, typer.Option(help="Data set whose training labels are partitioned.")] = "mnist",
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the data set; it is downloaded if missing.")] = None,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Processes; 0 starts one per core.")] = 0,

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 from fedgrove.node.cli.output import CommandError, answer
+from fedgrove.node.cli.values import words
 from typer.completion import get_completion_script
 
 COMPLETION_VARIABLE = "_FEDGROVE_COMPLETE"
 SHELLS = ("bash", "fish", "powershell", "pwsh", "zsh")
 
 
-def completion(shell: Annotated[str, typer.Argument(help="bash, fish, powershell, pwsh or zsh.")]) -> int:
+def completion(shell: Annotated[str, typer.Argument(help="Which shell.", **words(*SHELLS))]) -> int:
     """Print a script with which a shell completes fedgrove's commands and options.
 
     Example: fedgrove completion bash >> ~/.bashrc

@@ -12,7 +12,7 @@ from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
-from fedgrove.node.cli.options import Epsilon, Method, Sandbox
+from fedgrove.node.cli.options import Dataset, Epsilon, Method, Sandbox
 from fedgrove.node.cli.output import (
     FAILED,
     CommandError,
@@ -24,6 +24,7 @@ from fedgrove.node.cli.output import (
 )
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
+from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.learning.settings import STRATEGIES
@@ -42,9 +43,7 @@ def demo(
     context: typer.Context,
     clients: Annotated[int, typer.Option(min=3, max=1000, help="Number of clients.")] = 8,
     rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
-    dataset: Annotated[
-        str, typer.Option(help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute.")
-    ] = "digits",
+    dataset: Dataset = "digits",
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
     ] = None,
@@ -52,7 +51,8 @@ def demo(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help=f"Local training: {', '.join(STRATEGIES)}. Default: fedaom; for a task without a shared set fedavg."
+            help=f"Local training: {', '.join(STRATEGIES)}. Default: fedaom; for a task without a shared set fedavg.",
+            **words(*STRATEGIES, metavar="STRATEGY"),
         ),
     ] = None,
     task: Annotated[Path | None, typer.Option(help="Folder with a task of your own, instead of a dataset.")] = None,
@@ -62,10 +62,15 @@ def demo(
     base: BaseOptions = None,
     table_format: TableFormatOptions = None,
     sandbox: Sandbox = AUTO,
-    masking: Annotated[str, typer.Option(help="Masks: bbtsa, pairwise.")] = "bbtsa",
+    masking: Annotated[str, typer.Option(help="Masks of the updates.", **words("bbtsa", "pairwise"))] = "bbtsa",
     drop: Annotated[float, typer.Option(help="Fraction of clients that drop out of each round.")] = 0.0,
-    chain: Annotated[str, typer.Option(help="embedded, anvil, or the URL of an EVM JSON-RPC endpoint.")] = "embedded",
-    store: Annotated[str, typer.Option(help="disk, kubo (starts a node), or the URL of a Kubo API.")] = "disk",
+    chain: Annotated[
+        str, typer.Option(help="The chain; URL: an EVM JSON-RPC endpoint.", **words("embedded", "anvil", other="URL"))
+    ] = "embedded",
+    store: Annotated[
+        str,
+        typer.Option(help="The store; kubo starts a node; URL: a Kubo API.", **words("disk", "kubo", other="URL")),
+    ] = "disk",
     epsilon: Epsilon = 0.0,
     held_out: Annotated[
         float,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from fedgrove.node.base.files import AlreadyInUse, cache_folder
 from fedgrove.node.cli.output import FAILED, CommandError, answer, answer_with, note, print_json, read_seeds
+from fedgrove.node.cli.values import words
 from rich import box
 from rich.table import Table
 
@@ -28,7 +29,9 @@ def experiment(
     arms: Annotated[str, typer.Option(help="Strategies to run, for example fedavg,moon.")] = "",
     only: Annotated[str, typer.Option(help="Labels of arms to run, for example 'mnist-*'.")] = "",
     workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 starts one per core.")] = 0,
-    executor: Annotated[str, typer.Option(help="inline, processes, or dask=ADDRESS of a scheduler.")] = "processes",
+    executor: Annotated[
+        str, typer.Option(help="Where clients train.", **words("inline", "processes", other="dask=ADDRESS"))
+    ] = "processes",
     work: Annotated[
         Path | None, typer.Option(help="Folder of the checkpoints; by default in the user's cache.")
     ] = None,

@@ -10,6 +10,7 @@ from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json
 from fedgrove.node.cli.points import NAMES, points_by_name
+from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.kmeans import STORES, LocalFederation, LocalFederationError
 from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
 from fedgrove.node.methods.kmeans.grid import OutsideGrid
@@ -23,7 +24,9 @@ _DIRECTORY = Path("clusters")
 
 def kmeans(
     context: typer.Context,
-    data: Annotated[str, typer.Option(help=f"{', '.join(NAMES)}, or a .npz file with the array points.")] = "gaussian",
+    data: Annotated[
+        str, typer.Option(help="FILE is a .npz file with the array points.", **words(*NAMES, other="FILE"))
+    ] = "gaussian",
     data_dir: Annotated[Path, typer.Option(help="Folder that holds celltype/ and covtype/.")] = Path("data"),
     clients: Annotated[int, typer.Option(min=3, max=1000, help="Number of clients that share the points.")] = 8,
     k: Annotated[int, typer.Option(min=0, max=1000, help="Clusters; 0: the number known for the dataset.")] = 0,
@@ -41,7 +44,11 @@ def kmeans(
         int, typer.Option(min=0, help="Seed of the partition; the clients' randomness does not depend on it.")
     ] = 0,
     store: Annotated[
-        str, typer.Option(help="disk, kubo (a separate node, kept in --dir), or the URL of a Kubo API.")
+        str,
+        typer.Option(
+            help="The store; kubo: a node of its own, kept in --dir; URL: a Kubo API.",
+            **words("disk", "kubo", other="URL"),
+        ),
     ] = "disk",
     directory: Annotated[Path, typer.Option("--dir", help="The federation's directory, for unlearn.")] = _DIRECTORY,
     simulate: Annotated[

@@ -6,43 +6,60 @@ from typer._click import Command
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
 
-SUMMARIES = {
-    "demo": "Run a whole federation on this machine and audit it.",
-    "audit": "Recompute a training history and name the first bad record.",
-    "history": "Write a training history as tables.",
-    "model": "Take a model out of a training history.",
-    "predict": "Predict with a federation's model, and say how good it is.",
-    "keys": "Create, show, back up, restore and rotate a member's keys.",
-    "deploy": "Deploy a federation's contracts.",
-    "register": "Register your keys with the federation.",
-    "approve": "Approve a member, where membership is by approval.",
-    "status": "Show the round, who has acted and whom it waits for.",
-    "client": "Run a client of a federation.",
-    "coordinator": "Run a federation's coordinator, or a stand-by.",
-    "task": "Make a task, check it, pack, show, approve or fetch it.",
-    "network": "Run a testnet on this machine, each member a process.",
-    "explorer": "Serve pages that show and check training histories.",
-    "simulate": "Train many clients on this machine's cores or a cluster.",
-    "experiment": "Run one of the paper's experiments.",
-    "kmeans": "Cluster the clients' points with all sums under masks.",
-    "unlearn": "Have the federation forget a client's points, or a client.",
-    "privacy": "Plan and count client-level differential privacy.",
-    "attack": "Attack clients' uploads on this machine.",
-    "bench": "Measure fedgrove on this machine.",
-    "doctor": "Check that everything needed is installed and reachable.",
-    "estimate": "Estimate what a federation will cost.",
-    "completion": "Print a script that completes commands in a shell.",
+GROUPS = {
+    "Try it on this machine": {
+        "demo": "Run a whole federation on this machine and audit it.",
+        "simulate": "Train many clients on this machine's cores or a cluster.",
+        "network": "Run a testnet on this machine, each member a process.",
+        "doctor": "Check that everything needed is installed and reachable.",
+    },
+    "Read, check and use a result": {
+        "audit": "Recompute a training history and name the first bad record.",
+        "explorer": "Serve pages that show and check training histories.",
+        "history": "Write a training history as tables.",
+        "model": "Take a model out of a training history.",
+        "predict": "Predict with a federation's model, and say how good it is.",
+    },
+    "Found and run a federation": {
+        "estimate": "Estimate what a federation will cost.",
+        "privacy": "Plan and count client-level differential privacy.",
+        "deploy": "Deploy a federation's contracts.",
+        "approve": "Approve a member, where membership is by approval.",
+        "coordinator": "Run a federation's coordinator, or a stand-by.",
+        "status": "Show the round, who has acted and whom it waits for.",
+    },
+    "Take part in one": {
+        "keys": "Create, show, back up, restore and rotate a member's keys.",
+        "task": "Make a task, check it, pack, show, approve or fetch it.",
+        "register": "Register your keys with the federation.",
+        "client": "Run a client of a federation.",
+    },
+    "Clusters of points that can be forgotten": {
+        "kmeans": "Cluster the clients' points with all sums under masks.",
+        "unlearn": "Have the federation forget a client's points, or a client.",
+    },
+    "Research": {
+        "experiment": "Run one of the paper's experiments.",
+        "attack": "Attack clients' uploads on this machine.",
+        "bench": "Measure fedgrove on this machine.",
+    },
+    "The shell": {
+        "completion": "Print a script that completes commands in a shell.",
+    },
 }
-"""What each command does, short enough for a line of help."""
+"""What each command does, short enough for a line of help, by what people want."""
+SUMMARIES = {name: text for group in GROUPS.values() for name, text in group.items()}
+LONGEST = max(map(len, SUMMARIES))
 
 
 class ListedCommands(TyperGroup):
-    """A group whose commands take a second to import, listed by ``SUMMARIES``."""
+    """A group whose commands take a second to import, listed by ``GROUPS``."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list into a help text."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(SUMMARIES.items()))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(LONGEST), text) for name, text in commands.items()])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
         """Commands, and options of the group, that begin as a word does."""

@@ -25,6 +25,7 @@ from fedgrove.node.cli.output import (
     note,
     open_closed_streams,
 )
+from fedgrove.node.cli.values import name_values
 from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
 from typer.completion import completion_init
 from typer.core import TyperCommand, TyperGroup
@@ -33,6 +34,8 @@ _ALLOCATIONS = 50_000
 """After this many new objects Python looks for garbage; after 700, as it is set, imports take an eighth longer."""
 BROKEN = 70
 """Exit code of a fault of this program. Python's own, 1, would be taken for a verdict or a result of the command."""
+HELP_COLUMNS = 120
+"""Help is as wide as the terminal, up to this."""
 COMMANDS = {
     "demo": "fedgrove.node.cli.demo:demo",
     "audit": "fedgrove.node.cli.audit:app",
@@ -67,6 +70,7 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         command = _loaded(name)
+        name_values(command)
         if name in OF_COMMANDS:
             _require_first(command, name)
         return command
@@ -117,7 +121,9 @@ def _show_version(asked: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, expose_value=False, callback=_show_version, help="Print the version."),
+        typer.Option(
+            "--version", "-V", is_eager=True, expose_value=False, callback=_show_version, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """What ``fedgrove`` takes without a command."""
@@ -148,6 +154,7 @@ command_line = Interruptible(
     params=_params_of(_options),
     no_args_is_help=True,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_COLUMNS},
 )
 
 

@@ -24,6 +24,7 @@ from fedgrove.node.cli.network_options import (
 from fedgrove.node.cli.options import Epsilon, JsonFlag, Method, Sandbox
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json, report
 from fedgrove.node.cli.points import points_by_name
+from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
 from fedgrove.node.devnet.testnet.control import down as take_down
@@ -32,7 +33,7 @@ from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, read_
 from fedgrove.node.devnet.testnet.processes import explorer_url
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FRUITLESS
 from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.learning.settings import STRATEGIES
+from fedgrove.node.learning.settings import DATASETS, STRATEGIES
 from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.status.standing import Standing
 from fedgrove.node.tasks.sandbox.modes import AUTO as ANY_SANDBOX
@@ -59,8 +60,9 @@ def up(
     dataset: Annotated[
         str,
         typer.Option(
-            help="digits, mnist, fashion-mnist, cifar10, a file, or module:attribute; with --k gaussian (the default), "
-            "celltype, covtype, or a .npz file with the array points."
+            help="Data set for the shipped networks; FILE: .npz or .safetensors, or module:attribute; with --k "
+            "gaussian (the default), celltype, covtype, or a .npz file with the array points.",
+            **words(*DATASETS, other="FILE"),
         ),
     ] = "digits",
     data_dir: Annotated[
@@ -75,18 +77,27 @@ def up(
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
     strategy: Annotated[
         str,
-        typer.Option(help=f"Local training: {', '.join(STRATEGIES)}. For a task without a shared set fedavg."),
+        typer.Option(
+            help=f"Local training: {', '.join(STRATEGIES)}. For a task without a shared set fedavg.",
+            **words(*STRATEGIES, metavar="STRATEGY"),
+        ),
     ] = "fedaom",
     store: Annotated[
         str,
-        typer.Option(help="kubo (nodes in a private swarm), disk (a folder), or auto: kubo where it is installed."),
+        typer.Option(
+            help="kubo: nodes in a private swarm; disk: a folder; auto: kubo where it is installed.",
+            **words(AUTO, "kubo", "disk"),
+        ),
     ] = AUTO,
     kubo_nodes: Annotated[
         int, typer.Option(min=1, max=16, help=("Number of Kubo nodes, each shared by a group of clients."))
     ] = 2,
     chain: Annotated[
         str,
-        typer.Option(help="anvil, embedded (py-evm in one process), or auto: anvil where it is installed."),
+        typer.Option(
+            help="embedded: py-evm in one process; auto: anvil where it is installed.",
+            **words(AUTO, "anvil", "embedded"),
+        ),
     ] = AUTO,
     block_seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two blocks.")] = 1.0,
     standby: Annotated[int, typer.Option(min=0, help="Clients that can stand in for the coordinator.")] = 1,

@@ -3,7 +3,11 @@
 from typing import Annotated
 
 import typer
+from fedgrove.node.cli.values import words
+from fedgrove.node.learning.settings import DATASETS
 from fedgrove.node.status.price import Price
+from fedgrove.node.tasks.sandbox.modes import AUTO
+from fedgrove.node.tasks.sandbox.settings import Mode
 
 
 def _price(text: str) -> Price:
@@ -27,12 +31,20 @@ Epsilon = Annotated[
     float, typer.Option(help="Budget of client-level differential privacy, at δ = 0.001; 0: none, masks only.")
 ]
 Sandbox = Annotated[
-    str, typer.Option(help="How a task's code is contained: auto, strict, contained, or off (not at all).")
+    str,
+    typer.Option(help="How a task's code is contained; off: not at all.", **words(AUTO, *Mode)),
 ]
 Method = Annotated[
     str,
     typer.Option(
-        metavar="METHOD[, NAME = VALUE …]",
+        **words("training", "procfl", metavar="METHOD[, NAME = VALUE …]"),
         help="training: one model; procfl: similar clients train together, with the keys of [procfl].",
+    ),
+]
+Dataset = Annotated[
+    str,
+    typer.Option(
+        help="Data set for the shipped networks; FILE is a .npz or .safetensors file, or module:attribute.",
+        **words(*DATASETS, other="FILE"),
     ),
 ]

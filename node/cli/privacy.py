@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from fedgrove.node.cli.output import CommandError, answer, answer_with, print_json
+from fedgrove.node.cli.values import words
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from rich import box
 from rich.table import Table
@@ -38,7 +39,11 @@ def plan(
     parameters: Annotated[int, typer.Option(help="Parameters of the model, d.")] = 1_600_000,
     dropouts: Dropouts = 0.0,
     participation: Annotated[
-        str, typer.Option(help="public: participation is known, as on a ledger; secret: only models are seen.")
+        str,
+        typer.Option(
+            help="public: participation is known, as on a ledger; secret: only models are seen.",
+            **words("public", "secret"),
+        ),
     ] = "public",
     as_json: AsJson = False,
 ) -> int:

@@ -15,13 +15,14 @@ from fedgrove.node.cli.logged_rounds import LoggedRounds
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, answer, complain, note, print_json, read_seeds
 from fedgrove.node.cli.simulated_runs import print_runs
+from fedgrove.node.cli.values import words
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.lab.simulation.executors import NoExecutor
 from fedgrove.node.lab.simulation.figures import FiguresUnavailable
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.lab.simulation.plan_file import method_table, read_plan
 from fedgrove.node.lab.simulation.session import SUITED, SimulatedRun, SimulationRequest, open_session
-from fedgrove.node.learning.settings import STRATEGIES
+from fedgrove.node.learning.settings import DATASETS, STRATEGIES
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
@@ -35,7 +36,11 @@ def simulate(
         typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Another value for a key of the plan; may be repeated."),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="digits (default), mnist, fashion-mnist, cifar10, a file, or module:attribute.")
+        str | None,
+        typer.Option(
+            help="Data set for the shipped networks (digits); FILE: .npz or .safetensors, or module:attribute.",
+            **words(*DATASETS, other="FILE"),
+        ),
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the data sets; missing ones are downloaded to it.")
@@ -49,7 +54,10 @@ def simulate(
     clients: Annotated[int | None, typer.Option(help="How many clients there are (100).")] = None,
     rounds: Annotated[int | None, typer.Option(help="Communication rounds (100).")] = None,
     strategy: Annotated[
-        str | None, typer.Option(help=f"Local training: {', '.join(STRATEGIES)} (default: fedavg).")
+        str | None,
+        typer.Option(
+            help=f"Local training: {', '.join(STRATEGIES)} (default: fedavg).", **words(*STRATEGIES, metavar="STRATEGY")
+        ),
     ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Concentration of the labels per client; small is skewed (0.3).")
@@ -57,13 +65,17 @@ def simulate(
     method: Annotated[
         str | None,
         typer.Option(
-            metavar="METHOD[, NAME = VALUE …]",
+            **words("training", "procfl", "ifca", "global", metavar="METHOD[, NAME = VALUE …]"),
             help="Models for clients with similar data: procfl, ifca or global with settings; or training (default).",
         ),
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="Seeds of the randomness, one run each: 0,1,2.")] = None,
     executor: Annotated[
-        str, typer.Option(help="auto, inline, processes, or dask=tcp://HOST:PORT of a scheduler.")
+        str,
+        typer.Option(
+            help="Where clients train; dask=… is a scheduler of Dask.",
+            **words("auto", "inline", "processes", other="dask=tcp://HOST:PORT"),
+        ),
     ] = SUITED,
     workers: Annotated[int, typer.Option(min=0, max=1024, help="Processes; 0 starts one per core, if any.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Keep checkpoints, records and figures here.")] = None,

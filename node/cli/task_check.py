@@ -14,6 +14,7 @@ from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, answer, note, print_json
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
+from fedgrove.node.cli.values import words
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.base_content import InvalidBase
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
@@ -41,7 +42,11 @@ def check(
         Path | None, typer.Option("--data", help="What the task's data() reads; by default the folder's example data.")
     ] = None,
     strategy: Annotated[
-        str | None, typer.Option(help=f"Local training to check with: {', '.join(STRATEGIES)}. Default: fedavg.")
+        str | None,
+        typer.Option(
+            help=f"Local training to check with: {', '.join(STRATEGIES)}. Default: fedavg.",
+            **words(*STRATEGIES, metavar="STRATEGY"),
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="A federation's TOML file: check under its terms.")

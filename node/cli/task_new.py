@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from fedgrove.node.cli.output import CommandError, answer, print_json
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
+from fedgrove.node.cli.values import words
 from fedgrove.node.learning.image_drafting import draft_image_terms
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.drafting import draft_terms
@@ -17,7 +18,7 @@ from fedgrove.node.tasks.beginning import KINDS, begin, write_new
 
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
-    kind: Annotated[str, typer.Option(help=f"Kind of data: {', '.join(KINDS)}.")] = "tabular",
+    kind: Annotated[str, typer.Option(help="Kind of data.", **words(*KINDS))] = "tabular",
     table: Annotated[
         Path | None, typer.Option(help="A table (CSV, Parquet, npz, xlsx): write terms for it, and no code.")
     ] = None,

@@ -86,7 +86,7 @@ print(*sorted({"eth_utils", "numpy", "requests"} & sys.modules.keys()))
     result = without(ALL, code, tmp_path)
     lines = result.stdout.splitlines()
     assert result.returncode == 0 and lines[-1] == "", result.stdout + result.stderr
-    assert list(SUMMARIES) == list(COMMANDS)
+    assert SUMMARIES.keys() == COMMANDS.keys()
     assert all(f"  {name.ljust(11)}  {text}" in lines for name, text in SUMMARIES.items()), "a line is too long"
 
 

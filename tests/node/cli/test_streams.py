@@ -41,6 +41,7 @@ ANSWERS = {
 }
 """A line of each command, with words of its answer."""
 ELSEWHERE = {
+    "predict": "tests/node/cli/test_predict.py",
     "deploy": "tests/node/cli/test_membership.py",
     "register": "tests/node/cli/test_membership.py",
     "approve": "tests/node/cli/test_membership.py",
