@@ -28,6 +28,7 @@ module.exports = {
       metadata: { appendCBOR: false, bytecodeHash: "none" },
     },
   },
-  networks: { hardhat: { hardfork: "prague", mining: { auto: true } } },
+  // A base fee of 7 wei stays as it is; a higher one falls with every empty block, and fees compare nothing.
+  networks: { hardhat: { hardfork: "prague", mining: { auto: true }, initialBaseFeePerGas: 7 } },
   paths: { sources: "contracts", tests: "tests/contracts", cache: "cache/hardhat", artifacts: "artifacts" },
 };

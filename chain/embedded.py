@@ -6,6 +6,7 @@ data of a revert.
 
 import os
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from fedgrove.chain.account import Account
 from fedgrove.chain.blocks import Body
 from fedgrove.chain.embedded_state import StateFile
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
+from fedgrove.chain.practice_nodes import CONSTANT_BASE_FEE
 from fedgrove.chain.records import Log, Position
 from fedgrove.chain.rlp_bytes import rlp_bytes
 from fedgrove.chain.transactions import sender_of
@@ -48,7 +50,8 @@ class EmbeddedNetwork(Network):
 
     def __init__(self, state_file: Path | None = None) -> None:
         super().__init__()
-        self._backend = PyEVMBackend()
+        genesis = PyEVMBackend.generate_genesis_params() | {"base_fee_per_gas": CONSTANT_BASE_FEE}
+        self._backend = PyEVMBackend(genesis_parameters=genesis)
         self._state = self._kept_in(state_file) if state_file is not None else None
         self.web3 = Web3(EthereumTesterProvider(EthereumTester(self._backend)))
         self.chain_id = self._chain.chain_id
@@ -225,7 +228,9 @@ class EmbeddedNetwork(Network):
             A transaction that the chain does not take; there is no block then.
         """
         chain = self._chain
-        header = chain.header.copy(coinbase=ZERO_ADDRESS, mix_hash=os.urandom(32))
+        # Blocks bear the time at which they are made; a second has many, and later times would lie in the future.
+        made = max(int(time.time()), self.block(self.block_number()).header.timestamp)
+        header = chain.header.copy(coinbase=ZERO_ADDRESS, mix_hash=os.urandom(32), timestamp=made)
         machine = chain.get_vm(header)
         taken: list[SignedTransactionAPI] = []
         receipts: list[ReceiptAPI] = []

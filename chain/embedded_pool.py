@@ -3,7 +3,6 @@
 It says no in the words of the nodes that people know, by which ``rpc`` knows what is meant.
 """
 
-import time
 from pathlib import Path
 
 from eth.abc import SignedTransactionAPI
@@ -79,8 +78,6 @@ class PooledNetwork(EmbeddedNetwork):
                 self._take_waiting()
 
     def _take_waiting(self) -> None:
-        # Blocks bear the time at which they are made, not that at which their parent was.
-        self._chain.set_header_timestamp(max(int(time.time()), self._chain.header.timestamp))
         waiting = sorted(self._waiting.values(), key=lambda one: one.nonce)
         # Those left out wait on: a nonce is missing, their fee is low or the block is full.
         self._make_block(waiting, refused=ValidationError)

@@ -17,6 +17,7 @@ from subprocess import DEVNULL
 from fedgrove.chain import anvil_state
 from fedgrove.chain.access import MAX_FEE_GWEI, MAX_TIP_GWEI, RESEND_SECONDS, Network
 from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.chain.practice_nodes import CONSTANT_BASE_FEE
 from fedgrove.chain.rpc import RpcNetwork
 
 __all__ = ["AnvilNetwork", "Network", "anvil", "connect", "embedded"]
@@ -132,7 +133,7 @@ def anvil_command(port: int, state_file: Path | None = None, block_seconds: floa
     """The command line of an anvil node on 127.0.0.1; the parameters are those of ``anvil``."""
     # Without pruning it keeps the state of every block and fills the disk; with CORS any web page may drive it.
     command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--silent", "--prune-history", "--no-cors"]
+    command += ["--silent", "--prune-history", "--no-cors", "--base-fee", str(CONSTANT_BASE_FEE)]
     if block_seconds is not None:
         command += ["--block-time", f"{block_seconds:.9g}"]
     if state_file is not None:

@@ -6,6 +6,12 @@ They may make a block for each transaction and none by time. Whoever waits for a
 from dataclasses import dataclass
 from typing import Any
 
+CONSTANT_BASE_FEE = 7
+"""In wei a unit of gas. Empty blocks take an eighth off a base fee, rounded down, so this one stays as it is.
+
+A higher one falls with every block, and the first round of a demonstration costs more than the next forty together.
+"""
+
 Call = tuple[str, tuple]
 """A JSON-RPC method with its parameters."""
 

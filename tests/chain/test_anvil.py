@@ -23,6 +23,7 @@ from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import anvil, connect
+from fedgrove.chain.practice_nodes import CONSTANT_BASE_FEE
 from test_history import run_round
 
 
@@ -133,6 +134,14 @@ def test_a_server_that_is_no_node(answer):
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_the_base_fee_of_our_own_anvil_stays_as_it_is(anvil_network):
+    address = Keys.generate().address
+    anvil_network.fund(address, 1)
+    before = anvil_network.base_fee()
+    anvil_network.mine(20)
+    assert before == anvil_network.base_fee() == CONSTANT_BASE_FEE
 
 
 def test_anvil_is_missing(monkeypatch):

@@ -1,5 +1,10 @@
 """Blocks of the embedded chain, which it writes without checking them: py-evm computes them again and agrees."""
 
+import itertools
+import time
+from types import SimpleNamespace
+
+import pytest
 from eth.db.atomic import AtomicDB
 from eth.db.backends.memory import MemoryDB
 from fedgrove.chain.account import Account
@@ -7,6 +12,7 @@ from fedgrove.chain.embedded import EmbeddedNetwork
 from fedgrove.chain.embedded_pool import PooledNetwork
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
+from fedgrove.chain.practice_nodes import CONSTANT_BASE_FEE
 from fedgrove.chain.transactions import Content, Offer, signed
 
 # Creations that keep the block's random value and its time; one of them takes it back.
@@ -16,6 +22,13 @@ KEPT, REVERTED = bytes.fromhex("4460005542600155"), bytes.fromhex("4460005560006
 def create(network: EmbeddedNetwork, account: Account, nonce: int, code: bytes) -> None:
     offer = Offer(10 * network.base_fee(), 1)
     network.send(signed(account, network.chain_id, nonce, offer, Content(None, code, 200_000, 0)))
+
+
+@pytest.fixture(autouse=True)
+def seconds_between_blocks(monkeypatch):
+    """py-evm takes no two blocks of one second, which this chain makes."""
+    now = itertools.count(int(time.time()) + 1)
+    monkeypatch.setattr("fedgrove.chain.embedded.time", SimpleNamespace(time=lambda: next(now)))
 
 
 def genesis_of(network: EmbeddedNetwork) -> AtomicDB:
@@ -54,3 +67,26 @@ def test_a_block_of_those_whose_turn_has_come():
     create(network, account, 2, REVERTED)
     network.mine()
     check(network, genesis, [1, 2, 0, 2])
+
+
+def test_no_block_lies_in_the_future_however_fast_they_are_made(monkeypatch):
+    now = 2_000_000_000
+    monkeypatch.setattr("fedgrove.chain.embedded.time", SimpleNamespace(time=lambda: now))
+    with embedded() as network:
+        network.mine(50)
+        assert {network.block_time(number) for number in range(1, 51)} == {now}
+        now -= 100  # a clock that is set back
+        network.mine(1)
+        assert network.block_time(51) == now + 100
+
+
+def test_the_base_fee_stays_as_it_is():
+    with embedded() as network:
+        account = Keys.generate().account
+        network.fund(account.address, 2)
+        fees = {network.base_fee()}
+        for nonce in range(3):
+            create(network, account, nonce, KEPT)
+            network.mine(10)
+            fees.add(network.base_fee())
+    assert fees == {CONSTANT_BASE_FEE}

@@ -48,7 +48,7 @@ def test_a_round_costs_what_its_transactions_used(federation, who):
     told, spent = budget(federation, keys), gas_of_rounds(federation, keys.address)
     assert (told.measured, told.gas) == (2, max(spent.values())) and len(spent) == 2
     assert told.balance == federation.network.balance(keys.address)
-    assert told.price == federation.network.base_fee() * 11 // 10
+    assert told.price == federation.network.base_fee() + 1
     assert told.rounds == told.balance // (told.gas * told.price) > 0
 
 
