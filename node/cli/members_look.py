@@ -37,7 +37,9 @@ class MembersSight:
         if self.fault or self.stated is None:
             return [("members", self.fault)] if self.fault else []
         if not self.stated.there:
-            return [("members", f"void, as {self.stated.void}" if self.stated.void else "nobody holds a sample out")]
+            return [
+                ("members", f"void, as {self.stated.void}" if self.stated.void else "no member evaluated the model")
+            ]
         model = "the last model" if self.stated.last else "the model before the last round"
         return [("members", f"{told_of(self.stated.to_figures())}, for {model}")]
 

@@ -54,7 +54,11 @@ class DemoDisplay:
         elif role == "chain":
             self._line(f"waiting: {step.waiting}")
         elif step.acted:
-            self._acted.setdefault(step.acted, []).append(role.removeprefix("client "))
+            done, _, caution = step.acted.partition("; ")
+            self._acted.setdefault(done, []).append(role.removeprefix("client "))
+            if step.warns and caution not in self._reasons:
+                self._reasons.add(caution)
+                self._line(f"round {self._round}: {role} {step.acted}")
         elif step.phase == "sit out" and step.waiting not in self._reasons:
             self._reasons.add(step.waiting)
             self.sat_out = step.waiting.removeprefix("this client: ")
@@ -142,7 +146,7 @@ def _print_members(rounds: list[dict]) -> None:
         found = each.get("members")
         if found is None:
             continue
-        told = f"void, as {found['void']}" if "void" in found else "nothing: nobody holds a sample out"
+        told = f"void, as {found['void']}" if "void" in found else "nothing: no member evaluated it"
         if found.get("samples") or "noise" in found:
             told = told_of(found)
         model = "for the last model" if found.get("last") else f"before round {each['round']}"

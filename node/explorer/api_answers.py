@@ -217,6 +217,7 @@ def _of_members(row: RoundRow) -> dict[str, Any] | None:
         "noise": _finite(row.members_noise),
         "own": {inert(name, 40): _finite(value) for name, value in row.members_own.items()},
         "void": inert(row.members_void) or None,
+        "stopped": [inert(name, 40) for name in row.members_stopped],
         "ending": inert(row.ending) or None,
         "last": row.only_evaluated,
     }

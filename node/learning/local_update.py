@@ -36,10 +36,16 @@ class HeldOutSums:
         How many.
     totals : mapping of str to float
         By name; not finite where the task's metric is not.
+    fault : str
+        Why the task's own are not there, in one clause; empty where they are.
+    place : str
+        Where the task computes its own, as `` (task.py, line 7)``; empty where that is not known.
     """
 
     samples: int
     totals: Mapping[str, float]
+    fault: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)

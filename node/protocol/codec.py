@@ -63,6 +63,10 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
         """Remark for people on the upload made of ``update``, in one clause; empty if there is none."""
         return ""
 
+    def caution(self, inputs: RoundInputs[ModelT], update: UpdateT) -> str:
+        """What people must look at in the upload made of ``update``, in one clause; empty if there is nothing."""
+        return ""
+
     def in_place_of_diverged(self, inputs: RoundInputs[ModelT]) -> UpdateT | None:
         """The update of a client whose training diverged; None: it sits out, and others learn of it."""
         return None

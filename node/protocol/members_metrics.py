@@ -12,7 +12,7 @@ from typing import Any
 
 from fedgrove.node.learning.settings import LOSSES, MAX_METRICS, RIGHT, is_metric
 from fedgrove.node.protocol.members_rates import MOST_REASON, MembersRates
-from fedgrove.node.protocol.metric_words import UNIT, MetricSums
+from fedgrove.node.protocol.metric_words import STOP, UNIT, MetricSums
 
 _MOST_SAMPLES = 1 << 31
 _BESIDE_RATES = ("accuracy", "noise", "last", "epsilon", "ledger_epsilon", "delta")  # what else figures may have
@@ -98,6 +98,11 @@ class MembersMetrics:
         spread = self.samples * squares * round(1 / UNIT) - loss * loss  # in integers, as everybody must agree
         return math.sqrt(max(0, spread)) * UNIT / (self.samples * math.sqrt(self.samples))
 
+    @property
+    def stopped(self) -> tuple[str, ...]:
+        """Names of the sums that are so large that a member's may have ended at its stop, so that the mean is wrong."""
+        return tuple(name for name, value in self.sums.items() if name != RIGHT and abs(value) >= STOP)
+
     def mean(self, name: str) -> float | None:
         """The mean of a sum in fixed point."""
         return self.sums[name] / (self.samples * round(1 / UNIT)) if self.there else None
@@ -108,11 +113,15 @@ class MembersMetrics:
         return self.course.ending if self.course is not None else ""
 
     def to_figures(self) -> dict[str, Any]:
-        """What people are told, JSON-ready: means and the standard error by name, and why there are none."""
+        """What people are told, JSON-ready: means and the standard error by name, and why there are none.
+
+        ``stopped`` names the sums that may have reached their stop.
+        """
         if not self.there:
             return {"samples": self.samples, "void": self.void} if self.void else {"samples": 0}
         others = {name: self.mean(name) for name in self.sums if name not in (RIGHT, *LOSSES)}
         figures = {"samples": self.samples, "loss": self.loss, "standard_error": self.standard_error, **others}
+        figures |= {"stopped": list(self.stopped)} if self.stopped else {}
         return figures if self.accuracy is None else {**figures, "accuracy": self.accuracy}
 
     def to_report(self) -> dict[str, Any]:
@@ -168,7 +177,8 @@ def told_of(figures: Mapping[str, Any]) -> str:
     right = f"accuracy {figures['accuracy']:.4f}" if "accuracy" in figures else ""
     if "noise" not in figures:
         loss = f"loss {figures['loss']:.4f} ± {figures['standard_error']:.4f} on {figures['samples']} samples"
-        return f"{right}, {loss}" if right else loss
+        stopped = f" (at the stop of sums, so perhaps larger: {', '.join(figures.get('stopped', ()))})"
+        return (f"{right}, {loss}" if right else loss) + (stopped if figures.get("stopped") else "")
     own = [f"{name} {figures[name]:.4f}" for name in figures if name not in _BESIDE_RATES]
     return f"{', '.join(filter(None, (right, *own)))} (noise ± {figures['noise']:.4f})"
 
@@ -229,7 +239,7 @@ def _measured(stated: MembersStatement) -> MembersStatement:
 
 
 def _implausible(found: MetricSums, expected: int | None, least_loss: float) -> str:
-    if expected is not None and found.samples != expected:
+    if expected is not None and found.samples > expected:  # fewer where a member could not evaluate the model
         return f"the members' words count {found.samples} samples, but they hold out {expected}"
     if found.samples >= _MOST_SAMPLES:
         return f"the members' words count {found.samples} samples, more than a word may"

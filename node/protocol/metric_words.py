@@ -18,10 +18,12 @@ from fedgrove.node.masking.ring import WORD
 UNIT = 2.0**-24
 """Of every sum that is no count."""
 MOST_CLIENTS = 65_535
+STOP = (1 << 47) - 1
+"""Where a member's sum that is no count ends, in units: 2²³; it may have been larger."""
 
 _LIMBS, _LIMB_BITS = 3, 16
 _LIMB = (1 << _LIMB_BITS) - 1
-_SHIFT = 1 << (_LIMBS * _LIMB_BITS - 1)
+_SHIFT = STOP + 1
 
 
 class ImplausibleMetrics(ValueError):
@@ -90,8 +92,8 @@ def _width(name: str) -> int:
 
 
 def _units(value: float) -> int:
-    most = (_SHIFT - 1) * UNIT
-    return round(min(max(value, -most), most) / UNIT) if not math.isnan(value) else _SHIFT - 1
+    most = STOP * UNIT
+    return round(min(max(value, -most), most) / UNIT) if not math.isnan(value) else STOP
 
 
 def _split(shifted: int) -> list[int]:

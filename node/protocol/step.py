@@ -26,6 +26,8 @@ class Step:
         It waits for what others publish in a store. As with ``busy``, no block announces it.
     gas : int
         Gas used by the transaction it sent.
+    warns : bool
+        People should look at what it did.
     """
 
     phase: str
@@ -35,6 +37,7 @@ class Step:
     busy: bool = False
     content: bool = False
     gas: int = 0
+    warns: bool = False
 
     @classmethod
     def wait(cls, phase: str, reason: str, until: int = 0, *, busy: bool = False, content: bool = False) -> "Step":

@@ -40,7 +40,7 @@ class ServiceLog:
         self._last[role] = (number, step.acted or step.waiting)
         facts = {"role": role, "round": number, "phase": step.phase, "block": block}
         if step.acted:
-            self.write("info", step.acted, gas=step.gas, **facts)
+            self.write("warning" if step.warns else "info", step.acted, gas=step.gas, **facts)
         else:
             self.write("info", f"waits for {step.waiting}", until=step.until, **facts)
 

@@ -34,7 +34,7 @@ _ROUNDS = (
     " LEFT JOIN records ON records.id = rounds.ended LEFT JOIN blocks AS ending ON ending.number = records.block"
 )
 _NOT_ENDED = 1 << 62
-_COMMON_METRICS = ("samples", "loss", "standard_error", "accuracy", "void", "ending", "last", "noise")
+_COMMON_METRICS = ("samples", "loss", "standard_error", "accuracy", "void", "ending", "last", "noise", "stopped")
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class RoundRow:
     members_loss: float | None = None
     members_error: float | None = None
     members_void: str = ""
+    members_stopped: tuple[str, ...] = ()
     members_own: Mapping[str, float] = field(default_factory=dict)
     ending: str = ""
     only_evaluated: bool = False
@@ -297,6 +298,7 @@ def _round_row(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[in
         members_own=_own_metrics(members),
         wei=int(row["wei"]),
         members_void=members.get("void", ""),
+        members_stopped=tuple(members.get("stopped", ())),
         ending=members.get("ending", ""),
         only_evaluated=members.get("last", False),
         members_noise=members.get("noise"),

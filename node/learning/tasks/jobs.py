@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.frozen_base import BASES
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
 from fedgrove.node.learning.held_out import HoldOutRule, HoldOutSplit, mark_of, split
@@ -39,6 +40,8 @@ from fedgrove.node.learning.tasks.training import (
 )
 from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
 from torch.utils.data import Subset
+
+from fedgrove.one_line import one_line
 
 
 def first(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
@@ -105,12 +108,15 @@ def example(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path
 
 
 def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
-    """Sums of the task's metrics over the samples held out, or ``which``; those that are not finite are left out."""
+    """Sums of the task's metrics over the samples held out, or ``which``; those that are not finite are left out.
+
+    ``fault`` says why the task's own are not there, and ``place`` where it computes them.
+    """
     task = _task(header, folder)
     model: TaskModel = build(task, header["keep"], header["buffers"])
     data = _data(header, task, source, header.get("which", "held_out"))
     sums = evaluate_task(task, model, data, tensors, header.get("device", "cpu"))
-    return {"samples": sums.samples, "totals": _finite(sums), "only_class": sums.only_class}, {}
+    return _told(sums, task, folder) | {"only_class": sums.only_class}, {}
 
 
 def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
@@ -120,7 +126,7 @@ def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path
     model.federated.restore(without_prefix(HOME, without_prefix(STATE, tensors)))
     data, device = _data(header, task, source, "held_out"), header.get("device", "cpu")
     sums = evaluate_task(task, model, data, without_prefix(MODEL, tensors), device, squares=True)
-    return {"samples": sums.samples, "totals": _finite(sums), "names": sorted(sums.totals)}, {}
+    return _told(sums, task, folder) | {"names": sorted(sums.totals)}, {}
 
 
 def forecast(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
@@ -148,8 +154,15 @@ def _forecasting(
     return task, model, asked(task, source, header["labelled"])
 
 
-def _finite(sums: Sums) -> dict[str, float]:
-    return {name: value for name, value in sums.totals.items() if math.isfinite(value)}
+def _told(sums: Sums, task: Task, folder: Path) -> dict[str, Any]:
+    finite = {name: value for name, value in sums.totals.items() if math.isfinite(value)}
+    said = {"samples": sums.samples, "totals": finite, "place": place_of(task, "metrics", folder)}
+    if sums.fault is None:
+        return said
+    message, place = one_line(str(sums.fault), 200), place_of_fault(sums.fault, folder)
+    if not isinstance(sums.fault, InvalidTask):
+        message = f"its metrics raised {type(sums.fault).__name__}{message and ': ' + message}"
+    return said | {"fault": message + (f" ({place})" if place else said["place"])}
 
 
 def count_labels(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:

@@ -49,11 +49,13 @@ class Sums:
     """Metrics of a model on ``samples`` samples, summed, by name; ``loss`` is among them.
 
     ``only_class`` is the class that it predicts for every sample, where the samples have several; else None.
+    ``fault`` is what the task's ``metrics`` raised; then only losses are there.
     """
 
     samples: int
     totals: dict[str, float]
     only_class: int | None = None
+    fault: Exception | None = None
 
 
 class Optimizer(Protocol):
@@ -171,7 +173,7 @@ def train_task(
         term = begin(strategy, task, model, start)
         shuffling = generator_of("training", seed, client, number)
         if sums:
-            loss = _evaluate(task, model, data)["loss"] / len(data)
+            loss = _evaluate(task, model, data).totals["loss"] / len(data)
         else:
             loss = _descend(task, model, start.samples, term, settings, number, shuffling)
         end = term.finish()
@@ -197,31 +199,40 @@ def evaluate_task(
     with reproducible(), on_device(model.module, device):
         seed_evaluation()
         model.load(tensors)
-        predicted = PredictedClasses()
-        return Sums(len(data), _evaluate(task, model, data, squares, predicted), predicted.only)
+        return _evaluate(task, model, data, squares)
 
 
 @torch.no_grad()
-def _evaluate(
-    task: Task, model: TaskModel, data: Any, squares: bool = False, predicted: PredictedClasses | None = None
-) -> dict[str, float]:
-    """The sums of the model as it is; ``predicted`` takes note of its answers."""
+def _evaluate(task: Task, model: TaskModel, data: Any, squares: bool = False) -> Sums:
+    """The sums of the model as it is. A fault of the task's own metrics costs these, and nothing else."""
+    predicted = PredictedClasses()
     totals: dict[str, float] = {}
+    own: dict[str, float] = {}
+    fault: Exception | None = None
     training = model.module.training
     model.module.eval()
     for inputs, targets, count in batches(task, data, torch.arange(len(data)), EVALUATION_BATCH):
         inputs, targets = placed(inputs, model.device), placed(targets, model.device)
         output = model(inputs)
-        sums = {"loss": _loss(task, output, targets) * count, **task.metrics(output, targets)}
-        added = {name: float(value) for name, value in sums.items()}
-        if predicted is not None and _are_scores(output, targets):
+        _add(totals, {"loss": float(_loss(task, output, targets)) * count})
+        if _are_scores(output, targets):
             predicted.add(output.argmax(-1), targets)
         if squares:
-            added["squared_loss"] = _squares(task, output, targets, count)
-        for name, value in added.items():
-            totals[name] = totals.get(name, 0.0) + value
+            _add(totals, {"squared_loss": _squares(task, output, targets, count)})
+        if fault is None:
+            try:
+                _add(own, {name: float(value) for name, value in task.metrics(output, targets).items()})
+            except MemoryError:
+                raise
+            except Exception as raised:
+                fault = raised
     model.module.train(training)
-    return totals
+    return Sums(len(data), totals if fault else {**totals, **own}, predicted.only, fault)
+
+
+def _add(totals: dict[str, float], values: Mapping[str, float]) -> None:
+    for name, value in values.items():
+        totals[name] = totals.get(name, 0.0) + value
 
 
 def _are_scores(output: Any, targets: Any) -> bool:

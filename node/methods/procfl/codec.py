@@ -103,6 +103,9 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         words = encode(vector, state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
         return masked_bytes(inputs, client, secrets, np.concatenate([words, behind]), state.layout, len(behind))
 
+    def caution(self, inputs: RoundInputs[ClusterState], update: ClusterUpdate) -> str:
+        return update.caution if isinstance(update, ModelUpdate) else ""
+
     def outcome(self, inputs: RoundInputs[ClusterState], record: RecoveryRecord) -> Outcome[ClusterState]:
         state, behind = inputs.previous, words_behind(self.config)
         if inputs.only_evaluates:

@@ -72,6 +72,9 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
     def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         return "only metrics: the training has ended" if inputs.only_evaluates else ""
 
+    def caution(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
+        return update.caution
+
     def parts(self, n: int) -> Adjacency:
         """Leaf positions of the groups to sum separately after a spoilt round; empty: one sum over all n clients."""
         return ()

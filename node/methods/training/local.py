@@ -42,7 +42,7 @@ class LocalUploads(MaskedUploads):
         start = flatten(inputs.previous) if masking.masked == "weights" else np.zeros(1, np.float32)
         return noisy_model(mechanism, start, inputs.change(update.tensors), masking.bound, os.urandom)
 
-    def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
+    def caution(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         return ""  # what is cut off is noise, and would say something about the update
 
     def mean(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:

@@ -14,7 +14,7 @@ from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.shared import InvalidSharedSet
 from fedgrove.node.methods.training.codec import server_of
-from fedgrove.node.methods.training.metric_sums import nothing_measured, sums_of
+from fedgrove.node.methods.training.metric_sums import fault_of, nothing_measured, sums_of
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
@@ -131,7 +131,7 @@ class LocalTraining:
         if metrics is not None:
             self._journal.write(current.number, METRICS, metrics.to_bytes())
         self._journal.write(current.number, "update", parts(update.tensors))
-        return ModelUpdate(update.tensors, metrics)
+        return ModelUpdate(update.tensors, metrics, self._unmeasured(update.measured))
 
     def _update(self, current: RoundRecords, client: int) -> LocalUpdate | None:
         """What the training comes to, started if need be; None while it runs. Raises as ``result``.
@@ -178,15 +178,17 @@ class LocalTraining:
         if not future.done():
             return None
         assert self._config.evaluation is not None
+        unmeasured = ""
         try:
-            metrics = sums_of(future.result(), self._config.evaluation)
+            found = future.result()
+            metrics, unmeasured = sums_of(found, self._config.evaluation), self._unmeasured(found)
         except CannotTakePart:  # the last model is in force, whether or not anybody can evaluate it
             if not self._may_measure_nothing(current):
                 raise
             metrics = nothing_measured(self._config.evaluation)
         self._journal.write(number, METRICS, metrics.to_bytes())
         self._evaluating = None
-        return ModelUpdate({}, metrics)
+        return ModelUpdate({}, metrics, unmeasured)
 
     def _stored(self, number: int) -> ModelUpdate | None:
         """What an earlier process trained and measured in this round; metrics are there before the update is."""
@@ -203,6 +205,11 @@ class LocalTraining:
         if self._anew == current.number:  # it is the first model that was measured
             return nothing_measured(evaluation)
         return sums_of(update.measured, evaluation)
+
+    def _unmeasured(self, found: HeldOutSums | None) -> str:
+        """Why a member that evaluated states no metrics; kept by nobody, so that it is said once."""
+        settings = self._config.evaluation
+        return "" if found is None or settings is None else fault_of(found, settings)
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         """Start of a round's training: the model, and the round's position."""

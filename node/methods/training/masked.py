@@ -61,12 +61,13 @@ class MaskedUploads(ModelCodec):
         bare = self._bare(inputs, update)
         return kept_within(bare, bound) if fits else bare
 
-    def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
+    def caution(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         if inputs.only_evaluates:
-            return super().remark(inputs, update)
+            return update.caution
         bare = self._bare(inputs, update)
         beyond = values_beyond(bare, self.config.masking.bound)
-        return f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""
+        cut = f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""
+        return "; ".join(filter(None, (cut, update.caution)))
 
     def mean(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         summed, positions = self._sum(inputs, record)

@@ -31,8 +31,25 @@ def names_of(settings: EvaluationSettings) -> tuple[str, ...]:
     return (*settings.metrics, *LOSSES)
 
 
+def fault_of(found: HeldOutSums, settings: EvaluationSettings) -> str:
+    """Why a member states none of its metrics, in one clause; empty where it does.
+
+    What is no number would end at the stop of a sum and be taken for a figure. A loss that is none does end there, so
+    that a model from which it follows looks as bad as it is.
+    """
+    if found.fault:
+        return found.fault
+    broken = [name for name in settings.metrics if not math.isfinite(found.totals.get(name, 0.0))]
+    return f"the metric {', '.join(broken)} is not a finite number{found.place}" if broken else ""
+
+
 def sums_of(found: HeldOutSums, settings: EvaluationSettings) -> MetricSums:
-    """What a member measured, of the metrics in the terms; CannotTakePart where the task has none of a name."""
+    """What a member measured, of the metrics in the terms; CannotTakePart where the task has none of a name.
+
+    Nothing where ``fault_of`` says why.
+    """
+    if fault_of(found, settings):
+        return nothing_measured(settings)
     names = names_of(settings)
     lacking = [name for name in names if name not in found.totals]
     if lacking and found.samples:

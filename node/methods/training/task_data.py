@@ -22,11 +22,14 @@ from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
 from fedgrove.node.tasks.sandbox.worker import Reply, Worker
 
+from fedgrove.one_line import one_line
+
 JOBS = "fedgrove.node.learning.tasks.jobs:"
 PRELOADED = ("fedgrove.node.learning.tasks.jobs",)
 """What a task's process imports once, before any of the task's code."""
 
 _BOUNDARY = re.compile("([0-9a-f]{64})?")
+_LONGEST = 300  # characters of a reason
 MAX_SAMPLES, MAX_TENSORS = 1 << 48, 20_000
 
 
@@ -207,7 +210,9 @@ class TaskData:
 
     def evaluate(self, model: Tensors) -> Evaluated:
         """How a model does on the samples held out, with its accuracy where the task counts right answers."""
-        answer = self._run("evaluate", {}, model).header
+        return self._evaluated(self._run("evaluate", {}, model).header)
+
+    def _evaluated(self, answer: Mapping[str, Any]) -> Evaluated:
         samples, totals = max(1, _count(answer.get("samples"))), _sums(answer.get("totals"))
         right, loss = totals.get("right"), totals.get("loss", math.inf)
         if right is not None and not 0 <= right <= samples:
@@ -260,9 +265,11 @@ class TaskData:
         if samples != self.description.held_out or not isinstance(names, list):
             raise TaskFailed("the task evaluates on other samples than it holds out")
         totals = _sums(answer.get("totals"))
+        fault, place = (one_line(str(answer.get(name, "")), _LONGEST) for name in ("fault", "place"))
         if RIGHT in names and not 0 <= totals.get(RIGHT, math.inf) <= samples:
-            raise TaskFailed("the task counts more right answers than samples")
-        return HeldOutSums(samples, {str(name): float(totals.get(str(name), math.inf)) for name in names})
+            fault = "its metrics count more right answers than samples"
+        totals = {str(name): float(totals.get(str(name), math.inf)) for name in names}
+        return HeldOutSums(samples, totals, fault, f" {place}" if place else "")
 
     @property
     def _splits(self) -> bool:

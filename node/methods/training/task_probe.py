@@ -1,6 +1,7 @@
 """A task's code, asked for more than rounds need: what it is, what one step does, its example data."""
 
 from base64 import b64decode
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from fedgrove.node.learning.local_update import MODEL, LocalUpdate, RoundPositio
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
+from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.terms import FederationConfig
 
 from fedgrove.one_line import one_line
@@ -79,13 +81,25 @@ class TaskProbe(TaskData):
             raise TaskFailed("the task's step was not described")
         return WatchedStep(self._update(reply), {str(name): _shown(value) for name, value in seen.items()})
 
+    def _evaluated(self, answer: Mapping[str, Any]) -> Evaluated:
+        """As of any data; TaskFailed where the task's own metrics raised, which costs members their metrics."""
+        if fault := answer.get("fault"):
+            raise TaskFailed(_shown(fault))
+        return super()._evaluated(answer)
+
     def metrics(self, model: Tensors, settings: EvaluationSettings) -> list[str]:
         """Names of the sums that a member's evaluation of a model gives; TaskFailed if that fails."""
         rule = HoldOutRule(bytes(32), settings.millionths)
         split = {"split": rule.to_header()} if settings.held_out else {}
-        names = self._run("measure", split, prefixed(MODEL, model)).header.get("names")
+        answer = self._run("measure", split, prefixed(MODEL, model)).header
+        names, totals = answer.get("names"), answer.get("totals")
+        if fault := answer.get("fault"):
+            raise TaskFailed(_shown(fault))
         if not isinstance(names, list):
             raise TaskFailed("the task's evaluation was not described")
+        broken = [name for name in settings.metrics if name in names and name not in dict(totals or {})]
+        if broken:
+            raise TaskFailed(f"the metric {', '.join(broken)} is not a finite number {_shown(answer.get('place', ''))}")
         return [_shown(name) for name in names]
 
     def example(self) -> tuple[str, bytes]:

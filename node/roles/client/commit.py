@@ -1,5 +1,6 @@
 """Commit: a client trains, masks its update, and lists its digest; the update itself is published afterwards."""
 
+from dataclasses import replace
 from functools import partial
 
 from fedgrove.ipfs.unixfs import cid_of
@@ -35,7 +36,8 @@ class Commit:
             if early:
                 return self._await_shares(turn)
             masked = self._context.disclosure.masked(turn.current, turn.client, update)
-            remark = self._context.method.codec.remark(self._context.inputs(turn.current), update)
+            codec, inputs = self._context.method.codec, self._context.inputs(turn.current)
+            remark, caution = codec.remark(inputs, update), codec.caution(inputs, update)
         except StateLost as loss:
             return Step("train", acted=f"removed its strategy's state and trains without it: {loss}")
         except BeginsAnew as fault:
@@ -45,7 +47,7 @@ class Commit:
         except (CannotTakePart, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
             self._unable = (turn.current.number, str(fault))
             return turn.sit_out(f"this client: {fault}")
-        return self._commit(turn, masked, remark)
+        return self._commit(turn, masked, remark, caution)
 
     def _await_shares(self, turn: ClientTurn) -> Step:
         awaited = missing(turn.current.draws, turn.current.shares, "share")
@@ -61,12 +63,13 @@ class Commit:
                 raise
             return update
 
-    def _commit(self, turn: ClientTurn, masked: bytes, remark: str) -> Step:
+    def _commit(self, turn: ClientTurn, masked: bytes, remark: str, caution: str) -> Step:
         """List the digest of the masked update, and remember when that is confirmed."""
         number = turn.current.number
         seed_hash = self._context.disclosure.secrets(number).seed_hash
+        said = "; ".join(filter(None, (f"committed {remark}".strip(), caution)))
         send = partial(self._context.ledger.commit, number, cid_of(masked).digest, seed_hash)
-        step = self._context.outbox.send(turn.current, "commit", f"committed {remark}".strip(), send)
+        step = self._context.outbox.send(turn.current, "commit", said, send)
         if step.acted:
             self._context.disclosure.confirm_commit(number)
-        return step
+        return replace(step, warns=bool(step.acted and caution))

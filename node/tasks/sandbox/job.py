@@ -2,11 +2,11 @@
 
 import importlib
 import os
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.frozen_base import BASES
 from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.base.tensors import Tensors, load
@@ -69,15 +69,5 @@ def _describe(fault: BaseException, task: Path) -> Mapping[str, Any]:
         "outcome": "raised",
         "kind": type(fault).__name__,
         "message": one_line(str(fault), 200),
-        "place": _place(fault, task),
+        "place": place_of_fault(fault, task),
     }
-
-
-def _place(fault: BaseException, task: Path) -> str:
-    """File, below the task's folder, and line; empty where the fault came from elsewhere."""
-    folder = task if task.is_dir() else task.parent
-    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(fault.__traceback__)]
-    if isinstance(fault, SyntaxError):
-        frames.append((fault.filename or "", fault.lineno))
-    own = [(name, line) for name, line in frames if Path(name).is_relative_to(folder)]
-    return f"{Path(own[-1][0]).relative_to(folder)}, line {own[-1][1]}" if own else ""

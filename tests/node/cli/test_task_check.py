@@ -43,6 +43,10 @@ class Mine(fg.Task):
             time.sleep(600)
         factor = {"nan": float("nan"), "random": 1 + int.from_bytes(os.urandom(8), "big") / 2**64}.get(self.fault, 1)
         return super().loss(output, target) * factor
+
+    def metrics(self, output, target):
+        auc = {"metric": float("nan"), "division": 1}.get(self.fault, 0)
+        return super().metrics(output, target) | {"auc": target.sum() * 0 + auc if auc != 1 else 1 / 0}
 """
 
 
@@ -90,10 +94,27 @@ def test_what_stays_at_home_is_named_and_is_not_in_an_upload(place):
 def test_what_members_are_to_evaluate_is_tried(place, held_out):
     terms = place / "mine" / "terms.toml"
     terms.write_text(f"[evaluation]\nheld_out = {held_out}\n")
-    assert checked(place, "--data", "data")["members"]["values"]["metrics"] == ["loss", "right", "squared_loss"]
+    assert checked(place, "--data", "data")["members"]["values"]["metrics"] == ["auc", "loss", "right", "squared_loss"]
     terms.write_text(f'[evaluation]\nheld_out = {held_out}\nmetrics = ["squared_error"]\n')
     found = checked(place, "--data", "data", code=1)["members"]
     assert found["result"] == "failed" and "gives no squared_error: see evaluation.metrics" in found["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("metric", "the metric auc is not a finite number (task.py, line 34)"),
+        ("division", "its metrics raised ZeroDivisionError: division by zero (task.py, line 36)"),
+    ],
+)
+def test_a_metric_that_is_no_number_fails_with_its_place(place, fault, sentence):
+    with_fault(place, fault)
+    with (place / "mine" / "terms.toml").open("a") as file:
+        file.write('[evaluation]\nmetrics = ["right", "auc"]\n')
+    found = checked(place, "--data", "data", code=1)
+    failed = {name: each["sentence"] for name, each in found.items() if each["result"] == "failed"}
+    named = ["members"] if fault == "metric" else ["evaluation", "members"]
+    assert failed == dict.fromkeys(named, sentence)
 
 
 @pytest.mark.parametrize(

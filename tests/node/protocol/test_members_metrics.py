@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
-from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics, difference, of_sums, with_course
+from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics, difference, of_sums, told_of, with_course
 from fedgrove.node.protocol.metric_words import MetricSums
 
 LOSSES = np.array([0.25, 1.5, 3.0, 0.5, 2.0])
@@ -50,6 +50,18 @@ def test_what_honest_members_cannot_add_up_to_is_void(samples, right, squares, e
     found = of_sums(MetricSums.measured(samples, {"right": right, "loss": 1.0, "squared_loss": squares}), expected)
     assert said in found.void and not found.there and found.loss is None and found.accuracy is None
     assert found.sums == {} and found.to_figures() == {"samples": 0, "void": found.void}
+
+
+def test_samples_of_members_that_could_not_evaluate_may_be_missing():
+    found = of_sums(MetricSums.measured(3, {"right": 2, "loss": 1.0, "squared_loss": 9.0}), 4)
+    assert found.there and found.samples == 3
+
+
+@pytest.mark.parametrize(("loss", "stopped"), [(2.0**23 - 1, []), (2.0**23, ["loss"]), (math.nan, ["loss"])])
+def test_a_sum_that_may_have_reached_its_stop_is_marked(loss, stopped):
+    found = of_sums(MetricSums.measured(4, {"right": 2, "loss": loss, "squared_loss": 9.0}), 4)
+    assert found.to_figures().get("stopped", []) == found.to_report().get("stopped", []) == stopped
+    assert ("at the stop of sums, so perhaps larger: loss" in told_of(found.to_figures())) == bool(stopped)
 
 
 @pytest.mark.parametrize("right", [0, 5])

@@ -190,3 +190,19 @@ def test_a_loss_of_many_numbers_is_a_sentence():
 
     with pytest.raises(InvalidTask, match="loss\\(self, output, target\\) must return a tensor of one number"):
         trained(Vector())
+
+
+class Failing(Classifier):
+    """Its own metrics raise."""
+
+    def metrics(self, output, target):
+        raise ZeroDivisionError("no positives")
+
+
+def test_metrics_that_raise_cost_only_themselves():
+    task = Failing()
+    start, data = first_tensors(task, FEDAVG, 0), dataset_of(table(70, 1))
+    sums = evaluate_task(task, build(task), data, start, squares=True)
+    whole = evaluate_task(Classifier(), build(task), data, start, squares=True)
+    assert str(sums.fault) == "no positives" and whole.fault is None
+    assert sums.totals == {name: whole.totals[name] for name in ("loss", "squared_loss")}

@@ -1,5 +1,7 @@
 """Members evaluate the model that a round begins with, before they train; the round states the exact sum."""
 
+import io
+import json
 import math
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -8,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fedgrove.chain.networks import embedded
-from fedgrove.chain.records import Closed
+from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
@@ -29,6 +31,8 @@ from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MaskingSettings
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.logs import ServiceLog
 
 from tests.node.federation import Federation
 from tests.node.methods.training.test_local_training import entry
@@ -259,3 +263,66 @@ def test_terms_that_cannot_be_are_refused_in_a_sentence(run, changes, said):
     values = {name: getattr(config, name) for name in config.__dataclass_fields__}
     with pytest.raises(InvalidConfig, match=said):
         FederationConfig(**{**values, **changes})
+
+
+# --- a member whose own metrics fail ------------------------------------------------------------------------------
+
+
+class Unmeasured(Client):
+    """Its task's metric is no number in the first round, and fails in all others."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        trainer = self._context.work._trainer
+        train, evaluate = trainer.start, trainer.measure
+
+        def start(model, position, *rest):
+            update = train(model, position, *rest).result()
+            return done(replace(update, measured=spoilt(update.measured, position["number"] == 1)))
+
+        trainer.start = start
+        trainer.measure = lambda *given: done(spoilt(evaluate(*given).result(), False))
+
+
+def done(value):
+    future = Future()
+    future.set_result(value)
+    return future
+
+
+def spoilt(found: HeldOutSums, number: bool) -> HeldOutSums:
+    if number:
+        return replace(found, totals={**found.totals, "right": math.nan}, place=" (task.py, line 9)")
+    return replace(found, fault="its metrics raised ZeroDivisionError: division by zero (task.py, line 9)")
+
+
+@pytest.fixture(scope="module")
+def unmeasured(tmp_path_factory):
+    with embedded() as network:
+        terms = {"training": QUICK, "evaluation": EvaluationSettings(0.25)}
+        made = Federation.found(network, tmp_path_factory.mktemp("unmeasured"), 4, 2, **terms)
+        made.register()
+        made.run(clients={**made.clients(), 2: made.client(2, Unmeasured)})
+        yield made
+
+
+def test_metrics_that_fail_cost_the_member_its_metrics_and_not_its_training(unmeasured):
+    closed = [record for record in unmeasured.records() if isinstance(record, Closed)]
+    found = [Metrics.from_bytes(unmeasured.store.fetch(end.metrics_digest, 1 << 16)).members for end in closed]
+    assert [each.samples for each in found] == [45] * 3 and not any(each.void for each in found)
+    assert [record.round for record in unmeasured.records() if isinstance(record, Committed) and record.client == 2]
+    assert unmeasured.audit().verdict == "verified"
+
+
+def test_its_log_warns_with_the_reason_and_the_place(unmeasured):
+    steps = [step for role, step in unmeasured.log if role == "client 2" and step.acted.startswith("committed")]
+    assert [step.warns for step in steps] == [True] * 3
+    assert "committed; without this member's metrics: the metric right is not a finite number (task.py, line 9)" in (
+        steps[0].acted
+    )
+    assert "raised ZeroDivisionError: division by zero (task.py, line 9)" in steps[1].acted
+    others = [step.warns for role, step in unmeasured.log if role == "client 1"]
+    assert not any(others)
+    log = io.StringIO()
+    ServiceLog("client", log).step("client", 1, 1, steps[0])
+    assert json.loads(log.getvalue())["level"] == "warning"

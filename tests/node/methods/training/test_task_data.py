@@ -17,6 +17,7 @@ from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.learning.tasks.task import dataset_of
 from fedgrove.node.learning.tasks.training import build, evaluate_task, first_tensors, train_task
 from fedgrove.node.methods.training.hold_out import HoldOut
+from fedgrove.node.methods.training.metric_sums import fault_of, sums_of
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskFailed, TaskProcess
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings
@@ -327,11 +328,7 @@ def test_an_answer_that_can_be_is_believed():
         {"measure": MEASURED | {"samples": 16}},
         {"measure": MEASURED | {"samples": None}},
         {"measure": MEASURED | {"names": "right"}},
-        {"measure": MEASURED | {"totals": {}}},
         {"measure": MEASURED | {"totals": [1]}},
-        {"measure": MEASURED | {"totals": MEASURED["totals"] | {"right": 16}}},
-        {"measure": MEASURED | {"totals": MEASURED["totals"] | {"right": -1}}},
-        {"measure": MEASURED | {"totals": MEASURED["totals"] | {"right": math.nan}}},
     ],
     ids=str,
 )
@@ -340,3 +337,18 @@ def test_an_answer_that_cannot_be_fails_in_a_sentence(answers):
     with pytest.raises(TaskFailed):
         data.held_out_sums({"w": np.zeros(2, np.float32)}, {})
     assert len(kept.blobs["held_out"]) in (32, 64)
+
+
+@pytest.mark.parametrize("right", [16, -1, math.nan, None])
+def test_right_answers_that_cannot_be_cost_the_metrics_alone(right):
+    totals = {name: value for name, value in (MEASURED["totals"] | {"right": right}).items() if value is not None}
+    data, _ = evaluating(None, Scripted(measure=MEASURED | {"totals": totals}), 0.25)
+    found = data.held_out_sums({"w": np.zeros(2, np.float32)}, {})
+    assert "more right answers than samples" in fault_of(found, EvaluationSettings())
+    assert sums_of(found, EvaluationSettings()).samples == 0
+
+
+def test_what_a_task_says_of_its_metrics_is_cut_to_a_printable_line():
+    data, _ = evaluating(None, Scripted(measure=MEASURED | {"fault": "\x1b[31m" + 1000 * "x"}), 0.25)
+    fault = data.held_out_sums({"w": np.zeros(2, np.float32)}, {}).fault
+    assert len(fault) == 300 and fault.isprintable()

@@ -17,7 +17,9 @@ class Place:
     def __init__(self, result="update", masked=b"masked", instead=None, refuses=()):
         self.events = Events()
         codec = SimpleNamespace(
-            remark=lambda round_number, update: "", in_place_of_diverged=lambda round_number: instead
+            remark=lambda round_number, update: "",
+            caution=lambda round_number, update: "",
+            in_place_of_diverged=lambda round_number: instead,
         )
         self.context = context_with(
             self.events,
