@@ -4,7 +4,6 @@ A file may come from anybody, so its sizes are read and refused before what they
 members, the header of each array (which numpy itself would hand to Python's parser), and the length of the array.
 """
 
-import io
 import math
 import re
 import zipfile
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedgrove.node.base.archives import ArchiveFile, TooManyMembers
 from fedgrove.node.base.memory import memory_limit
 from fedgrove.node.base.tensor_views import LENGTH, MAX_HEADER
 from numpy.lib import format as npy
@@ -24,8 +24,6 @@ SAFETENSORS = ".safetensors"
 MAX_VALUES = 1 << 29
 """Of an array: 2 GiB as float32, which samples become."""
 _LONGEST = 200
-_PIECE = 1 << 20  # bytes; a list of members that is longer would be read whole, and names 20,000 of them
-_END = 1 << 62
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as numpy does; others unpack with as much memory as they like
 _ENCRYPTED = 1
 _MAX_ARRAY_HEADER = 4096
@@ -39,28 +37,6 @@ _ARRAY_HEADER = re.compile(
 
 class InvalidArrays(ValueError):
     """The file cannot be used; the message says why, and what to write instead, after the file's name."""
-
-
-class _Pieces(io.FileIO):
-    """A file that refuses to be read much at once: an archive states itself how long the list of its members is."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        if size is None or size < 0:
-            size = self._left()
-        if size > _PIECE:
-            raise InvalidArrays("lists more members than any .npz archive of arrays: write it with numpy.savez")
-        return super().read(size) or b""
-
-    def seek(self, offset: int, origin: int = io.SEEK_SET) -> int:
-        if origin == io.SEEK_SET and not 0 <= offset < _END:
-            raise ValueError("a place outside of the file")  # as archives state it
-        return super().seek(offset, origin)
-
-    def _left(self) -> int:
-        here = self.tell()
-        end = self.seek(0, io.SEEK_END)
-        self.seek(here)
-        return end - here
 
 
 def read_arrays(path: Path, names: Iterable[str], most: int = MAX_VALUES) -> dict[str, np.ndarray]:
@@ -81,7 +57,7 @@ def read_arrays(path: Path, names: Iterable[str], most: int = MAX_VALUES) -> dic
 def names_in_npz(path: Path) -> list[str]:
     """The names of the arrays of a .npz file; raises as ``read_arrays``."""
     _check_regular(path)
-    with _Pieces(path) as file:
+    with ArchiveFile(path) as file:
         return [name.removesuffix(".npy") for name in _archive(file).namelist()]
 
 
@@ -101,7 +77,7 @@ def _check_regular(path: Path) -> None:
 
 
 def _read_npz(path: Path, names: Iterable[str], most: int) -> dict[str, np.ndarray]:
-    with _Pieces(path) as file:
+    with ArchiveFile(path) as file:
         archive = _archive(file)
         try:
             held = {name.removesuffix(".npy"): name for name in archive.namelist()}
@@ -114,12 +90,12 @@ def _read_npz(path: Path, names: Iterable[str], most: int) -> dict[str, np.ndarr
             raise InvalidArrays(f"is a damaged .npz archive ({said}): write it again") from None
 
 
-def _archive(file: _Pieces) -> zipfile.ZipFile:
+def _archive(file: ArchiveFile) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
-    except (zipfile.BadZipFile, ValueError, NotImplementedError) as fault:
-        if isinstance(fault, InvalidArrays):
-            raise
+    except TooManyMembers:
+        raise InvalidArrays("lists more members than any .npz archive of arrays: write it with numpy.savez") from None
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
         raise InvalidArrays("is no .npz archive: write it with numpy.savez") from None
 
 

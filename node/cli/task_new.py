@@ -1,19 +1,25 @@
 """``fedgrove task new``: a folder to begin a task with, of code or of terms for a table."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from fedgrove.node.base.memory import memory_limit
 from fedgrove.node.cli.output import CommandError, answer, print_json
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.values import words
-from fedgrove.node.learning.image_drafting import draft_image_terms
-from fedgrove.node.learning.publishers import DatasetError
-from fedgrove.node.learning.tables.drafting import draft_terms
-from fedgrove.node.learning.tables.files import InvalidTable
+from fedgrove.node.learning.drafting import draft
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.suggestion import TERMS
 from fedgrove.node.tasks.beginning import KINDS, begin, write_new
+from fedgrove.node.tasks.sandbox.faults import JobFailed, JobOutOfMemory, JobTimedOut
+from fedgrove.node.tasks.sandbox.limits import JobLimits
+from fedgrove.node.tasks.sandbox.modes import contained_fault
+from fedgrove.node.tasks.sandbox.settings import Mode, Visible
+from fedgrove.node.tasks.sandbox.worker import Worker
+
+_DRAFT = "fedgrove.node.learning.drafting:draft"
+_DRAFT_SECONDS, _DRAFT_BYTES, _DRAFT_MEMORY = 1800.0, 4 << 20, 2 << 30
 
 
 def new(
@@ -57,21 +63,36 @@ def new(
 def _draft_table(folder: Path, table: Path, target: str, form: TableFormat | None, as_json: bool) -> int:
     if not target:
         raise CommandError("--table needs --target: name the column that is to be learned")
-    try:
-        text = draft_terms(table, target, form or TableFormat())
-    except InvalidTable as fault:
-        raise CommandError(str(fault)) from None
+    text = _drafted(table, {"target": target, "format": (form or TableFormat()).to_table()})
     advice = "make its ranges and categories hold for every member's table, and read it before others do"
     return _write(folder, text, "table", f"drafted from {table.name}: {advice}", as_json)
 
 
 def _draft_images(folder: Path, images: Path, as_json: bool) -> int:
-    try:
-        text = draft_image_terms(images)
-    except DatasetError as fault:
-        raise CommandError(str(fault)) from None
+    text = _drafted(images, {})
     advice = "make its classes and shape hold for every member's images"
     return _write(folder, text, "images", f"drafted from {images.name}: {advice}", as_json)
+
+
+def _drafted(source: Path, header: dict[str, Any]) -> str:
+    """The text of terms for a file or a folder, which is read in a process with bounds."""
+    if not source.exists():
+        raise CommandError(draft(header, {}, source, None)[0]["fault"])
+    # The code is fedgrove's own: where nothing contains it, the limits of memory and time still hold.
+    mode = Mode.CONTAINED if contained_fault() is None else Mode.OFF
+    limits = JobLimits(seconds=_DRAFT_SECONDS, header=_DRAFT_BYTES, memory=min(_DRAFT_MEMORY, memory_limit()))
+    try:
+        with Worker(mode, Visible(source), limits) as worker:
+            found = worker.run(_DRAFT, header).header
+    except JobOutOfMemory:
+        raise CommandError(f"{source.name} takes more than {_DRAFT_MEMORY >> 30} GiB of memory to read") from None
+    except JobTimedOut:
+        raise CommandError(f"{source.name} takes more than {_DRAFT_SECONDS / 60:g} minutes to read") from None
+    except JobFailed as fault:
+        raise CommandError(f"{source.name} cannot be read: {fault}") from None
+    if not isinstance(found.get("text"), str):
+        raise CommandError(str(found.get("fault")))
+    return found["text"]
 
 
 def _write(folder: Path, text: str, kind: str, how: str, as_json: bool) -> int:

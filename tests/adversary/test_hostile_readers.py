@@ -9,28 +9,38 @@ array or of a safetensors file, the values of an array. Each attack may take 128
 
 import io
 import json
+import os
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
+from fedgrove.node.base import archives, tensor_views
 from fedgrove.node.base import arrays as base_arrays
-from fedgrove.node.base import tensor_views
 from fedgrove.node.base.arrays import InvalidArrays, names_in_npz, read_arrays
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.base.tensors import load as load_model
+from fedgrove.node.cli import task_new
+from fedgrove.node.cli.output import CommandError
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.learning.shared import InvalidSharedSet, shared_from_bytes
+from fedgrove.node.learning.tables.drafting import draft_terms
+from fedgrove.node.learning.tables.files import InvalidTable
 from fedgrove.node.methods.kmeans.datasets import PointsError, points_of_file
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import KMeansState
+from fedgrove.node.tasks.sandbox import runtime
+from pyarrow import parquet
 
 from tests.adversary.bounded import TOO_MUCH, Raised, bounded
 from tests.adversary.mutation import COUNTS, faults
 
 MIB = 1 << 20
+ROOT = Path(__file__).parents[2]
 
 
 def refused(act, kind, sentence, mebibytes=128):
@@ -187,6 +197,82 @@ def test_a_dataset_s_file_that_is_larger_than_the_published_one(tmp_path):
     refused(lambda: load_dataset("fashion-mnist", tmp_path), DatasetError, "more than the 47040016 bytes")
 
 
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def a_long_text_in_every_row(path):
+    """591 bytes: a dictionary of one text of 1.4 MB, which every row of a batch points to."""
+    text = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 6000, pyarrow.int32()), ["x" * 1_400_000])
+    table = pyarrow.table({"a": text, "y": [number % 2 for number in range(6000)]})
+    parquet.write_table(table, path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 1000
+
+
+def lists_of_lists(path):
+    values = pyarrow.array([[[0] * 1000] * 1000] * 4)
+    parquet.write_table(pyarrow.table({"a": values, "y": range(4)}), path)
+
+
+def dust_of_sheets(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(30_000):
+            archive.writestr(f"{number}.xml", b"")
+
+
+def of_text(head, repeated="", times=0):
+    return lambda path: path.write_text(head + repeated * times)
+
+
+TABLES = {
+    "one line of 300 MB": ("a.csv", of_text("a,y\n", "1,", 150 * MIB), "a row has more than"),
+    "no line at all": ("a.csv", of_text("", "1", 300 * MIB), "a row has more than"),
+    "a row of many lines": ("a.csv", of_text("a,y\n", '"1\n",', 20 * MIB), "a row has more than"),
+    "a cell without end": ("a.csv", of_text('a,y\n"', "1\n", 20 * MIB), "field larger than"),
+    "a header without end": ("a.csv", of_text('"', "a\n", 20 * MIB), "field larger than"),
+    "a text in every row": ("a.parquet", a_long_text_in_every_row, "a cell of more than 131072 bytes"),
+    "lists of lists": ("a.parquet", lists_of_lists, "holds list<"),
+    "a footer of gigabytes": ("a.parquet", lambda path: path.write_bytes(b"PAR1\xff\xff\xff\x7fPAR1"), "footer"),
+    "a workbook of thousands of members": ("a.xlsx", dust_of_sheets, "is not a workbook"),
+    "a pipe": ("a.csv", os.mkfifo, "a.csv is not a regular file"),
+    "a device": ("a.csv", lambda path: path.symlink_to("/dev/zero"), "a.csv is not a regular file"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_a_table_that_is_a_bomb(tmp_path, kind):
+    name, write, sentence = TABLES[kind]
+    write(tmp_path / name)
+    refused(lambda: draft_terms(tmp_path / name, "y"), InvalidTable, sentence)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_parquet_changed_at_random(tmp_path, count):
+    table = pyarrow.table({"a": [1.5, 2.5, 3.5, None], "b": ["x", "y", None, "x"], "y": [0, 1, 0, 1]})
+    parquet.write_table(table, tmp_path / "a.parquet", compression="gzip")
+
+    def read(changed):
+        (tmp_path / "b.parquet").write_bytes(changed)
+        draft_terms(tmp_path / "b.parquet", "y")
+
+    assert faults(read, (tmp_path / "a.parquet").read_bytes(), count, (InvalidTable,)) == []
+
+
+def greedy(header, tensors, source, data):
+    """A decoder that takes what it can get."""
+    return {"text": str(len(bytearray(1 << 30)))}, {}
+
+
+def test_what_no_bound_foresees_ends_a_process_of_its_own(tmp_path, monkeypatch):
+    """Terms are drafted in a job with limits: a decoder that takes more ends it, and the command says a sentence."""
+    (tmp_path / "a.csv").write_text("a,y\n1,2\n")
+    monkeypatch.setattr(task_new, "_DRAFT", f"{__name__}:greedy")
+    monkeypatch.setattr(task_new, "_DRAFT_MEMORY", 1 << 29)
+    monkeypatch.setattr(task_new, "contained_fault", lambda: "so that the job can import this file")
+    monkeypatch.setattr(runtime, "environment", lambda home: {**os.environ, "PYTHONPATH": str(ROOT)})
+    with pytest.raises(CommandError, match=r"a\.csv takes more than"):
+        task_new._drafted(tmp_path / "a.csv", {"target": "y", "format": {}})
+
+
 # --- without what stops it --------------------------------------------------------------------------------------------
 
 
@@ -196,7 +282,7 @@ def test_without_the_bound_on_headers_a_blob_takes_hundreds_of_megabytes(monkeyp
 
 
 def test_without_a_bound_on_members_a_list_is_read_whole(dust, monkeypatch):
-    monkeypatch.setattr(base_arrays, "_PIECE", 1 << 40)
+    monkeypatch.setattr(archives, "_PIECE", 1 << 40)
     tracemalloc.start()
     try:
         assert len(names_in_npz(dust)) == 30_000

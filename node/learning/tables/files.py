@@ -1,6 +1,8 @@
 """The rows of a table's file, one after the other: CSV, npz, Parquet or xlsx, bounded before much is read."""
 
 import csv
+import io
+import stat
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +11,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from fedgrove.node.base.arrays import InvalidArrays, read_arrays
+from fedgrove.node.base.archives import ArchiveFile
+from fedgrove.node.base.arrays import InvalidArrays, names_in_npz, read_arrays
 from fedgrove.node.learning.tables.formats import TableFormat, delimiter_of, encoding_of, shown
 from fedgrove.node.learning.tables.settings import composed
 
@@ -19,8 +22,13 @@ MAX_WORKBOOK_BYTES = 256 << 20
 """Of a workbook, unpacked: all its texts are in memory."""
 MAX_COLUMNS = 16_384
 """As many as a sheet can have."""
+MAX_ROW = 4 << 20
+"""Characters of a row of a CSV file, which may have several lines."""
+MAX_CELL = 1 << 17
+"""Characters of a cell; as many as Python's reader of CSV takes."""
 _PARQUET_BATCH = 4096
-_MAX_HEADER, _HEADER_LINES = 1 << 20, 100
+_MAX_FOOTER = 16 << 20  # bytes
+_HEADER_LINES = 100
 _PLAIN = TableFormat()
 
 
@@ -63,8 +71,7 @@ def names_of(path: Path, form: TableFormat = _PLAIN) -> list[str]:
     kind = path.suffix.lower()
     _check(path)
     if kind == ".npz":
-        with _npz(path) as arrays:
-            return [composed(name) for name in arrays]
+        return [composed(name) for name in _array_names(path)]
     if kind == ".parquet":
         with _parquet(path) as file:
             return [composed(name) for name in file.schema_arrow.names]
@@ -79,10 +86,12 @@ def _check(path: Path) -> None:
     if path.suffix.lower() not in _READERS:
         raise InvalidTable(f"{path.name} must end in {', '.join(sorted(_READERS))}")
     try:
-        size = path.stat().st_size
+        status = path.stat()
     except OSError as fault:
         raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
-    if size > MAX_FILE_BYTES:
+    if not stat.S_ISREG(status.st_mode):  # to open a pipe, or to read all of a device, takes for ever
+        raise InvalidTable(f"{path.name} is not a regular file")
+    if status.st_size > MAX_FILE_BYTES:
         raise InvalidTable(f"{path.name} is larger than {MAX_FILE_BYTES >> 30} GiB")
 
 
@@ -101,8 +110,7 @@ def _from_csv(path: Path, columns: Sequence[str], form: TableFormat, separator: 
 
 def _from_npz(path: Path, columns: Sequence[str], *_: object) -> Iterator[Row]:
     """Arrays by the names of the columns, one value a row."""
-    with _npz(path) as arrays:
-        names = list(arrays)
+    names = _array_names(path)
     chosen = _arrays(path, [names[index] for index in _indexes(path, names, columns)])
     if len({array.shape for array in chosen}) != 1 or any(array.ndim != 1 for array in chosen):
         raise InvalidTable(f"{path.name} must hold an array of one value a row for each column, all of one length")
@@ -110,15 +118,26 @@ def _from_npz(path: Path, columns: Sequence[str], *_: object) -> Iterator[Row]:
         yield Row(f"row {number}", [cell.item() for cell in cells])
 
 
+def _array_names(path: Path) -> list[str]:
+    with _array_faults(path):
+        return names_in_npz(path)
+
+
 def _arrays(path: Path, columns: Sequence[str]) -> list[np.ndarray]:
     """The arrays of these names, none of which claims more memory than the file has content for."""
-    try:
+    with _array_faults(path):
         held = read_arrays(path, columns, MAX_ROWS)
+    return [held[name] for name in columns]
+
+
+@contextmanager
+def _array_faults(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as fault:
         raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
     except InvalidArrays as fault:
         raise InvalidTable(f"{path.name} {fault}") from None
-    return [held[name] for name in columns]
 
 
 def _from_parquet(path: Path, columns: Sequence[str], *_: object) -> Iterator[Row]:
@@ -127,10 +146,26 @@ def _from_parquet(path: Path, columns: Sequence[str], *_: object) -> Iterator[Ro
         names = file.schema_arrow.names
         found = [names[index] for index in _indexes(path, names, columns)]
         for batch in file.iter_batches(_PARQUET_BATCH, columns=found, use_threads=False):
-            chosen = [batch.column(name).to_pylist() for name in found]
+            chosen = [_cells(path, name, batch.column(name)) for name in found]
             rows = enumerate(zip(*chosen, strict=True), start)
             yield from (Row(f"row {number}", cells) for number, cells in rows)
             start += len(batch)
+
+
+def _cells(path: Path, name: str, column: Any) -> list[object]:
+    """The cells of a column's part; texts are in a dictionary, as one that is long may stand in every row."""
+    from pyarrow import DictionaryArray, compute, types
+
+    if isinstance(column, DictionaryArray):
+        values = _cells(path, name, column.dictionary)
+        return [None if index is None else values[index] for index in column.indices.to_pylist()]
+    kind = column.type
+    if types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
+        if (compute.max(compute.binary_length(column)).as_py() or 0) > MAX_CELL:
+            raise InvalidTable(f"{path.name}, column {name} has a cell of more than {MAX_CELL} bytes")
+    elif not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind)):
+        raise InvalidTable(f"{path.name}, column {name} holds {kind}, and cells are numbers, texts or dates")
+    return column.to_pylist()
 
 
 def _from_xlsx(path: Path, columns: Sequence[str], form: TableFormat, _: str) -> Iterator[Row]:
@@ -149,7 +184,7 @@ def _delimiter(path: Path, form: TableFormat, columns: Sequence[str], separator:
     def lines() -> Iterator[str]:
         with _text(path, form) as file:
             for _ in range(_HEADER_LINES):  # names in quotes may have several
-                yield file.readline(_MAX_HEADER)
+                yield file.readline(MAX_ROW)
 
     with _readable(path, lambda: 0):
         found, other = delimiter_of(lines, form, columns, separator)
@@ -161,10 +196,37 @@ def _delimiter(path: Path, form: TableFormat, columns: Sequence[str], separator:
     return found
 
 
+class _Rows:
+    """The rows of a CSV file, each of at most ``MAX_ROW`` characters."""
+
+    def __init__(self, text: TextIO, delimiter: str) -> None:
+        self._text, self._left = text, MAX_ROW
+        self._rows = csv.reader(self._lines(), delimiter=delimiter, strict=True)
+
+    @property
+    def line_num(self) -> int:
+        """How many lines have been read."""
+        return self._rows.line_num
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self
+
+    def __next__(self) -> list[str]:
+        self._left = MAX_ROW
+        return next(self._rows)
+
+    def _lines(self) -> Iterator[str]:
+        while line := self._text.readline(self._left + 1):
+            self._left -= len(line)
+            if self._left < 0:
+                raise csv.Error(f"a row has more than {MAX_ROW} characters")
+            yield line
+
+
 @contextmanager
-def _csv(path: Path, form: TableFormat, delimiter: str) -> Iterator[Any]:
+def _csv(path: Path, form: TableFormat, delimiter: str) -> Iterator[_Rows]:
     with _text(path, form) as file:
-        lines = csv.reader(file, delimiter=delimiter, strict=True)
+        lines = _Rows(file, delimiter)
         with _readable(path, lambda: lines.line_num):
             yield lines
 
@@ -200,8 +262,8 @@ def _sheet(path: Path, form: TableFormat) -> Iterator[Iterator[tuple]]:
         advice = 'pip install "fedgrove[tables]", or give CSV'
         raise InvalidTable(f"{path.name} is a workbook, and openpyxl is not installed: {advice}") from None
     try:
-        with zipfile.ZipFile(path) as file:
-            _check_unpacked(path, sum(each.file_size for each in file.infolist()), MAX_WORKBOOK_BYTES)
+        with ArchiveFile(path) as file, zipfile.ZipFile(file) as archive:
+            _check_unpacked(path, sum(each.file_size for each in archive.infolist()), MAX_WORKBOOK_BYTES)
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
     except InvalidTable:
         raise
@@ -232,19 +294,6 @@ def _sheet_header(path: Path, rows: Iterator[tuple]) -> list[str]:
 
 
 @contextmanager
-def _npz(path: Path) -> Iterator[Any]:
-    try:
-        with zipfile.ZipFile(path) as file:
-            _check_unpacked(path, sum(each.file_size for each in file.infolist()))
-        with np.load(path, allow_pickle=False) as arrays:
-            yield arrays
-    except InvalidTable:
-        raise
-    except (zipfile.BadZipFile, ValueError):
-        raise InvalidTable(f"{path.name} is not an npz file of plain arrays") from None
-
-
-@contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
     try:
         from pyarrow import ArrowException, parquet
@@ -252,12 +301,24 @@ def _parquet(path: Path) -> Iterator[Any]:
         advice = "install it, or give CSV or npz"
         raise InvalidTable(f"{path.name} is Parquet, and pyarrow is not installed: {advice}") from None
     try:
-        file = parquet.ParquetFile(path)
+        _check_footer(path)
+        with parquet.ParquetFile(path) as read:
+            named = [read.schema.column(index) for index in range(len(read.schema))]
+        texts = [each.path for each in named if each.physical_type == "BYTE_ARRAY"]
+        file = parquet.ParquetFile(path, read_dictionary=texts)
         groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
         _check_unpacked(path, sum(group.total_byte_size for group in groups))
         yield file
     except (ArrowException, OSError) as fault:
         raise InvalidTable(f"{path.name} is not a Parquet file that can be read: {fault}") from None
+
+
+def _check_footer(path: Path) -> None:
+    """Refuse what a Parquet file says of itself where it is long: its reader takes many times as much memory."""
+    with path.open("rb") as file:
+        file.seek(-min(8, path.stat().st_size), io.SEEK_END)
+        if int.from_bytes(file.read(4), "little") > _MAX_FOOTER:
+            raise InvalidTable(f"{path.name} is not a Parquet file that can be read: its footer is too long")
 
 
 def _check_unpacked(path: Path, size: int, most: int = MAX_FILE_BYTES) -> None:

@@ -123,7 +123,7 @@ def test_a_long_cell_is_cut_in_the_sentence(read):
     [
         ("mine.ods", b"PK", r"mine\.ods must end in \.csv, \.npz, \.parquet, \.xlsx"),
         ("mine.xlsx", b"PK", r"mine\.xlsx is not a workbook that can be read"),
-        ("mine.npz", b"PK", "mine.npz is not an npz file of plain arrays"),
+        ("mine.npz", b"PK", "mine.npz is no .npz archive: write it with numpy.savez"),
         ("mine.parquet", b"PAR1", "mine.parquet is not a Parquet file that can be read"),
     ],
 )
