@@ -1,0 +1,237 @@
+"""Every command that reads a run, on a run of every kind; and what scripts read of it.
+
+A command, or a name of ``fedgrove``, that is not listed here fails a test: whoever adds one says whether it reads runs,
+and then it is tried on all of them.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fedgrove.chain.history import BadHistory
+from fedgrove.ipfs.store import StoreError
+from fedgrove.node.audit.archive import export_car
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.cli.main import COMMANDS, command_line
+from typer.core import TyperGroup
+
+import fedgrove as fg
+from tests.matrix.kinds import KINDS, Run
+from tests.node.cli.test_bad_input import Result, fedgrove
+from tests.node.explorer.test_export import links
+from tests.node.explorer.test_pages import check_well_formed
+
+pytestmark = pytest.mark.xdist_group("matrix")
+
+_names = (f"written-{number}" for number in itertools.count())
+
+
+def _kept(run: Run) -> Path | None:
+    """The directory of a run at rest."""
+    return run.path if run.path.is_dir() else None
+
+
+def _car(run: Run) -> Path | None:
+    """A run's CAR file, made where it can be."""
+    if run.path.suffix == ".car":
+        return run.path
+    file = run.folder / "own.car"
+    if _kept(run) is not None and not file.exists():
+        export_car(run.path, file)
+    return file if file.exists() else None
+
+
+READS: dict[str, Callable[[Run, Path], list[object] | None]] = {
+    "audit": lambda run, new: [run.path],
+    "audit export": lambda run, new: _kept(run) and [_kept(run), new],
+    "audit verify": lambda run, new: _car(run) and [_car(run)],
+    "history export": lambda run, new: [run.path, "--csv", new],
+    "model save": lambda run, new: [run.path, new],
+    "explorer": lambda run, new: [run.path, "--export", new, "--index", run.folder / "indexes"],
+    "status": lambda run, new: ["--config", run.path] if run.live else None,
+    "doctor": lambda run, new: ["--config", run.path] if run.live else None,
+    "estimate": lambda run, new: ["--config", run.path, "--members", "3"] if run.live else None,
+}
+"""Arguments with which a command reads a run; nothing for one of a kind that it does not take."""
+
+READS_NONE = {
+    *("demo", "deploy", "register", "approve", "client", "coordinator", "simulate", "experiment", "attack"),
+    *("keys new", "keys show", "keys backup", "keys restore", "keys rotate", "keys attest"),
+    *("task new", "task check", "task pack", "task base", "task show", "task approve", "task fetch"),
+    *("network up", "network down", "network status", "privacy plan", "privacy spent", "completion"),
+    *("kmeans", "unlearn"),  # they run a federation, and a member; what they leave is of the kind `kmeans`
+    *(f"bench {name}" for name in ("vrf", "chain", "masking", "privacy", "ipfs", "dropouts", "engine", "unlearn")),
+    *(f"bench {name}" for name in ("unlearn-losses", "similarity", "explorer")),
+}
+"""Commands that read no run that somebody has."""
+
+AUDITED = {"tampered": 1, "broken": 1, "unreadable": 1, "stripped": 1}
+"""Exit codes of an audit, where it finds a bad record."""
+REFUSED = {
+    "audit export": {"broken": "", "unreadable": ""},
+    "history export": {"broken": "", "unreadable": "", "stripped": ""},
+    "model save": {
+        "no-round": "the history has no round",
+        "no-member": "the history has no round",
+        "procfl": "clusters",
+        "broken": "",
+        "unreadable": "",
+        "stripped": "",
+    },
+}
+"""Kinds that a command cannot serve, and what its sentence says of it; it ends with code 2."""
+
+
+def all_commands() -> list[str]:
+    """Every command by its words; groups that do something by themselves are ``audit``."""
+    found = []
+    for name in COMMANDS:
+        command = command_line.commands[name]
+        visible = command.commands.items() if isinstance(command, TyperGroup) else ()
+        found += [f"{name} {inner}" for inner, each in visible if not each.hidden]
+        if not isinstance(command, TyperGroup) or any(each.hidden for _, each in visible):
+            found.append(name)
+    return found
+
+
+def test_every_command_is_known_to_read_runs_or_not_to():
+    assert sorted(all_commands()) == sorted({*READS, *READS_NONE})
+    assert not READS_NONE & set(READS)
+
+
+def run_on(run: Run, command: str, *more: str) -> tuple[Result, Path] | None:
+    new = run.folder / next(_names)
+    given = READS[command](run, new)
+    if given is None:
+        return None
+    return fedgrove(*command.split(), *map(str, given), *more, cwd=run.folder), new
+
+
+def expected(command: str, kind: str) -> int:
+    """The exit code of a command on a kind."""
+    if command in ("audit", "audit verify", "explorer"):
+        return 2 if kind == "live" else AUDITED.get(kind, 0)
+    return 2 if kind in REFUSED.get(command, {}) else 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("command", READS)
+def test_every_command_reads_every_kind(runs, command, kind):
+    done = run_on(runs.of(kind), command)
+    if done is None:
+        return
+    result, _ = done
+    code = expected(command, kind)
+    assert result.returncode == code, f"{result.returncode}\n{result.stdout}\n{result.stderr}"
+    assert "Traceback" not in result.stdout + result.stderr and result.stdout + result.stderr
+    if code == 2 and kind != "live":
+        assert re.fullmatch(r"fedgrove: .+\n", result.stderr), result.stderr
+        assert REFUSED[command][kind] in result.stderr
+    if code == 0:
+        assert result.stdout, "the answer is on stdout"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("command", READS)
+def test_every_command_says_the_same_of_every_kind_to_machines(runs, command, kind):
+    done = run_on(runs.of(kind), command, "--json")
+    if done is not None and expected(command, kind) == 0:
+        result, _ = done
+        assert result.returncode == 0 and json.loads(result.stdout), result.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_of_every_kind_has_every_page_and_no_dead_link(runs, kind):
+    done = run_on(runs.of(kind), "explorer", "--json")
+    assert done is not None
+    result, site = done
+    written = json.loads(result.stdout)
+    pages = list(site.rglob("*.html"))
+    assert written["failed"] == [] and written["pages"] == len(pages)
+    for page in pages:
+        check_well_formed(page.read_text())
+    for page, path in links(site):
+        assert (page.parent / path).is_file(), f"{page} links to {path}"
+
+
+def test_an_export_that_compares_has_runs_of_eight_kinds(runs, tmp_path):
+    kinds = ("network", "task", "table", "images", "kmeans", "procfl", "eventful", "no-round")
+    given = [str(runs.of(kind).path) for kind in kinds]
+    result = fedgrove("explorer", *given, "--export", "site", "--index", "indexes", "--json", cwd=tmp_path)
+    assert result.returncode == 0 and json.loads(result.stdout)["failed"] == [], result.stderr
+    for page, path in links(tmp_path / "site"):
+        assert (page.parent / path).is_file(), f"{page} links to {path}"
+
+
+# --- what scripts read ------------------------------------------------------------------------------------------------
+
+PYTHON = {"audit", "History"}
+"""Names of ``fedgrove`` that read a run."""
+PYTHON_OTHERS = {
+    "Data",
+    "Round",
+    "Run",
+    "RunRound",
+    "Standardise",
+    "Task",
+    "Verdict",
+    "__version__",
+    "demo",
+    "simulate",
+}
+MEMBERS: dict[str, Callable[[fg.History], object]] = {
+    "ledger": lambda history: history.ledger.deployment.ledger,
+    "records": lambda history: history.records,
+    "rounds": lambda history: history.rounds,
+    "terms": lambda history: history.terms,
+    "frame": lambda history: [history.frame(name) for name in ("rounds", "records", "metrics")],
+    "model": lambda history: history.model(),
+    "state_dict": lambda history: history.state_dict(),
+    "state_arrays": lambda history: history.state_arrays(),
+    "origin": lambda history: history.origin(),
+}
+"""What is read of a ``History``."""
+LACKING = {
+    **dict.fromkeys((("no-round", name) for name in ("model", "state_dict", "state_arrays", "origin")), KeyError),
+    **dict.fromkeys((("no-member", name) for name in ("model", "state_dict", "state_arrays", "origin")), KeyError),
+    **dict.fromkeys(
+        ((kind, name) for kind in ("procfl", "kmeans") for name in ("state_dict", "state_arrays")), InvalidModel
+    ),
+    **dict.fromkeys((("stripped", name) for name in MEMBERS if name not in ("ledger", "records")), StoreError),
+    **dict.fromkeys(((kind, name) for kind in ("broken", "unreadable") for name in MEMBERS), BadHistory),
+}
+"""What is raised where a kind has no such thing."""
+
+
+def test_every_name_for_scripts_is_known_to_read_runs_or_not_to():
+    assert set(fg.__all__) == PYTHON | PYTHON_OTHERS
+    assert {name for name in dir(fg.History) if not name.startswith("_")} | {"ledger"} == set(MEMBERS)
+
+
+def _place(run: Run) -> tuple[list, dict]:
+    if run.live is None:
+        return [run.path], {}
+    return [run.live.network.url], {"ledger": run.live.deployment.ledger, "store": f"disk:{run.live.store.path}"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scripts_audit_every_kind(runs, kind):
+    given, options = _place(runs.of(kind))
+    verdict = fg.audit(*given, **options)
+    assert verdict.exit_code == AUDITED.get(kind, 0) and verdict.to_dict()
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_scripts_read_every_kind(runs, kind, member):
+    given, options = _place(runs.of(kind))
+    fault = LACKING.get((kind, member))
+    if fault is None:
+        assert MEMBERS[member](fg.History(*given, **options)) is not None
+        return
+    with pytest.raises(fault) as raised:
+        MEMBERS[member](fg.History(*given, **options))
+    assert str(raised.value)
