@@ -53,6 +53,9 @@ class ModelOrigin:
     terms_digest: str
 
 
+_NO_ROUND = "the history has no round"
+
+
 class History:
     """A run's rounds, records and models.
 
@@ -180,7 +183,7 @@ class History:
         """As ``state_dict``, of arrays; needs no torch."""
         model = self.model(number)
         if not isinstance(model, dict):
-            raise InvalidModel("the rounds of this federation leave clusters, not one model")
+            raise InvalidModel("the rounds of this federation leave a state and no single model: read it with `model`")
         return state_dict_of(without_state(model), self._method.config.strategy.name)
 
     def predicting(self, number: int | None = None, choice: ModelChoice = ModelChoice()) -> Tensors:  # noqa: B008
@@ -216,7 +219,7 @@ class History:
     def _closed(self, number: int | None) -> RoundRecords | None:
         """The round that closed with a model; None for the model that the first round trained from."""
         if not self._sorted.rounds:
-            raise KeyError("the history has no round")
+            raise KeyError(_NO_ROUND)
         if number is None:
             return self._sorted.base
         current = self._sorted.rounds.get(number)
@@ -229,7 +232,9 @@ class History:
 
     @property
     def _first(self) -> RoundRecords:
-        return next(iter(self._sorted.rounds.values()))
+        for each in self._sorted.rounds.values():
+            return each
+        raise KeyError(_NO_ROUND)
 
     @cached_property
     def _sorted(self) -> Rounds:

@@ -80,6 +80,7 @@ def kept(
     clients: int = 4,
     rounds: int = 2,
     hold: Callable[[Federation | KMeans], object] = lambda made: made.run(),
+    repeats: int = 0,
 ) -> Kept:
     """Hold a federation of a kind, its rounds by ``hold``, and keep it as ``fedgrove demo --out`` does."""
     target = directory / "kept"
@@ -95,7 +96,9 @@ def kept(
             made = KMeans.found(network, directory / "work", TERMS, clients)
             founder = made.founder
         else:
-            made = Federation.found(network, directory / "work", clients, rounds, training=QUICK, **TRAINING[kind])
+            made = Federation.found(
+                network, directory / "work", clients, rounds, repeats, training=QUICK, **TRAINING[kind]
+            )
             founder = made.coordinator_keys
         made.register()
         hold(made)

@@ -15,6 +15,7 @@ from fedgrove.node.protocol.terms import FederationSettings
 
 import fedgrove as fg
 from tests.adversary.kept_runs import QUICK, kept, write_run
+from tests.adversary.test_spoilers import Poisoner
 from tests.node.conftest import run_federation
 from tests.node.devnet.kmeans_members import Federation as KMeans
 from tests.node.devnet.test_table_task import prepare
@@ -151,8 +152,19 @@ def _kmeans(runs: Runs, place: Path) -> Path:
 
 
 def _eventful(runs: Runs, place: Path) -> Path:
-    """Rounds that failed, were skipped, voided, disputed, and in groups."""
+    """Rounds that failed, were skipped, voided and disputed."""
     return kept("eventful", place).directory
+
+
+def _regrouped(runs: Runs, place: Path) -> Path:
+    """A member spoils the first round, so that the next is summed in groups, without its own."""
+
+    def hold(made: Federation) -> None:
+        clients = made.clients()
+        clients[3] = made.client(3, Poisoner)
+        made.run(clients=clients)
+
+    return kept("weights", place, clients=6, rounds=1, repeats=3, hold=hold).directory
 
 
 def _empty(runs: Runs, place: Path, members: bool = True) -> Path:
@@ -233,6 +245,7 @@ KINDS: dict[str, Callable[[Runs, Path], Path]] = {
     "procfl": _clusters,
     "kmeans": _kmeans,
     "eventful": _eventful,
+    "regrouped": _regrouped,
     "no-round": _empty,
     "no-member": lambda runs, place: _empty(runs, place, members=False),
     "tampered": _tampered,

@@ -215,6 +215,8 @@ def test_the_runs_are_of_the_kinds_that_they_are_named_after(shows):
         return {each["status"] for each in _items(shows.of(kind).client, "1/rounds")}
 
     assert {"closed", "failed", "skipped", "voided"} <= statuses("eventful")
+    assert statuses("regrouped") == {"failed", "closed"}
+    assert "<h3>Group 2</h3>" in shows.of("regrouped").client.get("/rounds/2/").text
     assert "running" in statuses("live") and not statuses("no-round")
     badges = {kind: shows.of(kind).client.get(f"{BASE}/runs/1").json()["audit"]["title"] for kind in KINDS}
     bad = dict.fromkeys(("tampered", "broken", "unreadable", "stripped"), "Bad record")
