@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fedgrove.chain.history import BadHistory
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.main import COMMANDS, command_line
+from fedgrove.node.protocol.prediction import ModelChoice
 from typer.core import TyperGroup
 
 import fedgrove as fg
@@ -37,12 +39,30 @@ def _car(run: Run) -> Path:
     return file
 
 
+def _data(run: Run) -> tuple[Path, list[object]]:
+    """What a run's model predicts for, and what it needs to know besides."""
+    if run.kind == "task":
+        return run.folder / "data.csv", ["--task", run.folder / "task"]
+    if run.kind in ("table", "images"):
+        return run.folder / {"table": "sites/0.csv", "images": "pictures"}[run.kind], []
+    shape = (6, 2) if run.kind == "kmeans" else (6, 1, 8, 8)
+    values = np.random.default_rng(0).random(shape, np.float32)
+    np.savez(run.folder / "new.npz", **{"points" if run.kind == "kmeans" else "x": values})
+    return run.folder / "new.npz", ["--cluster", "1"] if run.kind == "procfl" else []
+
+
+def _predict(run: Run, new: Path) -> list[object]:
+    data, more = _data(run)
+    return [run.path, "--data", data, *more, "--out", new, "--sandbox", "off"]
+
+
 READS: dict[str, Callable[[Run, Path], list[object]]] = {
     "audit": lambda run, new: [run.path],
     "audit export": lambda run, new: [run.path, new],
     "audit verify": lambda run, new: [_car(run)],
     "history export": lambda run, new: [run.path, "--csv", new],
     "model save": lambda run, new: [run.path, new],
+    "predict": _predict,
     "explorer": lambda run, new: [run.path, "--export", new, "--index", run.folder / "indexes"],
     "status": lambda run, new: ["--config", run.path],
     "doctor": lambda run, new: ["--config", run.path],
@@ -71,6 +91,13 @@ READS_NONE = {
 
 AUDITED = {"tampered": 1, "broken": 1, "unreadable": 1, "stripped": 1}
 """Exit codes of an audit, where it finds a bad record."""
+_NO_MODEL = {
+    "no-round": "the history has no round",
+    "no-member": "the history has no round",
+    "broken": "",
+    "unreadable": "",
+    "stripped": "does not hold this block",
+}
 REFUSED = {
     "audit export": {"tampered": "do not match its CID"},
     "history export": {
@@ -79,15 +106,8 @@ REFUSED = {
         "unreadable": "",
         "stripped": "does not hold this block",
     },
-    "model save": {
-        "no-round": "the history has no round",
-        "no-member": "the history has no round",
-        "procfl": "no single model",
-        "kmeans": "no single model",
-        "broken": "",
-        "unreadable": "",
-        "stripped": "",
-    },
+    "model save": _NO_MODEL,
+    "predict": _NO_MODEL,
 }
 """Kinds that a command cannot serve, and what its sentence says of it; it ends with code 2."""
 
@@ -166,20 +186,19 @@ def test_an_export_that_compares_has_runs_of_eight_kinds(runs, tmp_path):
 
 # --- what scripts read ------------------------------------------------------------------------------------------------
 
-PYTHON = {"audit", "History"}
+PYTHON = {"audit", "History", "load"}
 """Names of ``fedgrove`` that read a run."""
 PYTHON_OTHERS = {
-    "Data",
-    "Round",
-    "Run",
-    "RunRound",
-    "Standardise",
-    "Task",
-    "Verdict",
-    "__version__",
-    "demo",
-    "simulate",
+    *("Answers", "Data", "Predictor", "Round", "Run", "RunRound", "Standardise", "Task", "Unlabelled", "Verdict"),
+    *("__version__", "demo", "simulate"),
 }
+_OF_A_MODEL = ("model", "state_dict", "state_arrays", "origin", "predicting", "terms_bytes")
+
+
+def _choice(history: fg.History) -> ModelChoice:
+    return ModelChoice(cluster=1 if "procfl" in history.terms else None)
+
+
 MEMBERS: dict[str, Callable[[fg.History], object]] = {
     "ledger": lambda history: history.ledger.deployment.ledger,
     "records": lambda history: history.records,
@@ -190,16 +209,19 @@ MEMBERS: dict[str, Callable[[fg.History], object]] = {
     "state_dict": lambda history: history.state_dict(),
     "state_arrays": lambda history: history.state_arrays(),
     "origin": lambda history: history.origin(),
+    "predicting": lambda history: history.predicting(choice=_choice(history)),
+    "terms_bytes": lambda history: history.terms_bytes(),
+    "store": lambda history: history.store,
 }
 """What is read of a ``History``."""
 LACKING = {
-    **dict.fromkeys((("no-round", name) for name in ("model", "state_dict", "state_arrays", "origin")), KeyError),
-    **dict.fromkeys((("no-member", name) for name in ("model", "state_dict", "state_arrays", "origin")), KeyError),
+    **dict.fromkeys((("no-round", name) for name in _OF_A_MODEL), KeyError),
+    **dict.fromkeys((("no-member", name) for name in _OF_A_MODEL), KeyError),
     **dict.fromkeys(
         ((kind, name) for kind in ("procfl", "kmeans") for name in ("state_dict", "state_arrays")), InvalidModel
     ),
     **dict.fromkeys((("tampered", name) for name in ("rounds", "frame")), StoreError),
-    **dict.fromkeys((("stripped", name) for name in MEMBERS if name not in ("ledger", "records")), StoreError),
+    **dict.fromkeys((("stripped", name) for name in MEMBERS if name not in ("ledger", "records", "store")), StoreError),
     **dict.fromkeys(((kind, name) for kind in ("broken", "unreadable") for name in MEMBERS), BadHistory),
 }
 """What is raised where a kind has no such thing."""
@@ -234,3 +256,20 @@ def test_scripts_read_every_kind(runs, kind, member):
     with pytest.raises(fault) as raised:
         MEMBERS[member](fg.History(*given, **options))
     assert str(raised.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_scripts_predict_with_a_model_of_every_kind(runs, kind):
+    run = runs.of(kind)
+    given, options = _place(run)
+    source = fg.History(*given, **options) if run.live else run.path
+    data, _ = _data(run)
+    chosen = {"cluster": 1} if kind == "procfl" else {"task": run.folder / "task"} if kind == "task" else {}
+    fault = {"no-round": KeyError, "no-member": KeyError, "stripped": StoreError, "broken": BadHistory}
+    if kind in (*fault, "unreadable"):
+        with pytest.raises(fault.get(kind, BadHistory)):
+            fg.load(source)
+        return
+    predictor = fg.load(source, sandbox="off", **chosen)
+    found = predictor.predict(data)
+    assert len(found.rows) > 0 and predictor.about["round"] and predictor.terms
