@@ -135,7 +135,8 @@ def rotate(
 ) -> int:
     """Replace the VRF or the mailbox key, in the keystore first and then on the ledger.
 
-    A new VRF key can be drawn only from a later round on. If the command is stopped between the two, run it again.
+    A new VRF key can be drawn only from a later round on. A client that runs with this keystore goes on with the new
+    key by itself. If the command is stopped between the two, run it again.
 
     Example: fedgrove keys rotate alice.json --config federation.toml --which mailbox
     """

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -87,6 +88,7 @@ def client(
     Example: fedgrove client --config federation.toml --keystore alice.json --data alice.npz
     """
     from fedgrove.node.roles.client import Client
+    from fedgrove.node.roles.client.keystore import ReloadingClient, WatchedKeystore
 
     terms, reach = load_config(config)
     practised, form = _part(part, terms), _table_format(table_format, terms)
@@ -95,7 +97,8 @@ def client(
         pin_process()
     samples = _private_data(data, terms) if terms.task is None else None
     _check_count(samples, data, terms)
-    keys = load(keystore, read_password(password_file))
+    watched = WatchedKeystore(keystore, read_password(password_file))
+    keys = watched.keys
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         place = _arrive(stack, config, (terms, reach), keys, "client")
@@ -106,10 +109,19 @@ def client(
         mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
         for sentence in DataMarks(data, directory).enter(mark):
             place.log.write("warning", sentence)
-        where = (place.ledger, place.store, keys, terms, samples, directory / "journal")
         _warn_of_copies(place.log, directory)
-        member = Client(*where, confirmations=reach.confirmations, check_rounds=reach.check_rounds, device=reach.device)
-        roles: dict[str, Role] = {"client": member}
+        make = partial(
+            Client,
+            place.ledger,
+            place.store,
+            config=terms,
+            data=samples,
+            directory=directory / "journal",
+            confirmations=reach.confirmations,
+            check_rounds=reach.check_rounds,
+            device=reach.device,
+        )
+        roles: dict[str, Role] = {"client": ReloadingClient(watched, make)}
         if standby:
             roles["standby"] = _standby(place, terms, reach)
         return _serve(stack, place, reach, roles, once, metrics_port)

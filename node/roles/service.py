@@ -178,7 +178,7 @@ class Service:
         """Log once, as an error, what people must hear of."""
         if alarm and alarm not in self._alarms:
             self._alarms.add(alarm)
-            self._metrics.fault("twin")
+            self._metrics.fault("alarm")
             self._log.write("error", alarm, role=name)
 
     def _warn(self, view: LedgerView) -> None:

@@ -10,6 +10,7 @@ phase    in which phase a round is for a client
 context  what the phases work with
 outbox   sends transactions, and none twice that the ledger refused
 dispute  refuses a closed round that is wrong
+keystore goes on with rotated keys
 draw     draws the lot, and joins the round with fresh keys
 seal     waits for the order, and leaves a round in bad company
 share    shares the secrets behind the masks

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from fedgrove.chain import vrf
 from fedgrove.chain.keys import Keys
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.journal import Journal
@@ -12,6 +13,11 @@ from fedgrove.node.roles.client.outbox import Outbox
 from fedgrove.node.roles.context import RoleContext, Turn
 from fedgrove.node.roles.disclosure import Disclosure
 from fedgrove.node.roles.twins import Twins
+
+
+def holds_key_of(keys: Keys, member: Member) -> bool:
+    """Whether a member's VRF key on the ledger is the one among these keys."""
+    return vrf.coordinates(keys.vrf_public) == (member.vrf_x, member.vrf_y)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from functools import partial
 from fedgrove.chain import tree, vrf
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.client.context import ClientContext, ClientTurn
+from fedgrove.node.roles.client.context import ClientContext, ClientTurn, holds_key_of
+
+OTHER_KEY = "the ledger has another VRF key for this account than this client, which therefore draws in no round"
 
 
 class Draw:
@@ -43,6 +45,8 @@ class Draw:
         """Why this client does not draw, or the ledger would refuse it; empty when nothing is in the way."""
         if turn.member.active_from > turn.current.opened.opened_at:
             return "this client: it is active from the next round"
+        if not holds_key_of(self._context.keys, turn.member):
+            return f"this client: {OTHER_KEY}"
         view = self._context.view
         waiting = self._context.twins.waiting(view.rounds, turn.client, turn.current.number)
         return f"this client: {waiting}" if waiting else view.rules.membership.barred(turn.member, turn.current)

@@ -23,9 +23,9 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.client.commit import Commit
-from fedgrove.node.roles.client.context import ClientContext, ClientTurn
+from fedgrove.node.roles.client.context import ClientContext, ClientTurn, holds_key_of
 from fedgrove.node.roles.client.dispute import Dispute, lot
-from fedgrove.node.roles.client.draw import Draw
+from fedgrove.node.roles.client.draw import OTHER_KEY, Draw
 from fedgrove.node.roles.client.outbox import Outbox
 from fedgrove.node.roles.client.phase import ClientPhase, phase_of
 from fedgrove.node.roles.client.publish import Publish
@@ -125,6 +125,9 @@ class Client:
     @property
     def alarm(self) -> str:
         """Alarm for people, in one sentence; empty if there is none."""
+        member = self.view.rounds.member(self.account)
+        if member is not None and not holds_key_of(self._context.keys, member):
+            return f"{OTHER_KEY}: give this client the keystore that was rotated, or run `fedgrove keys rotate`"
         return self._context.twins.alarm
 
     @property

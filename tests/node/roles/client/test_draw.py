@@ -1,9 +1,10 @@
 """A client draws its lot once, in time, and has its secrets in the journal first."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain import tree
+from fedgrove.chain import tree, vrf
 from fedgrove.chain.keys import Keys
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.roles.client.draw import Draw
@@ -17,7 +18,7 @@ class Place:
     """A client that may draw, unless something is changed."""
 
     def __init__(self, samples=60, weighs=True, waiting="", barred="", refusal=""):
-        self.events = Events()
+        self.events, self.key = Events(), Keys.generate()
         view = view_at(
             15,
             rounds=None,
@@ -27,7 +28,7 @@ class Place:
         self.context = context_with(
             self.events,
             view,
-            keys=Keys.generate(),
+            keys=self.key,
             twins=SimpleNamespace(waiting=lambda *_: waiting),
             journal=SimpleNamespace(uploads=lambda: ()),
             spending=lambda: SimpleNamespace(refusal=lambda *_: refusal),
@@ -39,7 +40,9 @@ class Place:
     def act(self, block=15, active_from=0, rate=1_000_000, **parts):
         current = entry_with(**parts)
         current.opened.sampling_rate = rate
-        return Draw(self.context).act(client_turn_at(block, current, active_from))
+        turn = client_turn_at(block, current, active_from)
+        x, y = vrf.coordinates(self.key.vrf_public)
+        return Draw(self.context).act(replace(turn, member=replace(turn.member, vrf_x=x, vrf_y=y)))
 
 
 def test_it_waits_for_the_seed_block():
@@ -105,3 +108,10 @@ def test_a_client_with_nothing_to_upload_does_not_draw():
     place = Place(samples=CannotTakePart("it has no data left"))
     assert place.act().waiting == "this client: it has no data left"
     assert "draw" not in place.events.names()
+
+
+def test_it_pays_for_no_draw_with_a_key_that_the_ledger_does_not_have():
+    place = Place()
+    place.key = Keys.generate()
+    step = place.act()
+    assert "the ledger has another VRF key" in step.waiting and not place.events
