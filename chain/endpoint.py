@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from fedgrove.chain.errors import ChainError, ConnectionFailed
 from fedgrove.chain.hexadecimal import to_int
 
-from fedgrove.bounded_http import UNREACHABLE, TooMuch, TooSlow, answered, body, new_session
+from fedgrove.bounded_http import UNREACHABLE, TooMuch, TooSlow, answered, body, new_session, way_fault
 from fedgrove.one_line import one_line
 
 BATCH = 100
@@ -138,7 +138,7 @@ class Endpoint:
         except TooMuch:
             raise AnswerTooLarge(f"answers with more than {MAX_ANSWER_BYTES >> 20} MiB", "use another node") from None
         except UNREACHABLE as fault:
-            raise Fault(f"does not answer ({type(fault).__name__})") from None
+            raise Fault(*(way_fault(fault) or [f"does not answer ({type(fault).__name__})"])) from None
         return json.loads(data), len(data)
 
     def _result(self, method: str, answer: Any) -> Any:

@@ -9,6 +9,7 @@ import functools
 import http.client
 import io
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -18,13 +19,16 @@ from typing import Any
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, PoolManager
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ProxyError
+
+from fedgrove.one_line import one_line
 
 PIECE_BYTES = 1 << 16
 UNREACHABLE = (requests.RequestException, HTTPError, http.client.HTTPException, OSError)
 """What the libraries raise when a server cannot be reached or does not speak HTTP."""
 
 _HEADER_BYTES = 1 << 20
+_SHOWN = 100  # characters of what a library says
 _THREAD = threading.local()
 
 
@@ -193,3 +197,40 @@ def _bounded(pool: type[HTTPConnectionPool]) -> type[HTTPConnectionPool]:
         return pool
     connection = type(pool.ConnectionCls.__name__, (_Connection, pool.ConnectionCls), {})
     return type(pool.__name__, (pool,), {"ConnectionCls": connection})
+
+
+def way_fault(fault: BaseException) -> tuple[str, str] | None:
+    """What is wrong on the way to a server, as the end of a sentence about it, and what to do.
+
+    None where no certificate, TLS or proxy is to blame, but perhaps the server itself.
+    """
+    causes = list(_causes(fault))
+    for each in causes:
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return (
+                f"has a certificate that this machine does not accept ({one_line(each.verify_message, _SHOWN)})",
+                "check the host's name, or name its certificate's file in REQUESTS_CA_BUNDLE",
+            )
+    if any(isinstance(each, requests.exceptions.ProxyError | ProxyError) for each in causes):
+        return (
+            "cannot be reached through the proxy that this machine's environment names (HTTP_PROXY, HTTPS_PROXY)",
+            "correct that, or name the host in NO_PROXY",
+        )
+    for each in causes:
+        if isinstance(each, ssl.SSLError):
+            return (
+                f"does not speak TLS with this machine ({one_line(each.reason or str(each), _SHOWN)})",
+                "check that the address begins with http:// or https:// as the server expects",
+            )
+    return None
+
+
+def _causes(fault: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those that it came from: libraries chain them, or keep them as arguments."""
+    pending, seen = [fault], set()
+    while pending:
+        each = pending.pop()
+        if isinstance(each, BaseException) and id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            pending += [each.__cause__, each.__context__, getattr(each, "reason", None), *each.args]

@@ -29,7 +29,7 @@ from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES
 from ipfshttpclient import exceptions
 from ipfshttpclient.http_requests import ClientSync
 
-from fedgrove.bounded_http import PIECE_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits
+from fedgrove.bounded_http import PIECE_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits, way_fault
 from fedgrove.one_line import one_line
 
 Answer = TypeVar("Answer")
@@ -219,9 +219,8 @@ class KuboStore(BlockReader):
         except exceptions.ErrorResponse as fault:
             raise StoreError(f"the IPFS node at {self.url} refused: {one_line(str(fault), _MAX_WORDS)}") from fault
         except _BROKEN_CONNECTION as fault:
-            raise Unreachable(
-                f"the IPFS node at {self.url} cannot be reached: start it, or name another store"
-            ) from fault
+            why, advice = way_fault(fault) or ("cannot be reached", "start it, or name another store")
+            raise Unreachable(f"the IPFS node at {self.url} {why}: {advice}") from fault
         except (exceptions.Error, AssertionError, KeyError, TypeError, RecursionError) as fault:
             # The client library asserts on the number of answers it gets.
             raise Unreachable(f"the server at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
@@ -272,6 +271,7 @@ class _BoundedClient(ClientSync):
     def _make_session(self) -> requests.Session:
         session = super()._make_session()
         session.trust_env = False  # the API is not for proxies, nor for passwords from ~/.netrc
+        session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
         for adapter in session.adapters.values():
             bound(adapter.poolmanager)
         session.max_redirects = 0  # a store must not send this machine's requests to another service, as its own node
