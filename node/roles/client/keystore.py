@@ -111,6 +111,7 @@ class ReloadingClient:
             self._fault = f"the keystore was changed, and this client goes on with its old keys: {reason}; restart it"
         if self._fresh is not None and not self._training and self._is_registered(self._fresh):
             self._client, self._fresh, self._fault = self._make(self._fresh), None, ""
+            self.view.refresh()
             return Step("keys", acted="loaded its keystore again, which has other keys")
         step = self._client.step()
         self._training = step.busy
