@@ -24,10 +24,13 @@ from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 
 ROOT = Path(__file__).resolve().parent.parent
-BLOCK = re.compile(r"(<!-- second terminal -->\n)?```sh\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"(?:<!-- (second terminal(?:, instead)?) -->\n)?```sh\n(.*?)```", re.DOTALL)
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 COLD = {"README.md"}
 ELSEWHERE = {"two-machines.md"}  # on two machines: tests/deploy/test_two_machines.py
+
+INSTEAD = "second terminal, instead"
+NODE_PORT = 8545
 
 # Set-up and the test command itself cannot run inside the tests; that their targets exist is checked instead.
 MAKE = re.compile(r"^make ([a-z-]+)$", re.MULTILINE)
@@ -35,13 +38,20 @@ MAKE = re.compile(r"^make ([a-z-]+)$", re.MULTILINE)
 
 def blocks(page: Path) -> list[tuple[bool, str]]:
     """The shell blocks of a page: (runs in a second terminal, commands)."""
-    return [(bool(second), text) for second, text in BLOCK.findall(page.read_text())]
+    return [(bool(second), text) for second, text in BLOCK.findall(page.read_text()) if second != INSTEAD]
+
+
+def blocks_on_hardhat(page: Path) -> list[tuple[bool, str]]:
+    """The same, with the node that stands as the other choice, of the sections that need one."""
+    sections = page.read_text().split("\n## ")
+    text = "\n".join(section for section in sections if f"--port {NODE_PORT}" in section or f":{NODE_PORT}" in section)
+    return [(bool(second), text) for second, text in BLOCK.findall(text) if second != "second terminal"]
 
 
 @pytest.fixture
 def workplace(tmp_path):
     """An empty folder that looks like the root of the repository to the commands of the docs."""
-    for name in (".venv", "node_modules", "tests", "Makefile"):
+    for name in (".venv", "node_modules", "tests", "Makefile", "hardhat.config.js"):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "plans").symlink_to(ROOT / "docs" / "plans")
@@ -55,7 +65,7 @@ def environment(home: Path, *programs: Path) -> dict[str, str]:
     return {**kept, "PATH": path, "HOME": str(home)}
 
 
-def wait_for_port(port: int, seconds: float = 30) -> None:
+def wait_for_port(port: int, seconds: float = 90) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with socket.socket() as probe:
@@ -75,11 +85,22 @@ def wait_for_port(port: int, seconds: float = 30) -> None:
     ],
 )
 def test_commands_of_a_page(page, workplace, tmp_path_factory):
+    walk(page, blocks(page), workplace, tmp_path_factory)
+
+
+@pytest.mark.xdist_group("tutorial.md")
+def test_commands_of_the_tutorial_on_hardhats_node(workplace, tmp_path_factory):
+    page = ROOT / "docs" / "tutorial.md"
+    walk(page, blocks_on_hardhat(page), workplace, tmp_path_factory)
+
+
+def walk(page: Path, shell: list[tuple[bool, str]], workplace: Path, tmp_path_factory) -> None:
+    """Run the commands in a shell, and those of second terminals next to it."""
     script, servers = ["set -euo pipefail"], []
     programs = [] if page.name in COLD else [warm.install(tmp_path_factory.mktemp("programs"))]
     variables = environment(workplace, *programs)
     try:
-        for second, text in blocks(page):
+        for second, text in shell:
             for target in MAKE.findall(text):
                 subprocess.run(["make", "--dry-run", target], cwd=ROOT, check=True, capture_output=True)
             text = MAKE.sub("true", text)

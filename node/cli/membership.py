@@ -1,5 +1,6 @@
 """``fedgrove deploy``, ``register`` and ``approve``: found a federation and join it."""
 
+import re
 import stat
 import tempfile
 from contextlib import ExitStack
@@ -21,11 +22,14 @@ from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.founding import found
+from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.sandbox.modes import choose
 from fedgrove.node.tasks.sandbox.settings import Visible
+
+_NETWORK = re.compile(rb"^[ \t]*\[[ \t]*network[ \t]*\][^\r\n]*", re.MULTILINE)
 
 ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
 KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
@@ -56,6 +60,10 @@ def deploy(
         raise CommandError(
             f"{config} already names the ledger {reach.ledger}: remove its [network] table to deploy again"
         )
+    written = ("rpc", "chain_id", "registry", "ledger", "block", *(["store"] if store else []))
+    stated = [name for name in written if getattr(reach, name) != getattr(NetworkSettings(), name)]
+    if stated:
+        raise CommandError(f"{config} already has network.{stated[0]}, which deploy writes: remove it")
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
     _check_roles(terms, roles, one_account)
@@ -77,16 +85,24 @@ def deploy(
     lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in addresses.items()]
     start = [] if terms.start.model else ["", "[start]", f'model = "{founded.start.model}"']
     mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
-    added = "\n".join([*start, "", "[network]", *lines, ""])
     try:
-        write_atomically(config, config.read_bytes() + added.encode(), mode)
+        write_atomically(config, _with_addresses(config.read_bytes(), start, lines), mode)
     except OSError as fault:
-        note(added)
+        note("\n".join([*start, "", "[network]", *lines, ""]))
         raise CommandError(
             f"the contracts are deployed, but {config} cannot be written ({fault.strerror}): add the lines above to it"
         ) from None
     report(addresses, f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}", as_json)
     return 0
+
+
+def _with_addresses(text: bytes, start: list[str], lines: list[str]) -> bytes:
+    """The federation's file with the addresses in its ``[network]``, which a founder may have begun."""
+    found = _NETWORK.search(text)
+    if found is None:
+        return text + "\n".join([*start, "", "[network]", *lines, ""]).encode()
+    added = "\n".join(["", *lines]).encode()
+    return text[: found.end()] + added + text[found.end() :] + "\n".join(["", *start, ""]).encode()
 
 
 def _with_task(

@@ -55,7 +55,7 @@ class NetworkSettings:
     task_seconds : float
         Most time that the task's code may take for one job, as a round of training.
     rpc_seconds, store_seconds : float
-        Time that an endpoint, or the store, has to answer.
+        Time for a whole request to an endpoint, or to the store, to the last byte of its answer.
     resend_seconds : float
         If no block holds a transaction after this time, it is sent again with a higher fee.
     patience_seconds : float

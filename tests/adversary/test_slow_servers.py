@@ -10,8 +10,10 @@ import tracemalloc
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from fedgrove.chain import heads
 from fedgrove.chain.errors import ConnectionFailed
-from fedgrove.chain.networks import connect, embedded
+from fedgrove.chain.heads import Heads
+from fedgrove.chain.networks import anvil, connect, embedded
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import StoreError
@@ -137,3 +139,20 @@ def test_what_a_store_says_is_quoted_without_what_moves_a_terminal():
     with serving(words_of_a_store) as url, pytest.raises(StoreError, match="fine") as fault:
         KuboStore(url, timeout=SECONDS).put(b"a model")
     assert is_a_sentence(str(fault.value))
+
+
+@each_spoiler
+def test_a_websocket_that_spoils_its_answer_is_left_for_the_next(spoil, anvil_url, monkeypatch):
+    monkeypatch.setattr(heads, "OPEN_SECONDS", SHORT)
+    monkeypatch.setattr(heads, "PAUSE_SECONDS", 0.05)
+    with serving(spoil) as url, soon_and_small(), Heads([url, anvil_url]) as following:
+        deadline = time.monotonic() + LONG
+        while not following.subscribed and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert following.subscribed
+
+
+@pytest.fixture(scope="module")
+def anvil_url():
+    with anvil() as network:
+        yield network.url

@@ -108,8 +108,12 @@ class TaskProbe(TaskData):
         ending, data = answer.get("ending"), answer.get("data")
         if not (isinstance(ending, str) and isinstance(data, str)):
             raise TaskFailed("the task's folder wrote no example data")
+        try:
+            content = b64decode(data, validate=True)
+        except ValueError:
+            raise TaskFailed("the task's example data are not in base 64") from None
         fine = ending[:1] == "." and ending[1:].isascii() and ending[1:].isalnum() and len(ending) < 10
-        return ending if fine else "", b64decode(data)
+        return ending if fine else "", content
 
 
 def _shown(value: Any) -> str:

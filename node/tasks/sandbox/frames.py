@@ -48,6 +48,8 @@ def parse_header(text: bytes | bytearray) -> dict[str, Any]:
     """
     try:
         header = json.loads(text, parse_constant=_not_finite, parse_float=_finite, parse_int=_whole)
+        if b"\\u" in text:  # halves of characters, which nobody could write anywhere
+            json.dumps(header, ensure_ascii=False).encode()
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         raise JobReplyInvalid("the task's reply has a header that is not JSON of finite numbers") from None
     if not isinstance(header, dict) or _deeper_than(header, _DEPTH):

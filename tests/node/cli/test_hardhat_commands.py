@@ -37,6 +37,11 @@ share_window = 60
 commit_window = 120
 recover_window = 60
 close_window = 60
+[network] # what a founder writes before the contracts are there
+store = "disk:store"
+confirmations = 1
+[masking]
+bound = 4.0
 """
 NAMES = ("founder", "alice", "bob", "carol")
 
@@ -81,7 +86,7 @@ def place(tmp_path_factory, url):
             network.fund(json.loads(place.run("keys", "show", f"{name}.json", "--json"))["account"], 1)
             np.savez(folder / f"{name}.npz", x_train=x[number:600:4], y_train=y[number:600:4])
         founder = ("--config", "federation.toml", "--keystore", "founder.json")
-        place.run("deploy", *founder, "--rpc", url, "--store", "disk:store")
+        place.run("deploy", *founder, "--rpc", url)
         for name in NAMES[1:]:
             place.run("register", "--config", "federation.toml", "--keystore", f"{name}.json")
         own = {name: ("--config", "federation.toml", "--keystore", f"{name}.json") for name in NAMES}

@@ -49,12 +49,17 @@ def test_the_limit_leaves_room_for_every_way_to_write_a_layout(shapes):
     "text",
     [
         *(b"", b"[]", b"1", b"\xff", b'{"a": NaN}', b'{"a": 1e400}', b"[" * 10**6, b'{"a": ' * 30 + b"1" + b"}" * 30),
+        *(b'{"a": "\\ud800"}', b'{"\\udfff": 1}', b'{"a": [{"b": "x\\ud800\\u0041"}]}'),
         *(b'{"a": 1' + b"0" * zeros + b"}" for zeros in (309, 4000, 10**5)),
     ],
 )
 def test_headers_that_are_no_flat_finite_object_are_refused(text):
     with pytest.raises(JobReplyInvalid):
         parse_header(text)
+
+
+def test_pairs_of_surrogates_are_characters():
+    assert parse_header(b'{"a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
 
 
 def test_other_types_are_refused():
