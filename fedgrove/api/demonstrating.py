@@ -12,6 +12,7 @@ from fedgrove.api.history import History
 from fedgrove.api.rounds import Round
 from fedgrove.api.running import Run, RunRound
 from fedgrove.api.tasks import paths_by_name, task_path
+from fedgrove.command_line import command_line
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.demo_request import DemoRequest, ServePages
@@ -182,7 +183,7 @@ def _kept(request: DemoRequest, out: Path | None, audience: _Words) -> Run:
     place = Path(tempfile.mkdtemp(prefix="fedgrove-")) if out is None else out
     directory = out or place / "run"  # what a run keeps next to its directory goes with it
     try:
-        done = demonstrate(request, directory, audience, f"fedgrove audit {directory}")
+        done = demonstrate(request, directory, audience, command_line("audit", directory))
         history = History(directory)
     except BaseException:
         if out is None:

@@ -30,6 +30,8 @@ from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
+from fedgrove.command_line import command_line
+
 if TYPE_CHECKING:
     from fedgrove.node.devnet.demo_request import DemoRequest, ServePages
     from fedgrove.node.devnet.demonstration import Demonstration
@@ -144,8 +146,8 @@ def demo(
         _say_what_failed(done.report, started.sat_out)
         print_verdict(done.verdict)
         if out:
-            answer(f"Kept in {out}: check it with  fedgrove audit {out}")
-            answer(f"Look at it with  fedgrove explorer {out}")
+            answer(f"Kept in {out}: check it with  {command_line('audit', out)}")
+            answer(f"Look at it with  {command_line('explorer', out)}")
     closed = any(each["status"] == "closed" for each in done.report["rounds"])
     return done.verdict.exit_code or (0 if closed else FAILED)
 
@@ -218,7 +220,7 @@ class _Asked:
 
     @property
     def _audit(self) -> str:
-        return f"fedgrove audit {self.out or 'DIR'}"
+        return command_line("audit", self.out or "DIR")
 
 
 def _refuse(given: frozenset[str], names: tuple[str, ...], why: str) -> None:
@@ -261,7 +263,7 @@ def _kept(out: Path | None) -> str:
     """The end of a sentence: where the rounds are that had ended, and how to go on."""
     if out is None:
         return ""
-    ended = f"the rounds that had ended are in {out}: check them with fedgrove audit {out}"
-    on = f"go on with fedgrove demo --out {out} --resume"
+    ended = f"the rounds that had ended are in {out}: check them with {command_line('audit', out)}"
+    on = f"go on with {command_line('demo', '--out', out, '--resume')}"
     parts = [ended] * (out / LEDGER).exists() + [on] * RunState.beside(out).begun
     return f"; {', '.join(parts)}" if parts else ""

@@ -29,6 +29,7 @@ from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.content import InvalidBlob
 
 from fedgrove.api.history import History
+from fedgrove.command_line import command_line
 
 RUN = "A run's directory, a CAR file, a federation's TOML file, or a ledger's address with --rpc and --store."
 Run = Annotated[str | None, typer.Argument(metavar="RUN", help=RUN)]
@@ -134,8 +135,8 @@ def live_federation(place: Configured | OnChain, alone: bool = True) -> Iterator
         with connect(place.rpc) as network:
             deployment = read_deployment(network, place.ledger, place.from_block or None)
             verify_code(network, deployment)
-            options = " ".join(f"--rpc {url}" for url in place.rpc)
-            command = f"fedgrove audit {options} --ledger {place.ledger} --store {place.store}"
+            urls = (word for url in place.rpc for word in ("--rpc", url))
+            command = command_line("audit", *urls, "--ledger", place.ledger, "--store", place.store)
             yield LiveFederation(network, deployment, content, ", ".join(place.rpc), command)
         return
     _, reach = load_config(place.config)

@@ -19,6 +19,8 @@ from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.step import Step
 from rich.table import Table
 
+from fedgrove.command_line import command_line
+
 _DIRECTORY = Path("clusters")
 
 
@@ -130,8 +132,9 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
     else:
         counted = f"{state.counts.total:,} points of {len(state.clients)} clients in {len(state.counts)} bins"
         answer(f"round {number}: {len(state.centres)} centres from {counted}; audit: {verdict.verdict}")
-        answer(f"check:   fedgrove audit {federation.root}/history")
-        answer(f"forget:  fedgrove unlearn --dir {federation.root} --client 1 --points 0,1")
+        answer(f"check:   {command_line('audit', federation.root / 'history')}")
+        forget = command_line("unlearn", "--dir", federation.root, "--client", 1, "--points", "0,1")
+        answer(f"forget:  {forget}")
     return verdict.exit_code
 
 

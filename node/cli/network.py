@@ -39,6 +39,8 @@ from fedgrove.node.status.standing import Standing
 from fedgrove.node.tasks.sandbox.modes import AUTO as ANY_SANDBOX
 from rich.table import Table
 
+from fedgrove.command_line import command_line
+
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -179,8 +181,8 @@ def up(
         end = wait_until_ended(layout, note) if wait else ""
     if not end:
         lines += [
-            f"look:  fedgrove network status --dir {directory}",
-            f"end:   fedgrove network down --dir {directory}",
+            f"look:  {command_line('network', 'status', '--dir', directory)}",
+            f"end:   {command_line('network', 'down', '--dir', directory)}",
         ]
     else:
         told = {
@@ -264,7 +266,8 @@ def _document(layout: TestnetPaths, running: Processes | None, stands: Standing 
 
 def _print(layout: TestnetPaths, running: Processes | None, stands: Standing | None, fault: str) -> None:
     if running is None:
-        answer(f"the testnet in {layout.root} is down: resume it with `fedgrove network up`")
+        resume = command_line("network", "up", "--dir", layout.root)
+        answer(f"the testnet in {layout.root} is down: resume it with `{resume}`")
         return
     table = Table("process", "state", "pid", "up since", "restarts", "log")
     for one in running.kept:

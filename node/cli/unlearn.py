@@ -21,6 +21,8 @@ from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.journal import Journal
 
+from fedgrove.command_line import command_line
+
 _HERE = Path("clusters")
 _MAX_POINTS = 1 << 20
 
@@ -107,7 +109,7 @@ def _locally(directory: Path, client: int, rows: list[int] | None, as_json: bool
         print_json(found.table)
     else:
         answer(found.sentence)
-        answer(f"check:  fedgrove audit {directory}/history --certificate {path}")
+        answer(f"check:  {command_line('audit', directory / 'history', '--certificate', path)}")
     return verdict.exit_code
 
 

@@ -22,6 +22,8 @@ from fedgrove.node.explorer.index import Index
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.status.standing import Standing, standing
 
+from fedgrove.command_line import command_line
+
 
 class Source(Protocol):
     """A history and its store.
@@ -119,7 +121,7 @@ class DirectorySource(_Archive):
                 f"{directory} does not hold a run: it has no {LEDGER}; give the directory of `fedgrove demo --out`, "
                 "or `history` in that of `fedgrove kmeans`"
             )
-        super().__init__(ledger, DiskReader(directory / STORE), str(directory), f"fedgrove audit {directory}")
+        super().__init__(ledger, DiskReader(directory / STORE), str(directory), command_line("audit", directory))
         self._directory = directory
 
     def audit(self, progress: Progress) -> Verdict:
@@ -137,7 +139,7 @@ class CarSource(_Archive):
             scratch = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
             ledger, store = scratch / LEDGER, DiskReader(scratch / STORE)
             ledger.touch()
-        super().__init__(ledger, store, str(file), f"fedgrove audit verify {file}")
+        super().__init__(ledger, store, str(file), command_line("audit", "verify", file))
         self._file = file
 
     def close(self) -> None:

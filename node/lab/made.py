@@ -2,7 +2,6 @@
 
 import json
 import platform
-import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from fedgrove.node.base.files import write_atomically
+
+from fedgrove.command_line import command_line
 
 MADE = "made.json"
 _PACKAGES = ("torch", "numpy")
@@ -48,7 +49,7 @@ class Made:
 def made_now(arguments: Sequence[str]) -> Made:
     """What this process makes, given the command's arguments."""
     versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in _PACKAGES)]
-    return Made(shlex.join(["fedgrove", *_that_count(arguments)]), _commit(), ", ".join(versions))
+    return Made(command_line(*_that_count(arguments)), _commit(), ", ".join(versions))
 
 
 def read_made(folder: Path) -> list[Made]:

@@ -14,6 +14,8 @@ from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown
 from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.lab.simulation.record import RunRecord
 
+from fedgrove.command_line import command_line
+
 MOMENTA = (0.5, 0.9)
 RATES = (0.03, 0.1)
 # A method with an option of its own tries two values of it at each rate; the others try twice as many rates.
@@ -104,7 +106,7 @@ def best_settings(results: Path) -> Mapping[str, Any]:
         return dict(json.loads(path.read_bytes())["results"]["best"])
     except OSError:
         raise InvalidExperiment(
-            f"there is no sweep in {path}: run `fedgrove experiment sweep --out {path.parent}` first"
+            f"there is no sweep in {path}: run `{command_line('experiment', 'sweep', '--out', path.parent)}` first"
         ) from None
     except (ValueError, KeyError, TypeError):
         raise InvalidExperiment(f"{path} is no summary of a sweep: run the sweep again") from None
