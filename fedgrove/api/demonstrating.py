@@ -3,7 +3,8 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,12 +14,14 @@ from fedgrove.api.rounds import Round
 from fedgrove.api.running import Run, RunRound
 from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.command_line import command_line
-from fedgrove.node.base.nested_tables import Tables, from_dotted
+from fedgrove.node.base.nested_tables import from_dotted
 from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.devnet.demo_request import DemoRequest, ServePages
-from fedgrove.node.devnet.demonstration import demonstrate
+from fedgrove.node.devnet.demo_request import DemoRequest, ServePages, options_of, suggestion
+from fedgrove.node.devnet.demonstration import Demonstration, asked_for, demonstrate
+from fedgrove.node.devnet.demonstration import resume as go_on
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.protocol.step import Step
+from fedgrove.node.status.figure_targets import log_targets, opened_logs
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ def demo(
     masking: Literal["bbtsa", "pairwise"] = "bbtsa",
     drop: float = 0.0,
     epsilon: float = 0.0,
+    held_out: float = 0.0,
+    patience: int = 0,
     method: str = TRAINING,
     seed: int = 0,
     data_dir: str | PathLike[str] | None = None,
@@ -49,6 +54,8 @@ def demo(
     portable: bool = False,
     explorer: bool = False,
     out: str | PathLike[str] | None = None,
+    log_to: Sequence[str] = (),
+    resume: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Run:
     """Run a whole federation on this machine, and audit it.
@@ -81,6 +88,10 @@ def demo(
         Fraction of clients that drop out of each round; refused where no round could close.
     epsilon : float
         Budget of client-level differential privacy, at δ = 0.001; 0: masks only.
+    held_out : float
+        Share of its samples on which each client evaluates the model before it trains; 0: none.
+    patience : int
+        End when the loss that they find has not fallen for this many rounds; 0: never.
     method : str
         training, or procfl with settings, as ``"procfl, seats = 3"``: similar clients train together.
     seed : int
@@ -99,6 +110,10 @@ def demo(
         Serve pages about the run while it goes on; ``progress`` is told their address.
     out : path, optional
         Keep the run here, in a new or empty folder; by default it goes with the ``Run``.
+    log_to : sequence of str
+        Where to log figures of each round: ``tensorboard:DIR``, ``mlflow:URI`` or ``csv:FILE``.
+    resume : bool
+        Go on with the run in ``out`` that was interrupted; the other parameters must be those that it began with.
     progress : callable, optional
         Is told what goes on, in a few words; ``print`` will do.
 
@@ -126,7 +141,24 @@ def demo(
     >>> [(each.number, each.outcome, each.clients) for each in run.rounds]
     [(1, 'closed', (1, 2, 3, 4))]
     """
-    plan = DemoPlan(clients, rounds, alpha, "", masking, drop, seed, workers, epsilon, method, portable=portable)
+    if resume and out is None:
+        raise ValueError("resume needs out, the directory of the run to go on with")
+    plan = DemoPlan(
+        clients=clients,
+        rounds=rounds,
+        alpha=alpha,
+        strategy="",
+        masking=masking,
+        drop=drop,
+        seed=seed,
+        workers=workers,
+        epsilon=epsilon,
+        method=method,
+        held_out=held_out,
+        patience=patience,
+        portable=portable,
+    )
+    words = _Words(progress)
     with task_path(task, data=data) as folder:
         request = DemoRequest(
             plan,
@@ -135,7 +167,7 @@ def demo(
             data_dir=None if data_dir is None else Path(data_dir),
             task=folder,
             source=None if data is None else Path(data),
-            settings=_suggestion(from_dotted(settings or {})),
+            settings=suggestion(from_dotted(settings or {})),
             sandbox=sandbox,
             chain=chain,
             store=store,
@@ -143,19 +175,15 @@ def demo(
             bases=paths_by_name(bases),
             table_format=dict(table_format or {}),
         )
-        return _kept(request, None if out is None else Path(out), _Words(progress))
+        with opened_logs(log_targets(log_to), words.say) as logs:
+            request = replace(request, figures=logs.write if logs else None)
+            return _kept(request, None if out is None else Path(out), words, resume)
 
 
 def _pages() -> ServePages:
     from fedgrove.node.explorer.live import live_pages  # an extra of its own
 
     return live_pages
-
-
-def _suggestion(terms: Tables) -> Tables:
-    """The tables of terms as those of a ``terms.toml``, where the bound stands by itself."""
-    masking = terms.pop("masking", {})
-    return {**terms, **masking}
 
 
 class _Words:
@@ -178,12 +206,28 @@ class _Words:
             self.say(f"{role} {step.acted}")
 
 
-def _kept(request: DemoRequest, out: Path | None, audience: _Words) -> Run:
+def _run(request: DemoRequest, directory: Path, audience: _Words, goes_on: bool) -> Demonstration:
+    command = command_line("audit", directory)
+    if not goes_on:
+        return demonstrate(request, directory, audience, command)
+    other = _first_difference(asked_for(directory), request)
+    if other:
+        raise ValueError(f"the run in {directory} began with another {other}: give what it began with")
+    return go_on(directory, audience, command, request.pages, request.figures, request.task)
+
+
+def _first_difference(before: DemoRequest, now: DemoRequest) -> str:
+    """The first parameter in which two requests differ, except for what may change; empty where none does."""
+    one, other = ({**each.pop("plan"), **each, "task": None, "workers": 0} for each in map(options_of, (before, now)))
+    return next((name for name in sorted(one) if one[name] != other[name]), "")
+
+
+def _kept(request: DemoRequest, out: Path | None, audience: _Words, goes_on: bool) -> Run:
     """The run in ``out``; without it in a temporary folder, which goes with the history that reads it."""
     place = Path(tempfile.mkdtemp(prefix="fedgrove-")) if out is None else out
     directory = out or place / "run"  # what a run keeps next to its directory goes with it
     try:
-        done = demonstrate(request, directory, audience, command_line("audit", directory))
+        done = _run(request, directory, audience, goes_on)
         history = History(directory)
     except BaseException:
         if out is None:

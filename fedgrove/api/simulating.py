@@ -1,6 +1,6 @@
 """Simulations: many clients without chain and store, with the models of a federation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +10,13 @@ from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.lab.simulation.figures import FiguresUnavailable
+from fedgrove.node.lab.simulation.logged_rounds import LoggedRounds
 from fedgrove.node.lab.simulation.plan_file import method_table, read_plan
 from fedgrove.node.lab.simulation.record import RoundResult
 from fedgrove.node.lab.simulation.session import SimulatedRun, SimulationRequest, open_session, run_directory
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
+from fedgrove.node.status.figure_targets import FigureLogs, log_targets, opened_logs
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def simulate(
     out: str | PathLike[str] | None = None,
     resume: bool = False,
     keep_models: bool = False,
+    log_to: Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Run:
     """Train many clients; the same plan gives the same bytes anywhere.
@@ -87,6 +90,8 @@ def simulate(
         Go on with the run in ``out``.
     keep_models : bool
         Hold the model of each round that is run, for ``Run.model``; otherwise only the last.
+    log_to : sequence of str
+        Where to log figures of each round: ``tensorboard:DIR``, ``mlflow:URI`` or ``csv:FILE``.
     progress : callable, optional
         Is told of each round in a few words; ``print`` will do.
 
@@ -137,7 +142,8 @@ def simulate(
         if given.left_out:
             words.say(given.left_out)
         request = SimulationRequest(given, [given.plan], place, sandbox, executor, workers, kept, resume, shown)
-        return _run(request, keep_models, words)
+        with opened_logs(log_targets(log_to), words.say) as logs:
+            return _run(request, keep_models, words, logs)
 
 
 class _Words:
@@ -162,15 +168,15 @@ class _Words:
             self._progress(words)
 
 
-def _run(request: SimulationRequest, keep_models: bool, watcher: _Words) -> Run:
+def _run(request: SimulationRequest, keep_models: bool, words: _Words, logs: FigureLogs) -> Run:
     (plan,) = request.plans
     models = _Models(clustered=plan.clustering is not None, strategy=plan.strategy)
     with open_session(request) as session:
-        done = session.run(plan, watcher, models.keep if keep_models else None)
+        done = session.run(plan, LoggedRounds(words, logs), models.keep if keep_models else None)
         try:
             session.draw([done.record])
         except FiguresUnavailable as fault:
-            watcher.say(f"no figures: {fault}")
+            words.say(f"no figures: {fault}")
     models.keep(len(done.record.rounds), done.model)
     return Run(run_directory(request, plan), _rounds(done), done.record.to_json(), models.of)
 

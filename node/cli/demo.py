@@ -12,7 +12,7 @@ from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
-from fedgrove.node.cli.options import Dataset, Epsilon, Method, Sandbox
+from fedgrove.node.cli.options import Dataset, Epsilon, HeldOut, Masking, Method, Patience, Portable, Sandbox
 from fedgrove.node.cli.output import (
     FAILED,
     CommandError,
@@ -23,6 +23,7 @@ from fedgrove.node.cli.output import (
     print_json,
 )
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
+from fedgrove.node.cli.setting import TaskSettings, settings_of
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.method_option import TRAINING
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from fedgrove.node.devnet.demo_request import DemoRequest, ServePages
     from fedgrove.node.devnet.demonstration import Demonstration
 
-_OPTIONS = {"source": "data"}
+_OPTIONS = {"source": "data", "settings": "set"}
 """Names of options on the command line where they are not those of the parameters."""
 _DATASETS_ONLY = ("dataset", "data_dir", "alpha")
 
@@ -62,9 +63,10 @@ def demo(
         Path | None, typer.Option("--data", help="What the task's data() reads; a folder with one for each client.")
     ] = None,
     base: BaseOptions = None,
+    settings: TaskSettings = None,
     table_format: TableFormatOptions = None,
     sandbox: Sandbox = AUTO,
-    masking: Annotated[str, typer.Option(help="Masks of the updates.", **words("bbtsa", "pairwise"))] = "bbtsa",
+    masking: Masking = "bbtsa",
     drop: Annotated[float, typer.Option(help="Fraction of clients that drop out of each round.")] = 0.0,
     chain: Annotated[
         str, typer.Option(help="The chain; URL: an EVM JSON-RPC endpoint.", **words("embedded", "anvil", other="URL"))
@@ -74,20 +76,12 @@ def demo(
         typer.Option(help="The store; kubo starts a node; URL: a Kubo API.", **words("disk", "kubo", other="URL")),
     ] = "disk",
     epsilon: Epsilon = 0.0,
-    held_out: Annotated[
-        float,
-        typer.Option(help="Share of its samples on which each client evaluates the model before it trains; 0: none."),
-    ] = 0.0,
-    patience: Annotated[
-        int,
-        typer.Option(min=0, help="End when the loss that they find has not fallen for this many rounds; 0: never."),
-    ] = 0,
+    held_out: HeldOut = 0.0,
+    patience: Patience = 0,
     method: Method = TRAINING,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training; keys and masks never depend on it.")] = 0,
     workers: Annotated[int, typer.Option(min=0, max=256, help="Training processes; 0 chooses.")] = 0,
-    portable: Annotated[
-        bool, typer.Option("--portable", help="Train to the same bytes as on any other x86-64 processor with AVX2.")
-    ] = False,
+    portable: Portable = False,
     explorer: Annotated[
         bool, typer.Option("--explorer", help="Serve pages that show the run live, and print their address.")
     ] = False,
@@ -123,6 +117,7 @@ def demo(
         data_dir,
         task,
         source,
+        settings=settings_of(settings),
         bases=given_bases(base),
         sandbox=sandbox,
         chain=chain,

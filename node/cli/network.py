@@ -21,9 +21,11 @@ from fedgrove.node.cli.network_options import (
     choose_store,
     sentences,
 )
-from fedgrove.node.cli.options import Epsilon, JsonFlag, Method, Sandbox
+from fedgrove.node.cli.options import Epsilon, HeldOut, JsonFlag, Masking, Method, Patience, Portable, Sandbox
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json, report
 from fedgrove.node.cli.points import points_by_name
+from fedgrove.node.cli.setting import TaskSettings, settings_of
+from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
@@ -75,7 +77,10 @@ def up(
         Path | None, typer.Option(help="What the task's data() reads; a folder with one for each client.")
     ] = None,
     base: BaseOptions = None,
+    settings: TaskSettings = None,
+    table_format: TableFormatOptions = None,
     sandbox: Sandbox = ANY_SANDBOX,
+    masking: Masking = "bbtsa",
     alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
     strategy: Annotated[
         str,
@@ -105,6 +110,9 @@ def up(
     standby: Annotated[int, typer.Option(min=0, help="Clients that can stand in for the coordinator.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
     epsilon: Epsilon = 0.0,
+    held_out: HeldOut = 0.0,
+    patience: Patience = 0,
+    portable: Portable = False,
     k: Annotated[
         int,
         typer.Option(min=0, max=1000, help="Run K-means with this many clusters instead; 0: train a model."),
@@ -136,6 +144,7 @@ def up(
         strategy = check_task(context, task, data, strategy)
     if explorer:
         require("explorer", "the explorer")
+    form = given_format(table_format)
     layout = _layout(directory)
     new = not layout.record.exists()
     plan = TestnetPlan(
@@ -158,6 +167,12 @@ def up(
         cast(Literal["auto", "strict", "contained", "off"], sandbox),
         choose_chain(chain, new),
         {name: str(path.absolute()) for name, path in given_bases(base).items()},
+        masking=cast(Literal["bbtsa", "pairwise"], masking),
+        held_out=held_out,
+        patience=patience,
+        portable=portable,
+        settings=settings_of(settings),
+        table_format=form.to_table() if form is not None else {},
     )
     check_plan(context, plan)
     check_same(context, layout, plan)

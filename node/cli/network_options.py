@@ -52,6 +52,9 @@ def check_plan(context: typer.Context, plan: TestnetPlan) -> None:
         raise CommandError(f"--standby must be at most the number of clients, {plan.clients}, not {plan.standby}")
     if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
         raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
+    check_demo(plan)
+    if (plan.settings or plan.table_format) and not plan.task:
+        raise CommandError("--set and --table-format are for a task: leave them out without --task")
     if plan.bases and not plan.task:
         raise CommandError("--base is for a task's frozen bases: leave it out without --task")
     check_groups(plan.method, plan.clients)
@@ -59,6 +62,18 @@ def check_plan(context: typer.Context, plan: TestnetPlan) -> None:
         raise CommandError("--alpha splits labels at random: leave it out if --method groups similar clients")
     if plan.method != TRAINING and plan.epsilon:
         raise CommandError("--epsilon and --method cannot be combined: clusters have no privacy mechanism")
+
+
+def check_demo(plan: TestnetPlan) -> None:
+    """Refuse what a demonstration would refuse as well."""
+    from fedgrove.node.devnet.demo_request import MASKINGS, InvalidOption, check_evaluation  # brings torch
+
+    if plan.masking not in MASKINGS:
+        raise CommandError(f"--masking must be one of {', '.join(MASKINGS)}, not {plan.masking!r}")
+    try:
+        check_evaluation(plan.as_demo())
+    except InvalidOption as mistake:
+        raise CommandError(f"--{mistake}") from None
 
 
 def check_task(context: typer.Context, task: Path | None, data: Path | None, strategy: str) -> str:
@@ -77,9 +92,9 @@ def check_task(context: typer.Context, task: Path | None, data: Path | None, str
 
 def check_method(context: typer.Context, wait: bool) -> None:
     """Refuse options that say how models are trained, or that would wait for ever."""
-    for name in ("alpha", "strategy", "epsilon", "method"):
+    for name in ("alpha", "strategy", "epsilon", "method", "masking", "held_out", "patience", "portable"):
         if given(context, name):
-            raise CommandError(f"--{name} is for models: leave it out with --k")
+            raise CommandError(f"--{name.replace('_', '-')} is for models: leave it out with --k")
     if wait:
         raise CommandError("a K-means testnet runs until `fedgrove network down`: leave --wait out")
 

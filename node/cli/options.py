@@ -48,3 +48,14 @@ Dataset = Annotated[
         **words(*DATASETS, other="FILE"),
     ),
 ]
+HeldOut = Annotated[
+    float,
+    typer.Option(help="Share of its samples on which each client evaluates the model before it trains; 0: none."),
+]
+Patience = Annotated[
+    int, typer.Option(min=0, help="End when the loss that they find has not fallen for this many rounds; 0: never.")
+]
+Masking = Annotated[str, typer.Option(help="Masks of the updates.", **words("bbtsa", "pairwise"))]
+Portable = Annotated[
+    bool, typer.Option("--portable", help="Train to the same bytes as on any other x86-64 processor with AVX2.")
+]

@@ -3,7 +3,7 @@
 import time
 
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.cli.output import answer, answer_with, live_note, note
+from fedgrove.node.cli.output import answer, answer_with, duration, live_note, note
 from fedgrove.node.protocol.members_metrics import told_of
 from fedgrove.node.protocol.step import Step
 from rich import box
@@ -34,7 +34,8 @@ class DemoDisplay:
         self._reasons: set[str] = set()
         self.sat_out = ""
         self._gas = 0
-        self._started = time.monotonic()
+        self._started = self._opened = self._last_end = time.monotonic()  # opened: the first round that counts
+        self._before = self._closed = 0  # rounds that closed before an interruption, and since
         self._live = live_note()
 
     def __enter__(self) -> "DemoDisplay":
@@ -74,19 +75,35 @@ class DemoDisplay:
     def goes_on(self, number: int) -> None:
         """Count on from the round in which the run was interrupted."""
         self._round = number
+        self._before, self._opened = max(0, number - 1), time.monotonic()
         self._line(f"going on in round {number}")
 
     def _coordinator(self, step: Step) -> None:
         self._phase, self._waiting = step.phase, step.waiting
         if step.acted == "opened a round":
             self._round += 1
+            if not self._closed:
+                self._opened = time.monotonic()
             self._acted.clear()
             self._reasons.clear()
             self.sat_out = ""
         if step.acted.startswith(("closed", "skipped", "recorded")):
             self._result = f"round {self._round}: {step.acted}"
+        if step.acted.startswith("closed"):
+            self._closed, self._last_end = self._closed + 1, time.monotonic()
+            if self.left:
+                self._line(self.left)
         if step.acted:
             self._line(f"round {self._round}: coordinator {step.acted}" if self._round else f"coordinator {step.acted}")
+
+    @property
+    def left(self) -> str:
+        """About how long the rounds still take, by those that closed; empty until one has, and at the end."""
+        rounds = self._rounds - self._before - self._closed
+        if not self._closed or rounds <= 0:
+            return ""
+        each = (self._last_end - self._opened) / self._closed
+        return f"about {duration(rounds * each - (time.monotonic() - self._last_end))} left for {rounds} rounds"
 
     def _line(self, text: str) -> None:
         if self._live is not None:
@@ -105,6 +122,7 @@ class DemoDisplay:
             ("last result", self._result),
             ("gas", f"{self._gas:,}"),
             ("seconds", f"{time.monotonic() - self._started:.0f}"),
+            *([("time left", self.left)] if self.left else []),
         ]
         table = Table.grid(padding=(0, 2))
         for name, value in rows:

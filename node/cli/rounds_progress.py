@@ -2,7 +2,7 @@
 
 import time
 
-from fedgrove.node.cli.output import note, progress_bar
+from fedgrove.node.cli.output import duration, note, progress_bar
 from fedgrove.node.lab.simulation.record import RoundResult
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
@@ -93,11 +93,3 @@ class RoundsDisplay:
             pace = f"; {self.pace}" if self.pace else ""
             text = f"{self._label}: round {self._at} of {self._rounds}{self._found} ({overall}{pace})"
             note(text)
-
-
-def duration(seconds: float) -> str:
-    """For people: 45 s, 12 min, 3 h 20 min."""
-    if seconds < 90:
-        return f"{max(0, seconds):.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -24,7 +24,7 @@ from fedgrove.node.base.key_slots import keeps_overwritten
 from fedgrove.node.base.processor import pin_process
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.device import check_device
-from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs, watched_rounds
+from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.cli.output import CommandError, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
@@ -44,6 +44,7 @@ from fedgrove.node.roles.metrics import PortTaken, ServiceMetrics
 from fedgrove.node.roles.passing_time import PassingTime
 from fedgrove.node.roles.service import WITHOUT_RESULT, GivenUp, Role, Service
 from fedgrove.node.roles.twins import TwinRunning
+from fedgrove.node.status.figure_targets import watched_rounds
 
 if TYPE_CHECKING:
     from fedgrove.node.roles.standby import Standby

@@ -1,6 +1,5 @@
 """``fedgrove simulate``: federated learning of many clients, without chain and store."""
 
-import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -8,17 +7,17 @@ from typing import Annotated
 import typer
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.base.nested_tables import Tables, nested
-from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.log_to import LogTarget, LogTo, log_targets, opened_logs
-from fedgrove.node.cli.logged_rounds import LoggedRounds
 from fedgrove.node.cli.options import Sandbox
 from fedgrove.node.cli.output import FAILED, CommandError, answer, complain, note, print_json, read_seeds
+from fedgrove.node.cli.setting import setting
 from fedgrove.node.cli.simulated_runs import print_runs
 from fedgrove.node.cli.values import words
 from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.lab.simulation.executors import NoExecutor
 from fedgrove.node.lab.simulation.figures import FiguresUnavailable
+from fedgrove.node.lab.simulation.logged_rounds import LoggedRounds
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.lab.simulation.plan_file import method_table, read_plan
 from fedgrove.node.lab.simulation.session import SUITED, SimulatedRun, SimulationRequest, open_session
@@ -97,7 +96,7 @@ def simulate(
         "partition.alpha": alpha,
     }
     changes = [nested(key, value) for key, value in named.items() if value is not None]
-    changes += [_setting(each) for each in change or []]
+    changes += [setting(each) for each in change or []]
     given = read_plan(plan, changes, None if method is None else _method(method))
     if given.left_out:
         note(given.left_out)
@@ -156,20 +155,6 @@ def _run_on(request: SimulationRequest, targets: tuple[LogTarget, ...]) -> list[
             except FiguresUnavailable as fault:
                 note(f"No figures: {fault}")
     return runs
-
-
-def _setting(given: str) -> Tables:
-    """The tables of a change like ``training.epochs=2``; a word that is no TOML value is a string."""
-    key, equals, value = given.partition("=")
-    parts = key.strip().split(".")
-    if not equals or not all(parts) or len(parts) not in (2, 3):
-        raise CommandError(f"--set must be TABLE.KEY=VALUE, such as training.epochs=2, not {given!r}")
-    try:
-        return nested(key.strip(), parse_toml(f"value = {value}".encode())["value"])
-    except ValueError as fault:
-        if re.fullmatch(r"\s*[A-Za-z][\w./:-]*\s*", value):
-            return nested(key.strip(), value.strip())
-        raise CommandError(f"--set {key.strip()} must have a TOML value, not {value!r}: {fault}") from None
 
 
 def _method(given: str) -> Tables:

@@ -9,6 +9,7 @@ from typing import Any
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
 from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.base.nested_tables import Tables
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.demo_figures import WriteFigures
@@ -23,7 +24,7 @@ ServePages = Callable[[Network, Deployment, ContentReader, str, str, Path], Abst
 that audits the same and a folder for indexes; gives their address."""
 
 _LEAST_CLIENTS, _MOST_CLIENTS, _MOST_ROUNDS = 3, 1000, 10_000
-_MASKINGS = ("bbtsa", "pairwise")
+MASKINGS = ("bbtsa", "pairwise")
 _PATHS = ("data_dir", "task", "source")
 
 
@@ -87,13 +88,11 @@ def check_request(request: DemoRequest) -> None:
     _check_count("rounds", plan.rounds, 1, _MOST_ROUNDS)
     if request.strategy is not None:
         _check_choice("strategy", request.strategy, STRATEGIES)
-    _check_choice("masking", plan.masking, _MASKINGS)
+    _check_choice("masking", plan.masking, MASKINGS)
     check_method(plan.method, plan.clients)
     if plan.method != TRAINING and plan.epsilon:
         raise InvalidOption("epsilon", "cannot be combined with method: clusters have no privacy mechanism")
-    if not 0 <= plan.held_out <= 0.9:
-        raise InvalidOption("held-out", f"must be from 0 to 0.9, not {plan.held_out}")
-    _check_private_evaluation(plan)
+    check_evaluation(plan)
     if not 0 <= plan.drop < 1:
         raise InvalidOption("drop", f"must be at least 0 and below 1, not {plan.drop}")
     hopeless = "" if plan.method != TRAINING else check_drop(plan.clients, plan.drop)
@@ -103,10 +102,6 @@ def check_request(request: DemoRequest) -> None:
         raise InvalidOption("alpha", f"must be from 0.001 to 1000000, not {plan.alpha}")
     if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
         raise InvalidOption("epsilon", f"must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
-    try:
-        check_processor(plan.portable, "fp32")
-    except UnsuitedProcessor as fault:
-        raise InvalidOption("portable", f"does not work here: {fault}") from None
     if (request.task is None) != (request.source is None):
         raise InvalidOption("task", "and data belong together: give the task's folder, and what its data() reads")
     if request.task is None and request.bases:
@@ -117,8 +112,17 @@ def check_request(request: DemoRequest) -> None:
         raise InvalidOption("settings", "are keys of a task's terms.toml: leave them out with a data set")
 
 
-def _check_private_evaluation(plan: DemoPlan) -> None:
-    """Refuse what members cannot tell under the noise of client-level privacy."""
+def check_evaluation(plan: DemoPlan) -> None:
+    """Raise InvalidOption unless members can evaluate and train as the plan says.
+
+    Under the noise of client-level privacy some things cannot be told.
+    """
+    if not 0 <= plan.held_out <= 0.9:
+        raise InvalidOption("held-out", f"must be from 0 to 0.9, not {plan.held_out}")
+    try:
+        check_processor(plan.portable, "fp32")
+    except UnsuitedProcessor as fault:
+        raise InvalidOption("portable", f"does not work here: {fault}") from None
     if plan.epsilon and plan.held_out and plan.clients < LEAST_RATED:
         needed = f"{LEAST_RATED} clients, not {plan.clients}: noise drowns the rates of fewer"
         raise InvalidOption("held-out", f"with a privacy budget needs {needed}")
@@ -134,6 +138,12 @@ def _check_count(name: str, value: object, least: int, most: int) -> None:
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise InvalidOption(name, f"must be one of {', '.join(choices)}, not {value!r}")
+
+
+def suggestion(terms: Tables) -> Tables:
+    """Changes of terms as those of a task's ``terms.toml``, where the bound stands by itself."""
+    masking = terms.pop("masking", {})
+    return {**terms, **masking}
 
 
 def options_of(request: DemoRequest) -> dict[str, Any]:

@@ -102,12 +102,16 @@ def resume(
     command: str,
     pages: ServePages | None = None,
     figures: WriteFigures | None = None,
+    task: Path | None = None,
 ) -> Demonstration:
     """Go on with a run that was interrupted or killed, from what lies next to its directory.
 
+    ``task`` is where the task's folder is now, if it has moved.
+
     Parameters and errors are those of ``demonstrate``; InvalidOption, too, where nothing is left to go on with.
     """
-    request = replace(asked_for(directory), pages=pages, figures=figures)
+    before = asked_for(directory)
+    request = replace(before, pages=pages, figures=figures, task=task or before.task)
     with ExitStack() as stack:
         plan, subject = _subject(request, audience, stack)
         state = RunState.beside(directory)

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.cli.log_to import FigureLogs, watched_rounds
 from fedgrove.node.learning import settings
 from fedgrove.node.privacy import records
 from fedgrove.node.privacy.records import LocalRecord
@@ -20,6 +19,7 @@ from fedgrove.node.protocol import content, members_metrics
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.status.figure_targets import FigureLogs, watched_rounds
 
 from tests.node.roles.fakes import entry_with
 

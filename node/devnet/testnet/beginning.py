@@ -55,18 +55,10 @@ def beginning(plan: TestnetPlan, data: Dataset | Points, counter: bytes, signer:
 
 
 def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes, signer: str) -> Beginning:
-    from fedgrove.node.devnet.demo import DemoPlan, deal, make_config
+    from fedgrove.node.devnet.demo import deal, make_config
     from fedgrove.node.learning.shared import shared_to_bytes
 
-    demo = DemoPlan(
-        plan.clients,
-        plan.rounds,
-        plan.alpha,
-        plan.strategy,
-        seed=plan.seed,
-        epsilon=plan.epsilon,
-        method=plan.method,
-    )
+    demo = plan.as_demo()
     parts, shared = deal(demo, dataset)
     blob = shared_to_bytes(shared)
     config = make_config(demo, dataset, cid_of(blob).digest, counter, signer)

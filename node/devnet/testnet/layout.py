@@ -4,13 +4,16 @@ import json
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.method_option import TRAINING, ledger_rounds
 from fedgrove.node.tasks.folder import remove_folder
+
+if TYPE_CHECKING:
+    from fedgrove.node.devnet.demo import DemoPlan
 
 FORMAT = 1
 MAX_RECORD_BYTES = 1 << 20
@@ -36,8 +39,9 @@ class TestnetPlan:
 
     With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``method`` they find out
     who is like whom in rounds before the ``rounds``, and train in clusters. With ``task``, a folder, they train that
-    on ``data``, contained as ``sandbox`` says; ``bases`` are paths of its frozen bases by name. ``chain`` is ``anvil``
-    or, in py-evm, ``embedded``.
+    on ``data``, contained as ``sandbox`` says; ``bases`` are paths of its frozen bases by name, ``settings`` tables
+    with other values for keys of its ``terms.toml``, and ``table_format`` says how its source writes tables. ``chain``
+    is ``anvil`` or, in py-evm, ``embedded``.
     """
 
     __test__ = False
@@ -61,6 +65,30 @@ class TestnetPlan:
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
     chain: str = "anvil"
     bases: dict[str, str] = field(default_factory=dict)
+    masking: Literal["bbtsa", "pairwise"] = "bbtsa"
+    held_out: float = 0.0
+    patience: int = 0
+    portable: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+    table_format: dict[str, str] = field(default_factory=dict)
+
+    def as_demo(self) -> "DemoPlan":
+        """The part of the plan that a demonstration has as well."""
+        from fedgrove.node.devnet.demo import DemoPlan  # brings torch
+
+        return DemoPlan(
+            clients=self.clients,
+            rounds=self.rounds,
+            alpha=self.alpha,
+            strategy=self.strategy,
+            masking=self.masking,
+            seed=self.seed,
+            epsilon=self.epsilon,
+            method=self.method,
+            held_out=self.held_out,
+            patience=self.patience,
+            portable=self.portable,
+        )
 
     @property
     def ledger_rounds(self) -> int:

@@ -209,7 +209,8 @@ def _service(
 def _data(mine: ParticipantPaths, testnet: Testnet, name: str) -> list[str]:
     """The options that say what a participant's data are; a coordinator has none where nothing is evaluated."""
     if testnet.plan.task:
-        return testnet.sources[name]
+        written = [f"{key}={value}" for key, value in testnet.plan.table_format.items()]
+        return [*testnet.sources[name], *(word for each in written for word in ("--table-format", each))]
     return [] if name == COORDINATOR and testnet.plan.k else ["--data", str(mine.data)]
 
 

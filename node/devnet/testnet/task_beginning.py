@@ -8,11 +8,11 @@ from pathlib import Path
 from fedgrove.chain.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.tensors import load
-from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.task_subject import TaskPart, TaskSubject
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, client_name
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.windows import task_seconds, windows
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.bundle import Bundle
@@ -51,9 +51,10 @@ def begin_task(
     """
     bases = {name: Path(path) for name, path in plan.bases.items()}
     refuse_private(Visible(Path(plan.task), Path(plan.data), bases), [layout.root])
-    demo = DemoPlan(plan.clients, plan.rounds, strategy=plan.strategy, seed=plan.seed, epsilon=plan.epsilon)
+    demo = plan.as_demo()
+    form = TableFormat.of(plan.table_format) if plan.table_format else None
     with ExitStack() as stack:
-        subject = TaskSubject(Path(plan.task), Path(plan.data), choose(plan.sandbox), stack, bases=bases)
+        subject = TaskSubject(Path(plan.task), Path(plan.data), choose(plan.sandbox), stack, plan.settings, bases, form)
         left_out = subject.left_out(demo)
         if left_out:
             say(left_out)

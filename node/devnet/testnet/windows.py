@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fedgrove.chain.deployment import Settings
 from fedgrove.node.base.tensors import Tensors
@@ -100,9 +101,10 @@ def training_seconds(config: FederationConfig, parts: list[Samples], shared: Sam
     strategy = make_strategy(config.strategy.name, config.strategy.options)
     model = {**weights, **strategy.initial_extras(weights)}
     position: RoundPosition = {"number": 1, "rounds": federation.rounds, "seed": federation.seed}
+    settings = replace(config.training, portable=False)  # only processes that are started for it train portably
     for _ in range(2):  # the first time loads libraries, too
         started = time.perf_counter()
-        train(spec, model, trial, shared, strategy, config.training, client=1, **position)
+        train(spec, model, trial, shared, strategy, settings, client=1, **position)
         spent = time.perf_counter() - started
     total = sum(map(len, parts)) / (os.cpu_count() or 1)
     return spent / len(trial) * max(total, len(largest))

@@ -182,3 +182,37 @@ def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path
 def test_mistakes_are_sentences(place, call, kind, sentence):
     with pytest.raises(kind, match=sentence):
         call(place)
+
+
+def test_a_demonstration_is_evaluated_and_logged_and_goes_on_after_an_interruption(tmp_path):
+    options = {"clients": 3, "rounds": 2, "strategy": "fedavg", "held_out": 0.25, "out": tmp_path / "run"}
+    said: list[str] = []
+
+    def stop(words: str) -> None:
+        said.append(words)
+        if said.count("coordinator opened a round") == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fg.demo("digits", **options, progress=stop)
+    with pytest.raises(ValueError, match="began with another held_out"):
+        fg.demo("digits", **options | {"held_out": 0.5}, resume=True)
+    run = fg.demo("digits", **options, resume=True, log_to=[f"csv:{tmp_path / 'figures.csv'}"])
+    assert [each.outcome for each in run.rounds] == ["closed"] * 3 and run.verdict.verdict == "verified"
+    assert run.history.terms["evaluation"]["held_out"] == 0.25
+    assert {line.split(",")[1] for line in (tmp_path / "figures.csv").read_text().splitlines()[1:]} == {"1", "2", "3"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [({"log_to": ["book:x"]}, "must be tensorboard:DIR"), ({"resume": True}, "resume needs out")]
+)
+def test_a_log_or_a_run_that_cannot_be_is_named(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        fg.demo("digits", clients=3, rounds=1, **wrong)
+
+
+def test_a_simulation_logs_its_rounds(tmp_path):
+    log = tmp_path / "figures.csv"
+    settings = {"federation.sampling_rate": 1, "data.test_samples": 50}
+    fg.simulate("digits", clients=3, rounds=2, settings=settings, log_to=[f"csv:{log}"])
+    assert {line.split(",")[1] for line in log.read_text().splitlines()[1:]} == {"1", "2"}

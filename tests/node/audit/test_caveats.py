@@ -86,6 +86,7 @@ def test_a_demo_whose_model_has_one_answer_says_so_from_the_round_to_the_verdict
     (tmp_path / "task.py").write_text(MAJORITY)
     (tmp_path / "data").write_text("")
     options = ("--task", "task.py", "--data", "data", "--sandbox", "off", "--clients", "3", "--rounds", "1")
+    options += ("--set", "training.epochs=2")
     result = fedgrove("demo", *options, "--out", "run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     said = [line for line in result.stdout.splitlines() if line.startswith("but: ")]
@@ -93,4 +94,5 @@ def test_a_demo_whose_model_has_one_answer_says_so_from_the_round_to_the_verdict
     told = json.loads(fedgrove("audit", "run", "--json", cwd=tmp_path).stdout)
     assert [f"but: {caveat}" for caveat in told["caveats"]] == said
     report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["config"]["training"]["epochs"] == 2
     assert report["rounds"][0]["only_class"] == 0 and report["rounds"][0]["accuracy"] == 0.8

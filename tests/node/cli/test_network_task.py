@@ -59,11 +59,11 @@ def test_processes_learn_a_task_and_go_on_where_they_were(task, place):
 PLAN = {"clients": 3, "rounds": 1, "store": "disk", "strategy": "fedavg", "block_seconds": 0.5}
 
 
-def made(root, folder, source):
+def made(root, folder, source, **more):
     layout = TestnetPaths(root)
     lock = claim(layout)
     try:
-        return layout, make(layout, TestnetPlan(**PLAN, task=str(folder), data=str(source)), None)
+        return layout, make(layout, TestnetPlan(**PLAN, task=str(folder), data=str(source), **more), None)
     finally:
         os.close(lock)
 
@@ -72,9 +72,11 @@ def test_everybody_has_its_own_data_and_has_approved_the_bundle_of_the_terms(tas
     (tmp_path / "parts").mkdir()
     for number, name in enumerate(("a", "b", "c", "test")):
         (tmp_path / "parts" / f"{name}.csv").write_text(table(20, number))
-    layout, testnet = made(tmp_path / "testnet", tmp_path / "points", tmp_path / "parts")
+    changed = {"settings": {"training": {"epochs": 1}}, "held_out": 0.3}
+    layout, testnet = made(tmp_path / "testnet", tmp_path / "points", tmp_path / "parts", **changed)
     terms, reach = load_config(layout.participant("client-02").config)
-    assert terms.federation.name == "points testnet" and terms.training.epochs == 2 and reach.sandbox == "auto"
+    assert terms.federation.name == "points testnet" and reach.sandbox == "auto"
+    assert terms.training.epochs == 1 and terms.evaluation.held_out == 0.3
     cid = CID.parse(terms.task.bundle)
     store = DiskStore(layout.store(testnet.plan, 1))
     assert "task.py" in fetch_bundle(store, cid).contents and store.has(bytes.fromhex(terms.start.model))

@@ -31,3 +31,10 @@ def test_who_is_to_find_who_is_alike_comes_in_groups_and_the_coordinator_counts(
     common = [{label for label in range(10) if (arrays["y_train"] == label).sum() > 10} for arrays in begun.parts]
     assert common == [set(range(5)), set(range(5, 10))] * 4
     assert set(begun.test) == {"x_test", "y_test"}
+
+
+def test_members_of_a_testnet_evaluate_and_train_as_those_of_a_demonstration():
+    plan = TestnetPlan(clients=3, rounds=4, held_out=0.25, patience=2, masking="pairwise", portable=True)
+    config = beginning(plan, load_dataset("digits"), bytes(32), SIGNER).config
+    assert config.evaluation.held_out == 0.25 and config.federation.patience == 2
+    assert config.masking.mode == "pairwise" and config.training.portable

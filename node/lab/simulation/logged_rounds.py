@@ -1,12 +1,12 @@
-"""Rounds of ``fedgrove simulate`` in logs, in addition to the display."""
+"""Rounds of a simulation in logs, in addition to another watcher."""
 
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from fedgrove.node.cli.log_to import FigureLogs
 from fedgrove.node.lab.simulation.record import RoundResult
 from fedgrove.node.lab.simulation.session import Watcher
+from fedgrove.node.status.figure_targets import FigureLogs
 from fedgrove.node.status.round_figures import numbers
 
 

@@ -1,0 +1,115 @@
+"""Where the figures of rounds are logged: texts such as ``csv:FILE``, and the logs that they name."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedgrove.ipfs.store import ContentReader, StoreError
+from fedgrove.node.base.figure_logs import CsvLog, FigureLog, FigureLogFailed, MlflowLog, TensorBoardLog
+from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.status.round_figures import RoundFigures
+
+_KINDS: dict[str, Callable[[str], FigureLog]] = {
+    "tensorboard": lambda place: TensorBoardLog(Path(place)),
+    "mlflow": MlflowLog,
+    "csv": lambda place: CsvLog(Path(place)),
+}
+EXTRAS = ("tensorboard", "mlflow")
+"""Kinds that need a package of their own, an extra of the same name."""
+
+
+@dataclass(frozen=True)
+class LogTarget:
+    """Kind of a log, and its folder, file or address."""
+
+    kind: str
+    place: str
+
+
+def log_targets(given: Sequence[str]) -> tuple[LogTarget, ...]:
+    """The targets that texts name; ValueError for one that cannot be."""
+    found = []
+    for text in given:
+        kind, _, place = text.partition(":")
+        if kind not in _KINDS or not place:
+            raise ValueError(f"must be tensorboard:DIR, mlflow:URI or csv:FILE, not {kind!r}")
+        found.append(LogTarget(kind, place))
+    return tuple(found)
+
+
+def _plainly(fault: Exception) -> str:
+    if isinstance(fault, OSError) and fault.strerror:
+        return fault.strerror if fault.filename is None else f"{fault.strerror} ({fault.filename})"
+    return str(fault)
+
+
+class FigureLogs:
+    """Any number of logs. One that fails is closed, with a sentence: training goes on without it.
+
+    Parameters
+    ----------
+    say : callable
+        Told of a log that fails.
+    explain : callable, optional
+        The sentence for an error of the disk.
+    """
+
+    def __init__(
+        self,
+        logs: Mapping[str, FigureLog],
+        say: Callable[[str], None],
+        explain: Callable[[Exception], str] = _plainly,
+    ) -> None:
+        self._logs, self._say, self._explain = dict(logs), say, explain
+
+    def __bool__(self) -> bool:
+        return bool(self._logs)
+
+    def write(self, run: str, number: int, figures: Mapping[str, float]) -> None:
+        """Log a round's figures under the name of its run."""
+        self._each(lambda log: log.write(run, number, figures))
+
+    def close(self) -> None:
+        """End all logs."""
+        self._each(lambda log: log.close())
+
+    def _each(self, act: Callable[[FigureLog], None]) -> None:
+        for kind, log in list(self._logs.items()):
+            try:
+                act(log)
+            except (FigureLogFailed, OSError) as fault:
+                del self._logs[kind]
+                self._say(f"nothing more is logged to {kind}: {self._explain(fault)}")
+
+
+@contextmanager
+def opened_logs(
+    targets: Sequence[LogTarget], say: Callable[[str], None], explain: Callable[[Exception], str] = _plainly
+) -> Iterator[FigureLogs]:
+    """Open the logs, and close them; see ``FigureLogs``. Raises ValueError for one that cannot be opened."""
+    found = {f"{target.kind}:{at}": _opened(target, explain) for at, target in enumerate(targets, 1)}
+    logs = FigureLogs(found, say, explain)
+    try:
+        yield logs
+    finally:
+        logs.close()
+
+
+def watched_rounds(logs: FigureLogs, store: ContentReader, run: str) -> Callable[[Rounds], None]:
+    """Log figures of rounds that have ended; those whose metrics the store does not have yet, at a later call."""
+    figures = RoundFigures(store)
+
+    def watch(rounds: Rounds) -> None:
+        with suppress(StoreError):
+            for number, found in figures.new(rounds) if logs else ():
+                logs.write(run, number, found)
+
+    return watch
+
+
+def _opened(target: LogTarget, explain: Callable[[Exception], str]) -> FigureLog:
+    try:
+        return _KINDS[target.kind](target.place)
+    except (FigureLogFailed, OSError) as fault:
+        raise ValueError(f"{target.kind}: {explain(fault)}") from None
