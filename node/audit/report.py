@@ -101,6 +101,8 @@ class RoundReport:
         The members' own metrics of the model that the round began with; not in the report where the terms ask for none.
     only_class : int or None
         The class that the closed model predicts for every test sample, as published; not in the report of other models.
+    scores : dict or None
+        AUC, confusion matrix and the like of the closed model, as published; not in the report where there are none.
     """
 
     round: int
@@ -116,10 +118,11 @@ class RoundReport:
     privacy: dict | None = None
     members: dict | None = None
     only_class: int | None = None
+    scores: dict | None = None
 
     def to_dict(self) -> dict:
         """A JSON-ready form."""
-        optional = ("privacy", "members", "only_class")
+        optional = ("privacy", "members", "only_class", "scores")
         return {name: value for name, value in asdict(self).items() if name not in optional or value is not None}
 
 
@@ -222,6 +225,7 @@ def _round_report(
         gas_used=gas.get(current.number, 0),
         seconds=round(seconds.get(current.number, 0.0), 3),
         privacy=metrics.privacy.to_table() if metrics is not None and metrics.privacy is not None else None,
+        scores=dict(evaluated.scores) if evaluated is not None and evaluated.scores is not None else None,
         members=metrics.members.to_report() if metrics is not None and metrics.members is not None else None,
         only_class=evaluated.only_class if evaluated else None,
     )

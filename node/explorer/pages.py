@@ -23,6 +23,7 @@ from fedgrove.node.explorer.views.clusters import clusters_of
 from fedgrove.node.explorer.views.contracts import approvals, foundings, gas
 from fedgrove.node.explorer.views.rounds import all_rounds, leaves_of, one_round, regrouped, round_list
 from fedgrove.node.explorer.views.rows import Blob, count_records, text_of
+from fedgrove.node.explorer.views.scores import scores_of
 from fedgrove.node.explorer.views.search import place_of, search
 from fedgrove.node.explorer.views.settings import hyper_parameters
 from fedgrove.node.explorer.views.trees import trees_of
@@ -220,7 +221,8 @@ class _Request:
         what = "cluster" if step else "group"
         trees = trees_of(leaves, groups, f"round {number}", what) if clusters is None or step else []
         return self.render(
-            "round.html", f"Round {number}", "overview", number=int(number), view=view, trees=trees, leaves=leaves,
+            "round.html", f"Round {number}", "overview", number=int(number), view=view,
+            scores=scores_of(self._index, int(number)), trees=trees, leaves=leaves,
             grouped=groups is not None, timeline=timeline,
             clusters=clusters, step=step, judged=clusters.judged_in(step) if clusters and step else (),
             leaders=clusters.leaders(step, groups) if clusters and step and groups is not None else {},

@@ -8,9 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from fedgrove.node.learning.settings import MAX_CONFUSED
 
 BINS = 10
 """Of equal width, in a table of calibration."""
+_LARGEST = 1e300
+_RANGES = {
+    "auc": (0.0, 1.0),
+    "balanced_accuracy": (0.0, 1.0),
+    "brier": (0.0, 2.0),
+    "calibration_error": (0.0, 1.0),
+    "r2": (-_LARGEST, 1.0),
+    "mae": (0.0, _LARGEST),
+    "rmse": (0.0, _LARGEST),
+}
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,15 @@ class ClassScores:
     calibration: tuple[CalibrationBin, ...]
     roc: tuple[tuple[np.ndarray, np.ndarray], ...] = field(default=(), repr=False)
 
+    def to_statement(self) -> dict[str, Any]:
+        """What a coordinator states of them in addition to accuracy and loss, JSON-ready; ``checked`` reads it."""
+        names = ("auc", "brier", "calibration_error")
+        known = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return known | {
+            "balanced_accuracy": self.confusion.balanced_accuracy,
+            "confusion": self.confusion.matrix.tolist(),
+        }
+
     def to_figures(self) -> dict[str, Any]:
         """All of them but the curves, JSON-ready."""
         return {
@@ -141,12 +161,37 @@ class NumberScores:
     mae: float
     rmse: float
 
+    def to_statement(self) -> dict[str, Any]:
+        """As of ``ClassScores``."""
+        return {name: getattr(self, name) for name in ("r2", "mae", "rmse") if getattr(self, name) is not None}
+
     def to_figures(self) -> dict[str, Any]:
         """JSON-ready."""
         return dict(vars(self))
 
 
 Scores = ClassScores | NumberScores
+
+
+def checked(statement: Any, samples: int) -> dict[str, Any]:
+    """Figures that somebody states of an evaluation on ``samples`` samples; ValueError for what cannot be."""
+    if not isinstance(statement, dict) or not statement.keys() <= {*_RANGES, "confusion"}:
+        raise ValueError("not figures of an evaluation")
+    for name, value in statement.items():
+        if name != "confusion" and not (type(value) is float and _RANGES[name][0] <= value <= _RANGES[name][1]):
+            raise ValueError(f"{name} is out of range")
+    if "confusion" in statement and not _is_matrix(statement["confusion"], samples):
+        raise ValueError("not a confusion matrix of these samples")
+    return statement
+
+
+def _is_matrix(matrix: Any, samples: int) -> bool:
+    if not isinstance(matrix, list) or not 2 <= len(matrix) <= MAX_CONFUSED:
+        return False
+    if not all(isinstance(row, list) and len(row) == len(matrix) for row in matrix):
+        return False
+    counts = [each for row in matrix for each in row]
+    return all(type(each) is int and each >= 0 for each in counts) and sum(counts) == samples
 
 
 def class_scores(probabilities: np.ndarray, labels: np.ndarray, classes: Sequence[str]) -> ClassScores:
@@ -159,14 +204,14 @@ def class_scores(probabilities: np.ndarray, labels: np.ndarray, classes: Sequenc
     bins = tuple(_calibration(values.max(1), predicted == places))
     error = sum(each.count * abs(each.stated - each.right) for each in bins) / len(places)
     curves = _curves(values, places, count)
-    areas = [float(np.trapezoid(true, false)) for false, true in curves]
+    areas = [min(1.0, float(np.trapezoid(true, false))) for false, true in curves]
     return ClassScores(
         tuple(classes),
         ConfusionFigures(matrix),
         float(np.mean(areas[-1:] if count == 2 else areas)) if areas else None,
-        float(np.square(values - truth).sum(1).mean()),
+        min(2.0, float(np.square(values - truth).sum(1).mean())),
         float(-np.log(np.maximum(values[np.arange(len(places)), places], np.finfo(np.float64).eps)).mean()),
-        float(error),
+        min(1.0, float(error)),
         bins,
         tuple(curves),
     )

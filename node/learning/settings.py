@@ -130,11 +130,36 @@ RIGHT = "right"
 LOSSES = ("loss", "squared_loss")
 """Sums that are always there: of the samples' losses, and of their squares."""
 MAX_METRICS = 20
+CONFUSION = "confusion"
+"""The metric that counts, for each class, how often its samples are predicted as which."""
+MAX_CONFUSED = 32
+"""Classes that it is for: each pair takes a word of every upload."""
+_PAIR = re.compile(r"confusion/(0|[1-9][0-9]?)/(0|[1-9][0-9]?)")  # no task's own metric has a slash in its name
 
 
 def is_metric(name: str) -> bool:
     """Whether a metric may have this name."""
     return bool(_METRIC.fullmatch(name))
+
+
+def confused(true: int, predicted: int) -> str:
+    """Name of the count of samples of one class that are predicted as another, or the same."""
+    return f"{CONFUSION}/{true}/{predicted}"
+
+
+def confusion_names(classes: int) -> tuple[str, ...]:
+    """The names of all pairs of classes, in the order of a matrix's rows."""
+    return tuple(confused(true, predicted) for true in range(classes) for predicted in range(classes))
+
+
+def is_pair(name: str) -> bool:
+    """Whether this is the name of such a count."""
+    return bool(_PAIR.fullmatch(name))
+
+
+def is_count(name: str) -> bool:
+    """Whether a metric of this name counts samples, and so is a whole number."""
+    return name == RIGHT or is_pair(name)
 
 
 @dataclass(frozen=True)
@@ -146,7 +171,8 @@ class EvaluationSettings:
     held_out : float
         Share of a member's samples that it never trains on; 0: those that the task's own data hold out.
     metrics : tuple of str
-        Names of the metrics that are summed in addition to the loss: ``right``, a count, or others of the task's.
+        Names of the metrics that are summed in addition to the loss: ``right``, a count; ``confusion``, the confusion
+        matrix of a shipped network, of images or of a table's classes (32 at most); or others of the task's.
     """
 
     held_out: float = 0.2

@@ -23,7 +23,7 @@ from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, L
 from fedgrove.node.learning.models import Classifier, channels_last, empty_model, load_tensors, split_extras, to_tensors
 from fedgrove.node.learning.predicted_classes import PredictedClasses
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import LOSSES, RIGHT, ModelSpec, TrainingSettings
+from fedgrove.node.learning.settings import LOSSES, MAX_CONFUSED, RIGHT, ModelSpec, TrainingSettings, confusion_names
 from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
 from torch.nn import functional
@@ -244,10 +244,12 @@ def probabilities(spec: ModelSpec, tensors: Mapping[str, np.ndarray], images: np
 def measure(
     spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples, device: str = "cpu"
 ) -> dict[str, float]:
-    """Sum right answers, cross-entropies and their squares over the samples that a member holds out."""
-    sums: dict[str, float] = dict.fromkeys((RIGHT, *LOSSES), 0.0)
+    """Sum what a member measures on the samples that it holds out: right answers, losses, the confusion matrix."""
+    counted = confusion_names(spec.classes) if spec.classes <= MAX_CONFUSED else ()
+    sums: dict[str, float] = dict.fromkeys((RIGHT, *LOSSES, *counted), 0.0)
     if not len(samples):
         return sums  # of a member with few samples
+    confusion = torch.zeros(len(counted), dtype=torch.int64)
     _check_fits(spec, samples)
     with reproducible(), _model_with(spec, tensors, device) as model, torch.inference_mode():
         for start in range(0, len(samples), EVALUATION_BATCH):
@@ -255,10 +257,13 @@ def measure(
             x, y = (torch.from_numpy(each[batch].copy()).to(device) for each in (samples.x, samples.y))
             logits = model(x)
             losses = functional.cross_entropy(logits, y, reduction="none").double()
-            found = ((logits.argmax(1) == y).sum(), losses.sum(), losses.square().sum())
-            for name, value in zip(sums, found, strict=True):
+            predicted = logits.argmax(1)
+            found = ((predicted == y).sum(), losses.sum(), losses.square().sum())
+            for name, value in zip((RIGHT, *LOSSES), found, strict=True):
                 sums[name] += float(value)
-    return sums
+            if counted:
+                confusion += (y * spec.classes + predicted).bincount(minlength=len(counted)).cpu()
+    return sums | dict(zip(counted, map(float, confusion.tolist()), strict=True))
 
 
 def _descend(

@@ -11,6 +11,7 @@ from fedgrove.chain.records import Closed
 from fedgrove.chain.strict_json import parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.scores import checked
 from fedgrove.node.privacy.records import InvalidPrivacyRecord, PrivacyRecord, record_from
 from fedgrove.node.protocol.members_metrics import MembersStatement, statement_from
 
@@ -69,6 +70,8 @@ class Metrics:
         The members' own metrics of the model that the round began with; None where the terms ask for none.
     only_class : int or None
         The class that the model predicts for every sample there, where the samples have several.
+    scores : mapping or None
+        Further figures of the coordinator's evaluation: AUC, confusion matrix and the like; None: it states none.
     """
 
     round: int
@@ -80,6 +83,7 @@ class Metrics:
     head: tuple[int, bytes] | None = None
     members: MembersStatement | None = None
     only_class: int | None = None
+    scores: Mapping[str, Any] | None = None
 
     def to_bytes(self) -> bytes:
         table: dict[str, Any] = {"round": self.round, "loss": self.loss, "samples": self.samples}
@@ -95,6 +99,8 @@ class Metrics:
             table["members"] = self.members.to_table()
         if self.only_class is not None:
             table["only_class"] = self.only_class
+        if self.scores is not None:
+            table["scores"] = dict(self.scores)
         return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -111,7 +117,8 @@ class Metrics:
             head = _head(table["head"]) if "head" in table else None
             members = statement_from(table["members"]) if "members" in table else None
             only_class = int(table["only_class"]) if "only_class" in table else None
-            metrics = cls(*numbers, privacy, stated, head, members, only_class)
+            scores = checked(table["scores"], numbers[-1]) if "scores" in table else None
+            metrics = cls(*numbers, privacy, stated, head, members, only_class, scores)
         except InvalidPrivacyRecord as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         except (ValueError, TypeError, KeyError, OverflowError):

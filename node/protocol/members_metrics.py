@@ -10,7 +10,18 @@ from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Any
 
-from fedgrove.node.learning.settings import LOSSES, MAX_METRICS, RIGHT, is_metric
+import numpy as np
+from fedgrove.node.learning.scores import ConfusionFigures
+from fedgrove.node.learning.settings import (
+    LOSSES,
+    MAX_CONFUSED,
+    MAX_METRICS,
+    RIGHT,
+    confusion_names,
+    is_count,
+    is_metric,
+    is_pair,
+)
 from fedgrove.node.protocol.members_rates import MOST_REASON, MembersRates
 from fedgrove.node.protocol.metric_words import STOP, UNIT, MetricSums
 
@@ -58,7 +69,8 @@ class MembersMetrics:
     samples : int
         On how many samples; 0 where there are no metrics.
     sums : mapping of str to int
-        By name: ``right`` as it is, ``loss``, ``squared_loss`` and the task's own in units of 2⁻²⁴.
+        By name: ``right`` and the counts of ``confusion`` as they are, ``loss``, ``squared_loss`` and the task's own in
+        units of 2⁻²⁴.
     void : str
         Why there are none, in one clause: some member's words cannot be; else empty.
     course : LossCourse or None
@@ -81,8 +93,18 @@ class MembersMetrics:
     @property
     def accuracy(self) -> float | None:
         """Share of right answers; None where they are not counted."""
-        right = self.sums.get(RIGHT)
+        right = self.sums.get(RIGHT, None if self.confusion is None else int(np.trace(self.confusion.matrix)))
         return right / self.samples if right is not None and self.there else None
+
+    @property
+    def confusion(self) -> ConfusionFigures | None:
+        """How often which class is predicted as which; None where that is not counted."""
+        pairs = {name: count for name, count in self.sums.items() if is_pair(name)}
+        classes = math.isqrt(len(pairs))
+        if not pairs or not self.there or pairs.keys() != set(confusion_names(classes)):
+            return None
+        counts = [pairs[name] for name in confusion_names(classes)]
+        return ConfusionFigures(np.array(counts, np.int64).reshape(classes, classes))
 
     @property
     def loss(self) -> float | None:
@@ -101,7 +123,7 @@ class MembersMetrics:
     @property
     def stopped(self) -> tuple[str, ...]:
         """Names of the sums that are so large that a member's may have ended at its stop, so that the mean is wrong."""
-        return tuple(name for name, value in self.sums.items() if name != RIGHT and abs(value) >= STOP)
+        return tuple(name for name, value in self.sums.items() if not is_count(name) and abs(value) >= STOP)
 
     def mean(self, name: str) -> float | None:
         """The mean of a sum in fixed point."""
@@ -119,10 +141,15 @@ class MembersMetrics:
         """
         if not self.there:
             return {"samples": self.samples, "void": self.void} if self.void else {"samples": 0}
-        others = {name: self.mean(name) for name in self.sums if name not in (RIGHT, *LOSSES)}
+        others = {name: self.mean(name) for name in self.sums if not (is_count(name) or name in LOSSES)}
         figures = {"samples": self.samples, "loss": self.loss, "standard_error": self.standard_error, **others}
         figures |= {"stopped": list(self.stopped)} if self.stopped else {}
-        return figures if self.accuracy is None else {**figures, "accuracy": self.accuracy}
+        if self.accuracy is not None:
+            figures["accuracy"] = self.accuracy
+        if self.confusion is not None:
+            figures["balanced_accuracy"] = self.confusion.balanced_accuracy
+            figures["confusion"] = self.confusion.matrix.tolist()
+        return figures
 
     def to_report(self) -> dict[str, Any]:
         """The same, why the training has ended, where it has, and whether the round only evaluated the last model."""
@@ -152,7 +179,7 @@ class MembersMetrics:
         found = cls(samples, sums, void, None if course is None else LossCourse(**course), last)
         if not (_is_count(samples) and isinstance(sums, dict) and all(starmap(_is_sum, sums.items()))):
             raise ValueError("not sums")
-        if len(sums) > MAX_METRICS + len(LOSSES):
+        if len(sums) > MAX_METRICS + len(LOSSES) + MAX_CONFUSED**2:
             raise ValueError("not sums")
         if found.there and not set(LOSSES) <= set(sums):
             raise ValueError("there is no loss")
@@ -245,6 +272,9 @@ def _implausible(found: MetricSums, expected: int | None, least_loss: float) -> 
         return f"the members' words count {found.samples} samples, more than a word may"
     if not 0 <= found.sums.get(RIGHT, 0) <= found.samples:
         return f"the members' words count {found.sums[RIGHT]} right answers of {found.samples}"
+    pairs = [count for name, count in found.sums.items() if is_pair(name)]
+    if pairs and sum(pairs) != found.samples:
+        return f"the members' words count {sum(pairs)} samples in the confusion matrix, and {found.samples} in all"
     if found.sums["loss"] < least_loss:
         return "the members' losses add up to less than nothing"
     return "the members' squared losses add up to less than nothing" if found.sums["squared_loss"] < 0 else ""
@@ -255,7 +285,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_sum(name: str, value: Any) -> bool:
-    return is_metric(name) and type(value) is int and abs(value) < 1 << 64
+    return (is_metric(name) or is_pair(name)) and type(value) is int and abs(value) < 1 << 64
 
 
 def _is_course(course: LossCourse) -> bool:

@@ -41,12 +41,15 @@ class Evaluated:
         Mean loss, and how many samples there are.
     only_class : int or None
         The class that the model predicts for every sample, where the samples have several; else None.
+    scores : mapping or None
+        Further figures (``learning.scores``: ``to_statement``); None where there are none.
     """
 
     accuracy: float | None = None
     loss: float = 0.0
     samples: int = 0
     only_class: int | None = None
+    scores: Mapping[str, Any] | None = None
 
 
 Evaluator = Callable[[ModelT], Evaluated]

@@ -1,6 +1,6 @@
 """Metrics as words behind a model's, and back. Integers, so that a sum under masks is exact, whatever its order.
 
-The number of samples and of right answers take a word each. Any other sum is a fixed-point number of 24 fractional
+Numbers of samples, all or of one kind, take a word each. Any other sum is a fixed-point number of 24 fractional
 bits, shifted so that it is not negative, in three words of 16 bits each, lowest first. The sums of up to 65,535 clients
 do not overflow a word.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from fedgrove.chain.strict_json import parse_json
-from fedgrove.node.learning.settings import RIGHT
+from fedgrove.node.learning.settings import is_count
 from fedgrove.node.masking.ring import WORD
 
 UNIT = 2.0**-24
@@ -39,7 +39,7 @@ class MetricSums:
     samples : int
         How many.
     sums : mapping of str to int
-        By name: ``right`` as it is, all others in units of 2⁻²⁴.
+        By name: counts as they are, all others in units of 2⁻²⁴.
     """
 
     samples: int
@@ -48,7 +48,7 @@ class MetricSums:
     @classmethod
     def measured(cls, samples: int, totals: Mapping[str, float]) -> "MetricSums":
         """A member's own, of sums as it measured them; what lies beyond ±2²³, or is no number, ends there."""
-        return cls(samples, {name: round(value) if name == RIGHT else _units(value) for name, value in totals.items()})
+        return cls(samples, {name: round(value) if is_count(name) else _units(value) for name, value in totals.items()})
 
     def to_bytes(self) -> bytes:
         """For the journal."""
@@ -70,7 +70,7 @@ def to_words(metrics: MetricSums, names: Sequence[str]) -> np.ndarray:
     """A member's metrics as words: uint32 array of shape (words_for(names),)."""
     words = [metrics.samples]
     for name in names:
-        words += [metrics.sums[name]] if name == RIGHT else _split(metrics.sums[name] + _SHIFT)
+        words += [metrics.sums[name]] if is_count(name) else _split(metrics.sums[name] + _SHIFT)
     return np.array(words, WORD)
 
 
@@ -84,11 +84,11 @@ def from_words(words: np.ndarray, names: Sequence[str], clients: int) -> MetricS
     """
     left = iter(words.tolist())
     samples = next(left)
-    return MetricSums(samples, {name: next(left) if name == RIGHT else _joined(left, name, clients) for name in names})
+    return MetricSums(samples, {name: next(left) if is_count(name) else _joined(left, name, clients) for name in names})
 
 
 def _width(name: str) -> int:
-    return 1 if name == RIGHT else _LIMBS
+    return 1 if is_count(name) else _LIMBS
 
 
 def _units(value: float) -> int:

@@ -16,6 +16,8 @@ from fedgrove.chain.deployment import Settings as LedgerSettings
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.learning.server_steps import ServerSettings
 from fedgrove.node.learning.settings import (
+    CONFUSION,
+    MAX_CONFUSED,
     RIGHT,
     SENDING,
     SHARING,
@@ -295,6 +297,13 @@ class FederationConfig:
         return self.model
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes of a shipped network or task; empty where there are none, or only the task knows."""
+        if self.task is not None:
+            return self.task.shipped.classes if self.task.shipped is not None else ()
+        return tuple(map(str, range(self.model.classes))) if self.model is not None else ()
+
+    @property
     def first_digest(self) -> bytes | None:
         """Digest of the first model, where the terms state it."""
         return bytes.fromhex(self.start.model) or None
@@ -401,8 +410,13 @@ def _check_evaluation(config: FederationConfig) -> None:
     fine = config.ledger.max_clients <= MOST_CLIENTS
     check_value(fine, "ledger.max_clients", f"at most {MOST_CLIENTS} with [evaluation]: words must not overflow")
     if config.task is None:
-        fine = settings.held_out > 0 and set(settings.metrics) <= {RIGHT}
-        check_value(fine, "evaluation", f"a held_out above 0, and metrics {RIGHT} only, where [model] is given")
+        fine = settings.held_out > 0 and set(settings.metrics) <= {RIGHT, CONFUSION}
+        known = f"{RIGHT} and {CONFUSION}"
+        check_value(fine, "evaluation", f"a held_out above 0, and metrics {known} only, where [model] is given")
+    if CONFUSION in settings.metrics and (config.task is None or config.task.name):
+        fine = 2 <= len(config.classes) <= MAX_CONFUSED and config.privacy is None
+        said = f"without {CONFUSION}, which is for 2 to {MAX_CONFUSED} classes and no [privacy]"
+        check_value(fine, "evaluation.metrics", said)
 
 
 def _check_rates(config: FederationConfig, settings: EvaluationSettings) -> None:

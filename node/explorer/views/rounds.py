@@ -34,7 +34,10 @@ _ROUNDS = (
     " LEFT JOIN records ON records.id = rounds.ended LEFT JOIN blocks AS ending ON ending.number = records.block"
 )
 _NOT_ENDED = 1 << 62
-_COMMON_METRICS = ("samples", "loss", "standard_error", "accuracy", "void", "ending", "last", "noise", "stopped")
+_COMMON_METRICS = (
+    *("samples", "loss", "standard_error", "accuracy", "void", "ending", "last", "noise", "stopped"),
+    "confusion",
+)
 
 
 @dataclass(frozen=True)

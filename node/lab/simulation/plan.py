@@ -16,6 +16,7 @@ from fedgrove.node.lab.simulation.clustered.settings import METHODS, ClusteringS
 from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.server_steps import SERVER_STEPS, ServerSettings
 from fedgrove.node.learning.settings import (
+    CONFUSION,
     MODELS,
     RIGHT,
     SHARING,
@@ -324,8 +325,11 @@ def _check_evaluation(plan: Plan) -> None:
     elif plan.privacy:
         other = plan.privacy.mechanism
         raise InvalidPlan(f"evaluation must be left out with {other}: members do not evaluate together there")
-    if plan.task is None and (plan.evaluation.held_out == 0 or set(plan.evaluation.metrics) - {RIGHT}):
-        raise InvalidPlan(f"evaluation must have a held_out above 0, and metrics {RIGHT} only, without a task")
+    if plan.task is None and (plan.evaluation.held_out == 0 or set(plan.evaluation.metrics) - {RIGHT, CONFUSION}):
+        known = f"{RIGHT} and {CONFUSION}"
+        raise InvalidPlan(f"evaluation must have a held_out above 0, and metrics {known} only, without a task")
+    if plan.privacy and CONFUSION in plan.evaluation.metrics:
+        raise InvalidPlan(f"evaluation.metrics must leave {CONFUSION} out with a privacy mechanism")
 
 
 def _check_rates(plan: Plan, privacy: ClientLevelSettings, evaluation: EvaluationSettings) -> None:

@@ -23,7 +23,7 @@ from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.batches import targets_of
 from fedgrove.node.learning.tasks.example import example_data
 from fedgrove.node.learning.tasks.loading import load_task
-from fedgrove.node.learning.tasks.predicting import Asked, asked, predictions, what_predicted
+from fedgrove.node.learning.tasks.predicting import Asked, asked, predictions, scores_of, what_predicted
 from fedgrove.node.learning.tasks.shipped import shipped_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
 from fedgrove.node.learning.tasks.training import (
@@ -116,7 +116,9 @@ def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     model: TaskModel = build(task, header["keep"], header["buffers"])
     data = _data(header, task, source, header.get("which", "held_out"))
     sums = evaluate_task(task, model, data, tensors, header.get("device", "cpu"))
-    return _told(sums, task, folder) | {"only_class": sums.only_class}, {}
+    answer = _told(sums, task, folder) | {"only_class": sums.only_class}
+    found = scores_of(task, model, data, header.get("device", "cpu")) if header["name"] else None
+    return answer if found is None else answer | {"scores": found}, {}
 
 
 def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:

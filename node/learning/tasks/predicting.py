@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from fedgrove.node.learning.draws import on_device, placed
+from fedgrove.node.learning.scores import class_scores, number_scores
+from fedgrove.node.learning.settings import MAX_CONFUSED
 from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.batches import EVALUATION_BATCH, batches, targets_of
 from fedgrove.node.learning.tasks.task import Answers, Data, InvalidTask, Pairs, Task, dataset_of
@@ -93,9 +95,25 @@ def predictions(task: Task, model: TaskModel, wanted: Asked, device: str) -> dic
         "values": _predicted(task, model, wanted, range(len(wanted.data)), device),
         "rows": np.asarray(wanted.rows, np.float32),
     }
+    if not np.isfinite(found["values"]).all():
+        raise InvalidTask("the model's predictions are not all finite numbers")
     if wanted.targets is not None:
         found["truth"] = _truth(task, wanted)
     return found
+
+
+def scores_of(task: Task, model: TaskModel, data: Any, device: str) -> dict[str, Any] | None:
+    """Figures of a shipped task's predictions for labelled samples; None with many classes, or where it overflows."""
+    answers, targets = task.answers() or Answers(), targets_of(task, data)
+    wanted = Asked(data, answers, bool(answers.classes), targets, (), ())
+    if len(answers.classes) > MAX_CONFUSED:
+        return None
+    values, truth = _predicted(task, model, wanted, range(len(data)), device), _truth(task, wanted)
+    if not np.isfinite(values).all():
+        return None
+    if answers.classes:
+        return class_scores(values, truth[:, 0], answers.classes).to_statement()
+    return number_scores(values, truth).to_statement()
 
 
 def _truth(task: Task, wanted: Asked) -> np.ndarray:
@@ -117,10 +135,7 @@ def _predicted(task: Task, model: TaskModel, wanted: Asked, chosen: range, devic
         for inputs, _, count in batches(task, wanted.data, torch.tensor(chosen), EVALUATION_BATCH):
             output = task.predictions(model(placed(inputs, model.device)), wanted.classifies)
             found.append(_as_rows(output, count))
-    values = np.concatenate(found)
-    if not np.isfinite(values).all():
-        raise InvalidTask("the model's predictions are not all finite numbers")
-    return values
+    return np.concatenate(found)
 
 
 def _as_rows(output: Any, count: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
 from fedgrove.node.learning.devices import check
 from fedgrove.node.learning.draws import on_device, placed
 from fedgrove.node.learning.predicted_classes import PredictedClasses
-from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.learning.settings import MAX_CONFUSED, TrainingSettings, confusion_names
 from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
 from fedgrove.node.learning.tasks.adapter import TaskModel
@@ -209,6 +209,8 @@ def _evaluate(task: Task, model: TaskModel, data: Any, squares: bool = False) ->
     totals: dict[str, float] = {}
     own: dict[str, float] = {}
     fault: Exception | None = None
+    answers = task.answers() if squares else None
+    classes = len(answers.classes) if answers is not None and len(answers.classes) <= MAX_CONFUSED else 0
     training = model.module.training
     model.module.eval()
     for inputs, targets, count in batches(task, data, torch.arange(len(data)), EVALUATION_BATCH):
@@ -217,6 +219,8 @@ def _evaluate(task: Task, model: TaskModel, data: Any, squares: bool = False) ->
         _add(totals, {"loss": float(_loss(task, output, targets)) * count})
         if _are_scores(output, targets):
             predicted.add(output.argmax(-1), targets)
+        if classes:
+            _add(totals, _confusion(output, targets, classes))
         if squares:
             _add(totals, {"squared_loss": _squares(task, output, targets, count)})
         if fault is None:
@@ -240,6 +244,12 @@ def _are_scores(output: Any, targets: Any) -> bool:
     if not (isinstance(output, torch.Tensor) and isinstance(targets, torch.Tensor)):
         return False
     return output.dim() == 2 and targets.dim() == 1 and targets.dtype == torch.int64
+
+
+def _confusion(output: torch.Tensor, targets: torch.Tensor, classes: int) -> dict[str, float]:
+    """How often which class is predicted as which, in a batch."""
+    counts = (targets * classes + output.argmax(-1)).bincount(minlength=classes * classes)
+    return dict(zip(confusion_names(classes), map(float, counts.tolist()), strict=True))
 
 
 def _descend(

@@ -11,7 +11,7 @@ from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.round_inputs import metrics_sent_before, sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.local_training import LocalTraining, Trainer
-from fedgrove.node.methods.training.metric_sums import nothing_measured
+from fedgrove.node.methods.training.metric_sums import metric_names, nothing_measured
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import Diverged
@@ -50,15 +50,14 @@ class ClusterTraining(LocalTraining):
         Others may have brought the model to the brink of the bound. A member that sat out for that would be reported
         absent for what they did.
         """
-        settings = self._config.evaluation
-        nothing = None if settings is None else nothing_measured(settings)
+        nothing = None if self._config.evaluation is None else nothing_measured(metric_names(self._config))
         try:
             found = super().result(current, client)
         except Diverged:
             return ModelUpdate(self._begin(current, client)[0], nothing)
         if found is None:
             return None
-        if settings is not None and metrics_sent_before(self._inputs(current)):
+        if nothing is not None and metrics_sent_before(self._inputs(current)):
             found = replace(found, metrics=nothing)
         if not found.tensors or np.abs(flatten(found.tensors)).max() <= self._config.masking.bound:
             return found

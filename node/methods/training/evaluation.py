@@ -1,10 +1,15 @@
 """How well a model does on a coordinator's test data."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.training import evaluate
+from fedgrove.node.learning.scores import class_scores
+from fedgrove.node.learning.settings import MAX_CONFUSED
+from fedgrove.node.learning.training import evaluate, probabilities
 from fedgrove.node.protocol.method import Evaluated, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -14,9 +19,18 @@ def evaluator(config: FederationConfig, test: Samples) -> Evaluator[Tensors]:
 
     def score(model: Tensors) -> Evaluated:
         result = evaluate(config.trained, model, test)
-        return Evaluated(result.accuracy, finite(result.loss), result.samples, result.only_class)
+        found = (result.accuracy, finite(result.loss), result.samples, result.only_class)
+        return Evaluated(*found, _scores(config, model, test))
 
     return score
+
+
+def _scores(config: FederationConfig, model: Tensors, test: Samples) -> Mapping[str, Any] | None:
+    """AUC and the like; None where there are many classes, or the model overflows."""
+    if len(config.classes) > MAX_CONFUSED:
+        return None
+    values = probabilities(config.trained, model, test.x)
+    return class_scores(values, test.y, config.classes).to_statement() if np.isfinite(values).all() else None
 
 
 def finite(loss: float) -> float:

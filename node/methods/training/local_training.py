@@ -14,7 +14,7 @@ from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.shared import InvalidSharedSet
 from fedgrove.node.methods.training.codec import server_of
-from fedgrove.node.methods.training.metric_sums import fault_of, nothing_measured, sums_of
+from fedgrove.node.methods.training.metric_sums import fault_of, metric_names, nothing_measured, sums_of
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
@@ -181,11 +181,11 @@ class LocalTraining:
         unmeasured = ""
         try:
             found = future.result()
-            metrics, unmeasured = sums_of(found, self._config.evaluation), self._unmeasured(found)
+            metrics, unmeasured = self._sums(found), self._unmeasured(found)
         except CannotTakePart:  # the last model is in force, whether or not anybody can evaluate it
             if not self._may_measure_nothing(current):
                 raise
-            metrics = nothing_measured(self._config.evaluation)
+            metrics = nothing_measured(metric_names(self._config))
         self._journal.write(number, METRICS, metrics.to_bytes())
         self._evaluating = None
         return ModelUpdate({}, metrics, unmeasured)
@@ -203,8 +203,13 @@ class LocalTraining:
         if evaluation is None or update.measured is None:
             return None
         if self._anew == current.number:  # it is the first model that was measured
-            return nothing_measured(evaluation)
-        return sums_of(update.measured, evaluation)
+            return nothing_measured(metric_names(self._config))
+        return self._sums(update.measured)
+
+    def _sums(self, found: HeldOutSums) -> MetricSums:
+        """What was measured, of the metrics in the terms; raises as ``sums_of``."""
+        assert self._config.evaluation is not None
+        return sums_of(found, self._config.evaluation, len(self._config.classes))
 
     def _unmeasured(self, found: HeldOutSums | None) -> str:
         """Why a member that evaluated states no metrics; kept by nobody, so that it is said once."""

@@ -6,11 +6,12 @@ Without a mechanism of privacy they are exact sums, under client-level privacy r
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from fedgrove.node.learning.local_update import HeldOutSums
-from fedgrove.node.learning.settings import LOSSES, RIGHT, EvaluationSettings
+from fedgrove.node.learning.settings import CONFUSION, LOSSES, RIGHT, EvaluationSettings, confusion_names, is_pair
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
@@ -23,12 +24,13 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 def metric_names(config: FederationConfig) -> tuple[str, ...]:
     """Names of the sums, in the order of their words; none where the terms ask for no evaluation."""
-    return names_of(config.evaluation) if config.evaluation is not None else ()
+    return names_of(config.evaluation, len(config.classes)) if config.evaluation is not None else ()
 
 
-def names_of(settings: EvaluationSettings) -> tuple[str, ...]:
-    """Names of the sums that these terms ask for."""
-    return (*settings.metrics, *LOSSES)
+def names_of(settings: EvaluationSettings, classes: int = 0) -> tuple[str, ...]:
+    """Names of the sums that these terms ask for; ``classes`` are those of what is shipped."""
+    own = (confusion_names(classes) if name == CONFUSION and classes else (name,) for name in settings.metrics)
+    return (*chain.from_iterable(own), *LOSSES)
 
 
 def fault_of(found: HeldOutSums, settings: EvaluationSettings) -> str:
@@ -43,23 +45,23 @@ def fault_of(found: HeldOutSums, settings: EvaluationSettings) -> str:
     return f"the metric {', '.join(broken)} is not a finite number{found.place}" if broken else ""
 
 
-def sums_of(found: HeldOutSums, settings: EvaluationSettings) -> MetricSums:
+def sums_of(found: HeldOutSums, settings: EvaluationSettings, classes: int = 0) -> MetricSums:
     """What a member measured, of the metrics in the terms; CannotTakePart where the task has none of a name.
 
-    Nothing where ``fault_of`` says why.
+    Nothing where ``fault_of`` says why. ``classes`` are those of what is shipped.
     """
+    names = names_of(settings, classes)
     if fault_of(found, settings):
-        return nothing_measured(settings)
-    names = names_of(settings)
+        return nothing_measured(names)
     lacking = [name for name in names if name not in found.totals]
     if lacking and found.samples:
         raise CannotTakePart(f"the task has no metric {', '.join(lacking)}, which evaluation.metrics asks for")
     return MetricSums.measured(found.samples, {name: found.totals.get(name, 0.0) for name in names})
 
 
-def nothing_measured(settings: EvaluationSettings) -> MetricSums:
+def nothing_measured(names: Sequence[str]) -> MetricSums:
     """The metrics of a member that could not evaluate the model."""
-    return MetricSums(0, dict.fromkeys(names_of(settings), 0))
+    return MetricSums(0, dict.fromkeys(names, 0))
 
 
 def rates_of(found: MetricSums | None, names: Iterable[str]) -> Rates:
@@ -71,8 +73,12 @@ def rates_of(found: MetricSums | None, names: Iterable[str]) -> Rates:
 
 def figures_of(members: Iterable[HeldOutSums], settings: EvaluationSettings) -> dict[str, Any]:
     """What a closed round states of these members' evaluations, as figures; CannotTakePart as ``sums_of``."""
-    every = [sums_of(found, settings) for found in members]
-    totals = {name: sum(each.sums[name] for each in every) for name in names_of(settings)}
+    found = list(members)
+    pairs = max((sum(map(is_pair, each.totals)) for each in found), default=0)
+    classes = math.isqrt(pairs)
+    names = names_of(settings, classes)
+    every = [sums_of(each, settings, classes) for each in found]
+    totals = {name: sum(each.sums[name] for each in every) for name in names}
     return of_sums(MetricSums(sum(each.samples for each in every), totals), None).to_figures()
 
 

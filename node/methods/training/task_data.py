@@ -13,6 +13,7 @@ import numpy as np
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, check_value
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
+from fedgrove.node.learning.scores import checked
 from fedgrove.node.learning.settings import RIGHT, TrainingSettings
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.hold_out import HoldsOut
@@ -218,11 +219,16 @@ class TaskData:
         if right is not None and not 0 <= right <= samples:
             raise TaskFailed("the task counts more right answers than samples")
         only = answer.get("only_class")
+        try:
+            scores = checked(answer["scores"], samples) if "scores" in answer else None
+        except ValueError as fault:
+            raise TaskFailed(f"the task's evaluation cannot be right: {fault}") from None
         return Evaluated(
             None if right is None else right / samples,
             min(max(loss / samples, 0.0), 1e300),
             samples,
             None if right is None or only is None else _count(only),
+            scores,
         )
 
     def label_counts(self, labels: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 from fedgrove.node.base.tensors import Layout, Tensors, prefixed
 from fedgrove.node.learning.held_out import HoldOutRule
 from fedgrove.node.learning.local_update import MODEL, LocalUpdate, RoundPosition
-from fedgrove.node.learning.settings import EvaluationSettings
+from fedgrove.node.learning.settings import CONFUSION, EvaluationSettings, is_pair
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
 from fedgrove.node.protocol.method import Evaluated
@@ -100,7 +100,8 @@ class TaskProbe(TaskData):
         broken = [name for name in settings.metrics if name in names and name not in dict(totals or {})]
         if broken:
             raise TaskFailed(f"the metric {', '.join(broken)} is not a finite number {_shown(answer.get('place', ''))}")
-        return [_shown(name) for name in names]
+        shown = [_shown(name) for name in names if not is_pair(str(name))]
+        return [*shown, CONFUSION] if len(shown) < len(names) else shown
 
     def example(self) -> tuple[str, bytes]:
         """The ending of the example file's name, as ``.csv``, and its bytes; TaskFailed if there is none."""

@@ -59,6 +59,7 @@ class Close:
             head=head,
             members=result.members,
             only_class=evaluated.only_class,
+            scores=evaluated.scores,
         )
         return metrics, fault
 

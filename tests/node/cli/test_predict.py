@@ -30,6 +30,8 @@ def place(tmp_path_factory):
     form = ("--table-format", "decimal=comma")
     made = fedgrove("task", "new", "mine", "--table", "data/clinic0.csv", "--target", "krank", *form, cwd=place)
     assert made.returncode == 0, made.stderr
+    with (place / "mine" / "terms.toml").open("a") as terms:
+        terms.write('[evaluation]\nheld_out = 0.25\nmetrics = ["right", "confusion"]\n')
     command = ("demo", "--task", "mine", "--data", "data", "--clients", "3", "--rounds", "1", "--sandbox", "off", *form)
     done = fedgrove(*command, "--out", "run", cwd=place)
     assert done.returncode == 0, done.stderr
@@ -77,6 +79,23 @@ def test_labelled_data_are_scored_and_drawn(place):
     told = _predict(place, "run", "--data", "data/test.csv", "--evaluate")
     assert f"AUC                         {scores['auc']:.4f} (of yes)" in told.stdout, told.stdout
     assert "confusion matrix" in told.stdout and "calibration of the predicted class" in told.stdout
+
+
+def test_the_run_states_the_same_scores_and_the_members_matrix_and_its_page_shows_them(place):
+    first, last = json.loads((place / "run" / "report.json").read_text())["rounds"]
+    done = _predict(place, "run", "--data", "data/test.csv", "--evaluate", "--json")
+    scores = json.loads(done.stdout)["scores"]
+    assert first["scores"]["confusion"] == scores["confusion"]
+    for name in ("auc", "balanced_accuracy", "brier", "calibration_error"):
+        assert first["scores"][name] == pytest.approx(scores[name], rel=1e-4), name
+    assert last["members"]["last"] and sum(map(sum, last["members"]["confusion"])) == last["members"]["samples"] == 9
+    right = sum(row[place] for place, row in enumerate(last["members"]["confusion"]))
+    assert last["members"]["accuracy"] == right / 9
+    exported = fedgrove("explorer", "run", "--export", "pages", cwd=place)
+    assert exported.returncode == 0, exported.stderr
+    page = (place / "pages" / "rounds" / "2" / "index.html").read_text()
+    assert "<dt>AUC</dt>" in page and "Confusion matrix, all members’ held-out samples" in page
+    assert page.count('<svg class="scores confusion"') == 2 and "yes predicted as no" in page
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.learning.scores import class_scores, number_scores
+from fedgrove.node.learning.scores import checked, class_scores, number_scores
 from sklearn import metrics
 
 
@@ -57,3 +57,26 @@ def test_figures_of_numbers_are_those_of_scikit_learn():
     assert found.mae == pytest.approx(metrics.mean_absolute_error(truth, predicted))
     assert found.rmse == pytest.approx(metrics.root_mean_squared_error(truth, predicted))
     assert number_scores(predicted, np.full(300, 7.0)).r2 is None
+
+
+def test_what_is_stated_of_scores_is_read_back_and_nothing_that_cannot_be():
+    values, labels = _drawn(3)
+    stated = class_scores(values, labels, "abc").to_statement()
+    assert checked(stated, len(labels)) == stated and stated.keys() >= {"auc", "balanced_accuracy", "confusion"}
+    numbers = number_scores(np.arange(5), np.arange(5) + 1).to_statement()
+    assert checked(numbers, 5) == numbers == {"r2": 0.5, "mae": 1.0, "rmse": 1.0}
+    matrix = stated["confusion"]
+    for wrong in (
+        [],
+        {"auc": 1.5},
+        {"auc": float("nan")},
+        {"auc": 1},
+        {"colour": 0.5},
+        {"confusion": matrix[:-1]},
+        {"confusion": [[*row[:-1], -row[-1]] for row in matrix]},
+        {"confusion": [[0.5, 0.5], [1, 1]]},
+        {"confusion": [[len(labels) + 1, 0], [0, 0]]},
+        {"confusion": []},
+    ):
+        with pytest.raises(ValueError, match=r"figures|range|matrix"):
+            checked(wrong, len(labels))

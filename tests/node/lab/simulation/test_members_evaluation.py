@@ -181,9 +181,15 @@ MANY = {"simulation": {"clients": 300}, "federation": {"sampling_rate": 1.0}}
             | MANY,
             "needs 300 drawn clients, not 60",
         ),
-        ({"evaluation": {"held_out": 0.0}}, "evaluation must have a held_out above 0, and metrics right only"),
+        (
+            {"evaluation": {"held_out": 0.0}},
+            "a held_out above 0, and metrics right and confusion only",
+        ),
         ({"evaluation": {}, "federation": {"patience": -1}}, "federation.patience must be a whole number from 0"),
-        ({"evaluation": {"metrics": ["mine"]}}, "evaluation must have a held_out above 0, and metrics right only"),
+        (
+            {"evaluation": {"metrics": ["mine"]}},
+            "a held_out above 0, and metrics right and confusion only",
+        ),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_in_a_sentence(others, sentence):

@@ -253,8 +253,8 @@ def test_a_tasks_own_metric_is_summed_and_a_loss_beyond_words_ends_at_their_limi
     [
         ({"privacy": LocalSettings(epsilon=20.0, delta=1e-3, clip=0.5)}, "is local: its sums would have no noise"),
         ({"privacy": SignDsSettings(epsilon=2.0)}, "is signds: its sums would have no noise"),
-        ({"evaluation": EvaluationSettings(0.0)}, "a held_out above 0, and metrics right only"),
-        ({"evaluation": EvaluationSettings(0.2, ("squared_error",))}, "metrics right only"),
+        ({"evaluation": EvaluationSettings(0.0)}, "a held_out above 0, and metrics right and confusion only"),
+        ({"evaluation": EvaluationSettings(0.2, ("squared_error",))}, "metrics right and confusion only"),
         ({"evaluation": None, "federation": FederationSettings(patience=2)}, "federation.patience must be 0 without"),
     ],
 )

@@ -10,6 +10,7 @@ from fedgrove.node.masking.recovery import InvalidRecovery
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics, of_sums
+from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.roles.coordinator import close
 from fedgrove.node.roles.coordinator.close import Close
@@ -35,7 +36,7 @@ class Place:
             inputs=lambda current: SimpleNamespace(current=current, graph=None),
             outcomes=SimpleNamespace(of=self.events.noting("outcome", outcome)),
             aides=SimpleNamespace(
-                statements=lambda round_number, model: None, evaluate=lambda model: (0.875, 0.5, samples)
+                statements=lambda round_number, model: None, evaluate=lambda model: Evaluated(0.875, 0.5, samples)
             ),
             method=SimpleNamespace(
                 schedule=SimpleNamespace(standing=lambda model, stated: model),
