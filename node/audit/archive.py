@@ -67,6 +67,15 @@ def seal_archive(directory: Path) -> None:
     write_atomically(directory / MANIFEST, _manifest_bytes(_digests(directory, files_to_seal(directory))))
 
 
+def no_run(directory: Path) -> NoArchive:
+    """Why there is no run in a directory without a ledger, and what to give."""
+    found = f"{directory} does not hold a run: it has no {LEDGER}" if directory.is_dir() else f"there is no {directory}"
+    return NoArchive(
+        f"{found}; give the directory of `fedgrove demo --out`, `history` in that of `fedgrove kmeans`, or a CAR file "
+        "of `fedgrove audit export`"
+    )
+
+
 def audit_directory(directory: Path, progress: Progress | None = None, pins: Pins | None = None) -> Verdict:
     """Audit a run's directory: what lies there, ledger, store, report and manifest, in this order.
 
@@ -78,9 +87,7 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
         The directory is not there, cannot be read, or holds no run.
     """
     if not os.path.lexists(directory / LEDGER):
-        raise NoArchive(
-            f"{directory} does not hold a run: it has no {LEDGER}; give the directory of `fedgrove demo --out`"
-        )
+        raise no_run(directory)
     try:
         files = run_files(directory)
         verdict, history = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
@@ -109,7 +116,7 @@ def export_car(directory: Path, target: Path) -> CID:
         The file cannot be written; there is none then, or the one that was there.
     """
     if not os.path.lexists(directory / LEDGER):
-        raise NoArchive(f"{directory} does not hold a run: it has no {LEDGER}")
+        raise no_run(directory)
     try:
         run_files(directory)
     except RuleBroken as failure:

@@ -29,6 +29,7 @@ from fedgrove.node.tasks.difference import FileChange, changes
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.folder import write_folder
 from fedgrove.node.tasks.reading_notes import reading_notes
+from fedgrove.node.tasks.task_methods import task_classes
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -233,6 +234,7 @@ def _described(bundle: Bundle) -> dict[str, Any]:
         "files": [{"path": file.path, "bytes": len(file.data)} for file in bundle.files],
         "packages": dict(bundle.lock.packages),
         "bases": [asdict(base) for base in bases_of(bundle)],
+        "classes": [asdict(each) for each in task_classes(bundle.contents)],
         "versions": list(bundle.lock.differences()),
         "warnings": list(reading_notes(bundle)),
     }
@@ -251,6 +253,8 @@ def _print_bundle(bundle: Bundle) -> None:
     answer(f"bundle {bundle.cid}: {len(bundle.files)} files, {bundle.size} bytes")
     for file in bundle.files:
         answer(f"{len(file.data):>10}  {file.path}")
+    for each in task_classes(bundle.contents):
+        answer(f"{each.path}: {each}")
     for base in bases_of(bundle):
         answer(base_line(base))
     for name, version in bundle.lock.packages:

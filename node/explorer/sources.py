@@ -14,7 +14,7 @@ from fedgrove.chain.ledger import Ledger
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader, StoreError
-from fedgrove.node.audit.archive import LEDGER, STORE, NoArchive, audit_car, audit_directory, opened_car
+from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, no_run, opened_car
 from fedgrove.node.audit.auditor import Progress
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.verdict import Verdict
@@ -117,10 +117,7 @@ class DirectorySource(_Archive):
     def __init__(self, directory: Path) -> None:
         ledger = directory / LEDGER
         if not (ledger.is_file() and not ledger.is_symlink()):
-            raise NoArchive(
-                f"{directory} does not hold a run: it has no {LEDGER}; give the directory of `fedgrove demo --out`, "
-                "or `history` in that of `fedgrove kmeans`"
-            )
+            raise no_run(directory)
         super().__init__(ledger, DiskReader(directory / STORE), str(directory), command_line("audit", directory))
         self._directory = directory
 

@@ -10,6 +10,7 @@ Only the sandbox runs that code.
 - ``fetching``: a bundle out of a store, hostile until checked
 - ``approval``: which bundles a member has approved, signed with the member's account
 - ``difference``: what changed from one bundle to the next
+- ``task_methods``: which methods of a task's class are used
 - ``reading_notes``: what a reader might overlook
 - ``beginning``: a folder to begin with
 - ``sandbox``: a process of its own for that code, without keys, network or other processes

@@ -55,17 +55,21 @@ def _is_code(path: str) -> bool:
     return name.endswith(".py") and not is_test
 
 
-def _imports(path: str, data: bytes) -> Iterator[ImportedModule]:
+def parsed(path: str, data: bytes) -> ast.Module:
+    """The syntax tree of a Python file of a bundle; InvalidBundle where it is none."""
     check_python(path, data)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd escapes in the text, which its author sees when it runs
-            tree = ast.parse(data, path)
+            return ast.parse(data, path)
     except SyntaxError as fault:
         raise InvalidBundle(f"{path}, line {fault.lineno}: {fault.msg}") from None
     except (ValueError, RecursionError, MemoryError):
         raise InvalidBundle(f"{path} is not Python that can be read") from None
-    pending: list[tuple[ast.AST, bool]] = [(tree, False)]  # no recursion: a long sum is a deep tree
+
+
+def _imports(path: str, data: bytes) -> Iterator[ImportedModule]:
+    pending: list[tuple[ast.AST, bool]] = [(parsed(path, data), False)]  # no recursion: a long sum is a deep tree
     while pending:
         node, optional = pending.pop()
         yield from (ImportedModule(name, path, getattr(node, "lineno", 0), optional) for name in _names(node))

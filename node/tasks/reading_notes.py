@@ -12,6 +12,7 @@ from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.difference import printable, text_of
 from fedgrove.node.tasks.lock import providers
 from fedgrove.node.tasks.python_text import foreign_encoding
+from fedgrove.node.tasks.task_methods import TaskClass, task_classes
 
 _MODULE = re.compile(r"([^/]+?)(?:\.py|/__init__\.py)")
 _LONG_LINE = 200  # characters; more are cut off by many programs that show text
@@ -22,7 +23,13 @@ _MOST_LINES = 5  # that a sentence names
 
 def reading_notes(bundle: Bundle) -> tuple[str, ...]:
     """The sentences about all files, sorted by path; none where everything is as it looks."""
-    return tuple(note for file in bundle.files for note in _notes(file.path, file.data))
+    notes = (note for file in bundle.files for note in _notes(file.path, file.data))
+    return (*notes, *(note for each in task_classes(bundle.contents) for note in _ignored(each)))
+
+
+def _ignored(found: TaskClass) -> Iterator[str]:
+    for name, meant in found.ignored:
+        yield f"{found.path}: class {found.name} has a method {name}, which fedgrove never calls; is {meant} meant?"
 
 
 def _notes(path: str, data: bytes) -> Iterator[str]:

@@ -53,6 +53,7 @@ class TaskModel(nn.Module):
         return self.federated.read()
 
     def forward(self, inputs: Any) -> Any:
+        """Call the module with a batch's inputs: a dictionary as keywords, a tuple or list as positional arguments."""
         return self.module(**inputs) if isinstance(inputs, dict) else self._called(inputs)
 
     def _called(self, inputs: Any) -> Any:

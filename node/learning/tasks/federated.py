@@ -16,6 +16,7 @@ from fedgrove.node.learning.tasks.task import InvalidTask
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
+_ARRAYS = (torch.float16, torch.float32, torch.float64)
 TensorT = TypeVar("TensorT", bound=Tensor)
 
 
@@ -41,6 +42,7 @@ class Federated:
         _refuse_odd(module)
         own = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
         statistics = _statistics(module)
+        _refuse_short(own | statistics)
         self.parameters: dict[str, nn.Parameter] = _not_kept(own, keep)
         self.buffers = _not_kept(statistics, keep) if buffers else {}
         self._at_home = {name: value for name, value in (own | statistics).items() if name not in self._shared}
@@ -100,6 +102,17 @@ def _refuse_odd(module: nn.Module) -> None:
             raise InvalidTask(f"{name} has no shape yet: give lazy modules their sizes")
         if value.is_complex():
             raise InvalidTask(f"{name} is complex: federated tensors are real")
+
+
+def _refuse_short(tensors: Mapping[str, Tensor]) -> None:
+    """Refuse types that arrays do not have, such as bfloat16; frozen tensors may have them."""
+    for name, value in tensors.items():
+        if value.dtype not in _ARRAYS:
+            kind = str(value.dtype).removeprefix("torch.")
+            raise InvalidTask(
+                f"{name} is {kind}, and what is trained travels as float32: build it in float32, or freeze it "
+                "(requires_grad_(False)); torch.autocast computes with shorter numbers"
+            )
 
 
 def _statistics(module: nn.Module) -> dict[str, Tensor]:

@@ -118,7 +118,11 @@ class Task:
         return None
 
     def batch(self, items: Sequence[Any]) -> Any:
-        """Make a batch, (inputs, targets), of items; inputs may be a tensor, a tuple or a dictionary of tensors."""
+        """Make a batch, (inputs, targets), of items.
+
+        Inputs are a tensor, which is the argument of the model's ``forward``; a tuple or list, its positional
+        arguments; or a dictionary, its keyword arguments by name.
+        """
         return default_collate(list(items))
 
     def layers(self, model: nn.Module) -> Sequence[nn.Module] | None:

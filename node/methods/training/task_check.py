@@ -16,6 +16,7 @@ from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.reading_notes import reading_notes
+from fedgrove.node.tasks.task_methods import task_classes
 
 from fedgrove.one_line import one_line
 
@@ -76,7 +77,8 @@ def check_code(code: TaskCode, locked: bool) -> TaskCheck:
     if notes:
         return TaskCheck("bundle", CheckResult.WARNING, "; ".join(notes), values)
     lock = "as in the lock" if locked else "for the lock that `fedgrove task pack` writes"
-    sentence = f"{len(bundle.files)} files, {bundle.size} bytes; {len(packages)} packages {lock}"
+    classes = "".join(f"; {each}" for each in task_classes(bundle.contents))
+    sentence = f"{len(bundle.files)} files, {bundle.size} bytes; {len(packages)} packages {lock}{classes}"
     return TaskCheck("bundle", CheckResult.OK, sentence, values)
 
 

@@ -52,6 +52,7 @@ demo --dataset os:nowhere
 demo --dataset pipe
 audit
 audit nowhere
+audit nowhere.car
 audit empty
 audit empty --rpc http://127.0.0.1:1
 audit --rpc http://127.0.0.1:1

@@ -114,7 +114,7 @@ DEAD = "0x000000000000000000000000000000000000dEaD"
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("history export nowhere --csv tables", "does not hold a run"),
+        ("history export nowhere --csv tables", "there is no nowhere; give"),
         ("history export {run} --csv tables --rpc http://127.0.0.1:1", "go with a ledger's address"),
         (f"history export {DEAD} --csv tables", "give --rpc and --store"),
         ("history export --csv tables", "a federation's TOML file, or --rpc, --ledger and --store"),
