@@ -8,7 +8,6 @@ from the connection to the last byte of the body, whoever reads it.
 import functools
 import http.client
 import io
-import socket
 import ssl
 import threading
 import time
@@ -137,7 +136,7 @@ class _Adapter(HTTPAdapter):
 class _Reader(io.RawIOBase):
     """A connection's bytes, within limits."""
 
-    def __init__(self, raw: Any, connection: socket.socket, within: Limits) -> None:
+    def __init__(self, raw: Any, connection: Any, within: Limits) -> None:
         self._raw, self._connection, self._within = raw, connection, within
 
     def readable(self) -> bool:
@@ -158,7 +157,7 @@ class _Reader(io.RawIOBase):
 
 
 class _Response(http.client.HTTPResponse):
-    def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
+    def __init__(self, sock: Any, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         within = getattr(_THREAD, "limits", None)
         if within is not None:
