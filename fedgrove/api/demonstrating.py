@@ -202,6 +202,8 @@ class _Words:
     def observe(self, role: str, step: Step) -> None:
         if step.phase == "sit out":
             self.say(f"{role} sits out: {step.waiting}")
+        elif role == "chain":
+            self.say(f"waiting: {step.waiting}")
         elif step.acted and role == "coordinator":
             self.say(f"{role} {step.acted}")
 

@@ -220,7 +220,7 @@ class Demo:
     store : ContentStore
         Where all blobs go.
     observe : callable
-        Told of every step: ``observe(role, step)``.
+        Told of every step: ``observe(role, step)``; of ``chain``, when it makes no blocks.
     patience : float
         Seconds without a step, a block or a computation under way after which the run is given up.
     state : RunState, optional

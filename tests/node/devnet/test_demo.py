@@ -8,7 +8,7 @@ import sys
 import pytest
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan
 from fedgrove.node.learning.datasets import load_dataset
 
 from tests import warm
@@ -128,3 +128,17 @@ def test_clients_never_tell_the_store_their_weights(run):
             assert masked.shape == weights.shape
             # Under uniform masks r·√n is about standard normal; 5 is exceeded with probability 6e-7.
             assert abs(np.corrcoef(masked, weights)[0, 1]) * np.sqrt(len(weights)) < 5
+
+
+def test_a_chain_that_stops_is_said_to_make_no_blocks(monkeypatch, tmp_path):
+    monkeypatch.setattr("fedgrove.chain.standstill.STANDSTILL_SECONDS", 0.3)
+    seen = []
+    with embedded() as network:
+        network.can_mine = False  # nobody asks it for blocks
+        plan = DemoPlan(clients=3, rounds=1, strategy="fedavg")
+        subject = DatasetSubject(load_dataset("digits"))
+        demo = Demo(plan, subject, network, DiskStore(tmp_path), lambda *step: seen.append(step), patience=1.5)
+        with pytest.raises(DemoFailed, match="nothing happened for 2 s"):
+            demo.run()
+    [step] = [step for role, step in seen if role == "chain"]
+    assert "the chain has made no block for" in step.waiting and "check that its node" in step.waiting
