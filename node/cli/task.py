@@ -82,7 +82,7 @@ def pack_task(
         note(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
         _warn_of_versions(bundle)
         _warn_of_text(bundle)
-        answer(bundle.cid)
+        answer(str(bundle.cid))
     return 0
 
 

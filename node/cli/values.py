@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from typer._click import Command
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
 
 def words(*names: str, other: str = "", metavar: str = "") -> dict[str, Any]:
@@ -22,15 +23,17 @@ def words(*names: str, other: str = "", metavar: str = "") -> dict[str, Any]:
     return {"metavar": metavar or "|".join([*names, *([other] if other else [])]), "autocompletion": complete}
 
 
-def name_values(command: TyperCommand | TyperGroup) -> None:
+def name_values(command: Command) -> None:
     """Give each option without a metavar one that says what it takes; an argument is told by its name alone."""
     for each in command.commands.values() if isinstance(command, TyperGroup) else ():
         name_values(each)
     for parameter in command.params:
-        if parameter.param_type_name == "argument":
+        if isinstance(parameter, TyperArgument):
             parameter.metavar = parameter.metavar or (parameter.name or "").upper()
             parameter.display_type_rich = lambda ctx: None  # typer would add <str>
-        elif parameter.metavar is None and not parameter.type_descriptor.is_choice:
+        elif (
+            isinstance(parameter, TyperOption) and parameter.metavar is None and not parameter.type_descriptor.is_choice
+        ):
             kind = parameter.bare_type().removeprefix("list[").removesuffix("]")
             name = parameter.opts[-1].rpartition("-")[2]
             parameter.metavar = _OF_TYPES.get(kind) or _OF_NAMES.get(name) or name.upper()
