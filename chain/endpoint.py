@@ -19,6 +19,7 @@ from fedgrove.one_line import one_line
 BATCH = 100
 _NO_METHOD = (-32601, -32004)  # JSON-RPC's and EIP-1474's
 MAX_ANSWER_BYTES = 64 << 20
+MUCH_BYTES = 1 << 18  # of an answer that was late for its size, so that less should be asked for
 MAX_WORDS = 200  # characters that are quoted of what a node says
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 
@@ -133,8 +134,9 @@ class Endpoint:
                 if response.status_code != 200:
                     raise Fault(f"answers with HTTP status {response.status_code}")
                 data = body(response, most_bytes)
-        except TooSlow:
-            raise AnswerTooLarge("does not answer in time") from None
+        except TooSlow as fault:
+            kind = AnswerTooLarge if fault.received > MUCH_BYTES else Fault
+            raise kind("does not answer in time") from None
         except TooMuch:
             raise AnswerTooLarge(f"answers with more than {MAX_ANSWER_BYTES >> 20} MiB", "use another node") from None
         except UNREACHABLE as fault:

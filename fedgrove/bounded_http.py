@@ -36,7 +36,11 @@ class LimitExceeded(Exception):
 
 
 class TooSlow(LimitExceeded):
-    """The request was not through by its deadline."""
+    """The request was not through by its deadline; ``received`` bytes of the answer were there by then."""
+
+    def __init__(self, received: int = 0) -> None:
+        super().__init__()
+        self.received = received
 
 
 class TooMuch(LimitExceeded):
@@ -48,19 +52,24 @@ class Limits:
 
     def __init__(self, seconds: float, most_bytes: int) -> None:
         self._deadline = time.monotonic() + seconds
-        self._bytes = most_bytes + _HEADER_BYTES
+        self._most = most_bytes + _HEADER_BYTES
+        self._received = 0
+
+    def too_slow(self) -> TooSlow:
+        """The error for a request that is not through."""
+        return TooSlow(self._received)
 
     def seconds(self) -> float:
         """Time that is left; raises TooSlow when there is none."""
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise TooSlow
+            raise self.too_slow()
         return left
 
     def take(self, count: int) -> None:
         """Count bytes that have arrived; raises TooMuch."""
-        self._bytes -= count
-        if self._bytes < 0:
+        self._received += count
+        if self._received > self._most:
             raise TooMuch
 
 
@@ -147,7 +156,7 @@ class _Reader(io.RawIOBase):
         try:
             count = self._raw.readinto(buffer)
         except TimeoutError:
-            raise TooSlow from None
+            raise self._within.too_slow() from None
         self._within.take(count or 0)
         return count
 
@@ -186,7 +195,7 @@ class _Connection:
         try:
             super().send(data)  # pyright: ignore[reportAttributeAccessIssue]
         except TimeoutError:
-            raise TooSlow from None
+            raise within.too_slow() from None
 
 
 @functools.cache

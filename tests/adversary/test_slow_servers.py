@@ -129,6 +129,18 @@ def test_a_node_that_is_slow_alone_is_one_sentence():
         assert is_a_sentence(str(fault.value))
 
 
+def test_a_slow_node_is_not_asked_for_less_and_less():
+    """Blocks are asked for in halves where an answer is large; a node that is slow would be given its time for each."""
+    with ExitStack() as stack:
+        _, url, slow = beside_honest(stack, slow_header)
+        network = stack.enter_context(connect(url, timeout=SECONDS))
+        network._endpoints._all[0]._url = slow
+        with soon_and_small(), pytest.raises(ConnectionFailed, match="does not answer in time"):
+            started = time.monotonic()
+            network.bodies(list(range(20)))
+        assert time.monotonic() - started < 4 * SECONDS
+
+
 def test_what_a_node_says_is_quoted_without_what_moves_a_terminal():
     with serving(words_of_a_node) as url, pytest.raises(ConnectionFailed) as fault:
         connect(url, timeout=SECONDS)

@@ -9,6 +9,7 @@ import tomllib
 
 import numpy as np
 import pytest
+from fedgrove.chain.keys import Keys, save
 from fedgrove.chain.networks import connect
 from sklearn.datasets import load_digits
 
@@ -43,6 +44,7 @@ confirmations = 1
 [masking]
 bound = 4.0
 """
+PASSWORD = "correct horse battery staple"
 NAMES = ("founder", "alice", "bob", "carol")
 
 
@@ -80,10 +82,11 @@ def place(tmp_path_factory, url):
     x, y = load_digits(return_X_y=True)
     x = (x.reshape(-1, 1, 8, 8) / 16).astype("float32")
     with pytest.MonkeyPatch.context() as patch, connect(url) as network:
-        patch.setenv("FEDGROVE_PASSWORD", "correct horse battery staple")
+        patch.setenv("FEDGROVE_PASSWORD", PASSWORD)
         for number, name in enumerate(NAMES):
-            place.run("keys", "new", f"{name}.json")
-            network.fund(json.loads(place.run("keys", "show", f"{name}.json", "--json"))["account"], 1)
+            keys = Keys.generate()
+            save(folder / f"{name}.json", keys, PASSWORD, cost=1 << 12)
+            network.fund(keys.address, 1)
             np.savez(folder / f"{name}.npz", x_train=x[number:600:4], y_train=y[number:600:4])
         founder = ("--config", "federation.toml", "--keystore", "founder.json")
         place.run("deploy", *founder, "--rpc", url)
