@@ -145,7 +145,7 @@ class Address:
     listed : bool
         The answer is a page of these.
     filters : tuple of str
-        Parameters besides those of pages.
+        Parameters in addition to those of pages.
     """
 
     path: str
@@ -209,7 +209,7 @@ def _object(fields: dict[str, tuple[str, str]]) -> dict[str, Any]:
 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
-    """An object of which no field is left out; a later version may add some."""
+    """An object with all of its fields; a later version may add some."""
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
