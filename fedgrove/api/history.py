@@ -15,7 +15,7 @@ from fedgrove.chain.history import LedgerHistory
 from fedgrove.chain.records import Closed, Failed, Record
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.audit.archive import NoArchive, opened_car
+from fedgrove.node.audit.archive import no_run, opened_car
 from fedgrove.node.audit.run_files import LEDGER, STORE
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.moments import state_dict_of
@@ -270,7 +270,7 @@ class History:
 def _kept(directory: Path) -> tuple[LedgerHistory, ContentReader]:
     """Ledger and store of a run's directory."""
     if not path.lexists(directory / LEDGER):
-        raise NoArchive(f"{directory} does not hold a run: it has no {LEDGER}; give the directory of `demo --out`")
+        raise no_run(directory)
     return LedgerHistory.load(directory / LEDGER), DiskReader(directory / STORE)
 
 

@@ -161,7 +161,8 @@ def _cells(path: Path, name: str, column: Any) -> list[object]:
         return [None if index is None else values[index] for index in column.indices.to_pylist()]
     kind = column.type
     if types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
-        if (compute.max(compute.binary_length(column)).as_py() or 0) > MAX_CELL:
+        lengths = compute.call_function("binary_length", [column])
+        if (compute.call_function("max", [lengths]).as_py() or 0) > MAX_CELL:
             raise InvalidTable(f"{path.name}, column {name} has a cell of more than {MAX_CELL} bytes")
     elif not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind)):
         raise InvalidTable(f"{path.name}, column {name} holds {kind}, and cells are numbers, texts or dates")
