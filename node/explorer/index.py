@@ -55,7 +55,8 @@ class Index:
         if not hasattr(self._threads, "connection"):
             connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
             connection.row_factory = sqlite3.Row
-            connection.create_aggregate("sum_wei", 1, _SumWei)
+            # The stubs of sqlite3 know of aggregates of integers only.
+            connection.create_aggregate("sum_wei", 1, _SumWei)  # pyright: ignore[reportArgumentType]
             self._threads.connection = connection
         return self._threads.connection
 

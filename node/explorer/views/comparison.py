@@ -159,7 +159,7 @@ class Comparison:
     @property
     def fees(self) -> list[float]:
         """All fees of each run, in ether."""
-        return [run.total("fee") for run in self.runs]
+        return [sum(row.fee for row in run.rounds) for run in self.runs]
 
     @property
     def practised(self) -> bool:
