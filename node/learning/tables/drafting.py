@@ -32,6 +32,7 @@ model = "linear"  # or "mlp", with hidden = [32] and norm = "none", "batch" or "
 """
 _TRAINING = """
 [training]
+epochs = 5
 batch_size = 32
 learning_rate = 0.1
 """
