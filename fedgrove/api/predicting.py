@@ -23,7 +23,7 @@ from fedgrove.node.methods.terms import read_terms
 from fedgrove.node.methods.training.task_code import read_code, write_code
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.prediction import ModelChoice, Predictions
-from fedgrove.node.tasks.approval import Approvals, sound_approvals
+from fedgrove.node.tasks.approval import Approvals, NotApproved, sound_approvals
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.modes import AUTO, choose
@@ -159,6 +159,8 @@ class Predictor:
     def _approved(self, directory: Path, cid: CID) -> Path:
         accounts = {each.account for each in sound_approvals(directory) if each.bundle == str(cid)}
         account = self._access.account or next(iter(accounts), "")
+        if not account:
+            raise NotApproved(cid, f"nobody has approved this task in {directory}")
         if len(accounts) > 1 and not self._access.account:
             raise InvalidConfig(f"{directory} has approvals of several accounts: name yours (--account)")
         approvals = Approvals(directory, account)

@@ -33,7 +33,11 @@ def _figures(scores: Scores) -> list[tuple[str, str]]:
             ("root mean squared error", f"{scores.rmse:.6g}"),
         ]
     counts = scores.confusion
-    several = " (mean of each class against the rest)" if len(scores.classes) > 2 else f" (of {scores.classes[-1]})"
+    several = (
+        " (mean of each class against the rest)"
+        if len(scores.classes) > 2
+        else f" (of {', '.join(scores.classes[1:])})"
+    )
     auc = _number(scores.auc, "a class has no samples") + (several if scores.auc is not None else "")
     found = [
         ("samples", str(counts.samples)),
@@ -76,6 +80,7 @@ def pictures_of(scores: Scores, found: "Predictions") -> dict[str, str]:
     from fedgrove.node.explorer.score_drawings import calibration, confusion, receiver, scatter, standalone
 
     if isinstance(scores, NumberScores):
+        assert found.truth is not None  # the scores are of it
         return {"predictions": standalone(scatter(found.truth, found.values, found.name))}
     drawn = {
         "confusion": confusion(scores.classes, scores.confusion.matrix),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.chain.history import capture
+from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -21,9 +22,11 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.kmeans.prediction import NearestCentre
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.training.task_code import read_code
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.terms import FederationConfig, LedgerSettings, MembershipSettings, ModelSpec
+from fedgrove.node.tasks.approval import Approvals, NotApproved
 from fedgrove.node.tasks.sandbox.settings import Mode
 from sklearn import metrics
 
@@ -170,6 +173,24 @@ def test_a_task_of_ones_own_predicts_by_its_own_code(own, tmp_path):
     (tmp_path / "task.py").write_text(OWN.replace("Mine", "Other"))
     with pytest.raises(InvalidConfig, match="is another task than the model's"):
         fg.load(own.file, task=tmp_path, sandbox="off").predict(new)
+
+
+def test_a_task_that_a_client_approved_predicts_from_its_directory(own, tmp_path):
+    keys, bundle = Keys.generate(), read_code(own.folder / "mine").bundle
+    assert bundle is not None
+    data = own.folder / "train.csv"
+    with pytest.raises(NotApproved, match="nobody has approved this task in"):
+        fg.load(own.file, directory=tmp_path, sandbox="off").predict(data)
+    Approvals(tmp_path, keys.address).approve(keys.account, bundle)
+    found = fg.load(own.file, directory=tmp_path, sandbox="off").predict(data)
+    assert (
+        found.values.tolist()
+        == fg.load(own.file, task=own.folder / "mine", sandbox="off").predict(data).values.tolist()
+    )
+    (tmp_path / "tasks" / str(bundle.cid) / "task.py").chmod(0o600)
+    (tmp_path / "tasks" / str(bundle.cid) / "task.py").write_text(OWN.replace("Mine", "Other"))
+    with pytest.raises(InvalidConfig, match=r"are not in .* as they were"):
+        fg.load(own.file, directory=tmp_path, sandbox="off").predict(data)
 
 
 def _terms_of(file: Path) -> str:
