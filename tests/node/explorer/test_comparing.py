@@ -85,7 +85,7 @@ def test_curves_of_all_runs_are_in_one_chart_with_a_number_at_each_end(compared)
     assert chart.count('class="dot k0"') == 2 and chart.count('class="dot k1"') == 2
     members = page.split("<figcaption>Members’ accuracy</figcaption>")[1].split("</figure>")[0]
     assert re.findall(r'class="ending"[^>]*>(\d)<', members) == ["2"]  # the other's members do not evaluate
-    assert re.search("<figcaption>Practice fees so far, (ether|gwei)</figcaption>", page)
+    assert re.search("<figcaption>Practice fees so far, (ether|gwei|wei)</figcaption>", page)
 
 
 def test_hyper_parameters_stand_beside_the_curves(run, compared):
