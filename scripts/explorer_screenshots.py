@@ -13,12 +13,10 @@ from pathlib import Path
 
 from fedgrove.node.audit.archive import STORE
 from fedgrove.node.explorer.cache import open_index
-from fedgrove.node.explorer.options import PageOptions
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.lab.bench.explorer import find_chromium
-from fedgrove.node.status.price import Price
 from playwright.sync_api import Browser, Page, sync_playwright
 
 WIDTH = 1200
@@ -61,7 +59,7 @@ def picture_run(chromium: Browser, target: Path) -> None:
     with explorer(Path("runs/first")) as (address, watch):
         number = watch.index.value("SELECT number FROM rounds ORDER BY drawn - committed DESC, number LIMIT 1")
         model = watch.index.value("SELECT model FROM rounds WHERE number = 2")
-        take(chromium.new_page(), address, target / "overview.png", 1130)
+        take(chromium.new_page(), address, target / "overview.png", 1130, pointed=".chart .plot")
         take(chromium.new_page(), f"{address}rounds/{number}/", target / "round.png", 1460)
         dark = chromium.new_page(color_scheme="dark", device_scale_factor=2)
         take(dark, f"{address}rounds/{number}/#tree-title", target / "phone.png", 844, width=390)
@@ -82,8 +80,7 @@ def picture_comparison(chromium: Browser, target: Path, runs: list[Path]) -> Non
     """Runs next to each other, for a wide window and for a phone, and where their terms differ."""
     with ExitStack() as held:
         watches = [held.enter_context(watched(run)) for run in runs]
-        options = PageOptions(Price(2500, "EUR"))
-        address = held.enter_context(serving(*watches, options=options))
+        address = held.enter_context(serving(*watches))
         take(chromium.new_page(), address, target / "compare.png", 1130)
         take(chromium.new_page(), f"{address}#terms-title", target / "compare-terms.png", 820)
         for name, part in (("compare-phone.png", ""), ("compare-phone-rounds.png", "#rounds-title")):
@@ -107,10 +104,17 @@ def watched(run: Path):
         yield watch
 
 
-def take(page: Page, address: str, target: Path, height: int, width: int = WIDTH, part: str = "") -> None:
-    """Picture a page as far as a window of this size shows it, or the first of its elements that a selector names."""
+def take(
+    page: Page, address: str, target: Path, height: int, width: int = WIDTH, part: str = "", pointed: str = ""
+) -> None:
+    """Picture a page as far as a window of this size shows it, or the first of its elements that a selector names.
+
+    ``pointed`` is a selector, too: of what the pointer is on.
+    """
     page.set_viewport_size({"width": width, "height": height})
     page.goto(address, timeout=PATIENCE)
+    if pointed:
+        page.locator(pointed).first.hover(timeout=PATIENCE)
     (page.locator(part).first if part else page).screenshot(path=target, timeout=PATIENCE)
 
 

@@ -60,9 +60,9 @@ def coins(amount: float) -> str:
 
 
 def unit_of(amounts: Iterable[float]) -> str:
-    """The unit in which amounts of ether are read side by side: that of the largest, from a thousandth of an ether."""
+    """The unit in which amounts of ether are read side by side: that of the largest, from a thousandth on."""
     largest = max(amounts, default=0.0)
-    return "ether" if largest >= 1e-3 or not largest else "gwei" if largest >= 1e-9 else "wei"
+    return "ether" if largest >= 1e-3 or not largest else "gwei" if largest >= 1e-12 else "wei"
 
 
 def in_unit(amount: float, unit: str) -> str:

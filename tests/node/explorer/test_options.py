@@ -108,7 +108,7 @@ def test_what_is_no_price_is_refused_in_a_sentence(text):
 def test_amounts_are_short():
     shown = [coins(amount) for amount in (0, 1e-9, 0.000134213, 1.5, 31.4159, 999.96, 1234.5, 5.1e12)]
     assert shown == ["0", "< 0.0001", "0.0001342", "1.5", "31.42", "1000", "1,234", "5.1e+12"]
-    units = [unit_of([amount, 0]) for amount in (0, 2.5, 0.001, 6.606e-5, 1.5e-9, 2.5e-11)]
+    units = [unit_of([amount, 0]) for amount in (0, 2.5, 0.001, 6.606e-5, 9.21e-11, 2.5e-14)]
     assert units == ["ether", "ether", "ether", "gwei", "gwei", "wei"]
     assert [in_unit(amount, "gwei") for amount in (2.5, 6.606e-5, 1.5e-9, 0)] == ["2.5e+09", "66,060", "1.5", "0"]
 
