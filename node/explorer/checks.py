@@ -102,9 +102,10 @@ class Checks:
 
 @dataclass(frozen=True)
 class Summary:
-    """The badge: a state as of a check, a title, a few words, and what else there is to say, a clause each."""
+    """The badge: a state as of a check, a title, a few words, what else there is to say, and what it does not mean."""
 
     state: str
     title: str
     sentence: str
     details: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()

@@ -308,7 +308,8 @@ def test_the_verdict_is_a_few_words_and_its_details_say_what_is_open(explorer):
     left = explorer.watch.sight.verdict.unpinned
     line = explorer.page().split('role="status">')[1].split("</p>")[0]
     assert len(re.sub(r"<[^>]*>", "", line).strip()) < 60
-    details = explorer.page().split("<summary>Details</summary>")[1].split("</details>")[0]
+    details = explorer.page().split("<details><summary>Details")[1].split("</details>")[0]
+    assert "on a practice chain" in line and "But: the ledger is on a practice chain" in details
     assert "not checked against a published head" in left and f"Open: {left}" in details
 
 
