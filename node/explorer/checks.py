@@ -96,8 +96,9 @@ class Checks:
             return Summary(WAIT, "Checking", count)
         left = f"Open: {verdict.unpinned}" if verdict and verdict.unpinned else ""
         said = [*(f"Compared: {clause}" for clause in verdict.pinned), left] if verdict else []
-        said += [f"But: {caveat}" for caveat in verdict.caveats] if verdict else []
-        return Summary(GOOD, "Verified", f"all {sight.checked:,} records", tuple(inert(each) for each in said if each))
+        details = tuple(inert(each) for each in said if each)
+        caveats = tuple(f"But: {inert(caveat)}" for caveat in verdict.caveats) if verdict else ()
+        return Summary(GOOD, "Verified", f"all {sight.checked:,} records", details, caveats)
 
 
 @dataclass(frozen=True)
