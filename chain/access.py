@@ -63,8 +63,6 @@ class Network(ABC):
         As in every transaction's signature.
     can_mine : bool
         Whether a block comes with each transaction, and others when ``mine`` asks for them; true for test chains only.
-    is_shared : bool
-        Whether the node is not our own: others may have it make blocks, too, for them or by time.
     poll_seconds : float
         Pause between two looks for a receipt or a block.
     max_fee : int
@@ -83,7 +81,6 @@ class Network(ABC):
     web3: "Web3"
     chain_id: int
     can_mine: bool
-    is_shared: bool = False
     poll_seconds: float = 0.0
     max_fee: int = int(MAX_FEE_GWEI * GWEI)
     max_tip: int = int(MAX_TIP_GWEI * GWEI)

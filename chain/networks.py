@@ -151,7 +151,6 @@ def embedded_command(port: int, state_file: Path, block_seconds: float) -> list[
 class AnvilNetwork(RpcNetwork):
     """An anvil process and the connection to it; ``url`` is for others on this machine."""
 
-    is_shared = False
     poll_seconds = 0.002
 
     def __init__(self, url: str, process: subprocess.Popen) -> None:

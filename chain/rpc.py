@@ -71,7 +71,6 @@ class RpcNetwork(Network):
         records are what ``quorum`` endpoints say.
     """
 
-    is_shared = True
     poll_seconds = 0.05
 
     def __init__(

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedgrove.chain.deployment import Settings
-from fedgrove.node.explorer.api_schema import FIELDS
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import PLACES, Plan
@@ -70,16 +69,7 @@ def _procfl(kind: type[ProCflSettings]) -> str:
     return "\n".join([_fields(kind), *_fields(ProCflSettings).splitlines()[2:]])
 
 
-def _answer(name: str) -> str:
-    """Fields of an answer of the JSON interface."""
-    lines = [_row(["field", "type", "what"]), _row(["---"] * 3)]
-    kinds = {field: kind.replace("?", " or null") for field, (kind, _) in FIELDS[name].items()}
-    lines += [_row([f"`{field}`", kinds[field], about]) for field, (_, about) in FIELDS[name].items()]
-    return "\n".join(lines)
-
-
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
-    **{f"answer {name}": ("explorer-api.md", lambda name=name: _answer(name)) for name in FIELDS if name != "Error"},
     "collusion": ("threat-model.md", collusion),
     "ledger": ("reference.md", ledger),
     "network": ("reference.md", network),

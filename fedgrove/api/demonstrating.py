@@ -20,7 +20,7 @@ from fedgrove.node.devnet.demo_request import DemoRequest, ServePages, options_o
 from fedgrove.node.devnet.demonstration import Demonstration, asked_for, demonstrate
 from fedgrove.node.devnet.demonstration import resume as go_on
 from fedgrove.node.devnet.method_option import TRAINING
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.status.figure_targets import log_targets, opened_logs
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
@@ -200,7 +200,7 @@ class _Words:
         self.say(f"going on in round {number}")
 
     def observe(self, role: str, step: Step) -> None:
-        if step.phase == "sit out":
+        if step.kind is Kind.SITS_OUT:
             self.say(f"{role} sits out: {step.waiting}")
         elif role == "chain":
             self.say(f"waiting: {step.waiting}")

@@ -16,7 +16,7 @@ from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
 from fedgrove.node.methods.kmeans.grid import OutsideGrid
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from rich.table import Table
 
 from fedgrove.command_line import command_line
@@ -104,9 +104,9 @@ def _check_same(context: typer.Context, federation: LocalFederation, options: di
 
 def show(role: str, step: Step) -> None:
     """Note one line for each action or absence of a role."""
-    if step.acted and (role == "coordinator" or step.phase in ("request", "dispute")):
+    if step.acted and (role == "coordinator" or step.kind in (Kind.REQUESTED, Kind.DISPUTED)):
         note(f"{role}: {step.acted}")
-    elif step.phase == "sit out":
+    elif step.kind is Kind.SITS_OUT:
         note(f"{role} sits out: {step.waiting}")
 
 

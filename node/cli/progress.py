@@ -5,7 +5,7 @@ import time
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.cli.output import answer, answer_with, duration, live_note, note
 from fedgrove.node.protocol.members_metrics import told_of
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -60,7 +60,7 @@ class DemoDisplay:
             if step.warns and caution not in self._reasons:
                 self._reasons.add(caution)
                 self._line(f"round {self._round}: {role} {step.acted}")
-        elif step.phase == "sit out" and step.waiting not in self._reasons:
+        elif step.kind is Kind.SITS_OUT and step.waiting not in self._reasons:
             self._reasons.add(step.waiting)
             self.sat_out = step.waiting.removeprefix("this client: ")
             self._line(f"round {self._round}: {role} sits out: {self.sat_out}")
@@ -80,14 +80,14 @@ class DemoDisplay:
 
     def _coordinator(self, step: Step) -> None:
         self._phase, self._waiting = step.phase, step.waiting
-        if step.acted == "opened a round":
+        if step.kind is Kind.OPENED:
             self._round += 1
             if not self._closed:
                 self._opened = time.monotonic()
             self._acted.clear()
             self._reasons.clear()
             self.sat_out = ""
-        if step.acted.startswith(("closed", "skipped", "recorded")):
+        if step.kind is Kind.ENDED:
             self._result = f"round {self._round}: {step.acted}"
         if step.acted.startswith("closed"):
             self._closed, self._last_end = self._closed + 1, time.monotonic()

@@ -41,7 +41,6 @@ from fedgrove.node.status.pace import pace
 from fedgrove.node.status.participation import Participation
 from fedgrove.node.status.price import Price
 from fedgrove.node.status.standing import DisputedRound, Standing, standing
-from fedgrove.node.status.subject import Subject, subject_of
 from rich.table import Table
 from rich.text import Text
 
@@ -83,7 +82,7 @@ def status(
 class StatusSnapshot:
     """What one look shows: where the federation stands, about when ``until`` is (s since 1970), an account's means.
 
-    ``stopped`` says that the chain makes no blocks; empty where it does. ``subject`` is what is learned.
+    ``stopped`` says that the chain makes no blocks; empty where it does.
     """
 
     standing: Standing
@@ -95,7 +94,6 @@ class StatusSnapshot:
     members: MembersSight
     costs: CostSight
     stopped: str
-    subject: Subject
 
     def to_dict(self) -> dict:
         extra = {"rounds": self.rounds, "until_time": self.when and round(self.when, 1)}
@@ -106,7 +104,6 @@ class StatusSnapshot:
             "evaluation": self.members.to_dict(),
             "costs": self.costs.to_dict(),
             "chain_stopped": self.stopped,
-            "subject": self.subject.to_dict(),
         }
         return self.standing.to_dict() | extra | means
 
@@ -141,7 +138,7 @@ def _window(config: Path, account: str | None, keys: Keys | None, price: Price |
         view = LedgerView(ledger)
         purse = Purse(network, ledger, account) if account else None
         receipts = CostReader(network, ledger)
-        rounds, subject = terms.rounds_to_close, subject_of(terms)
+        rounds = terms.rounds_to_close
         privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
         place = (ledger.chain_id, ledger.address)
         evaluated = MembersLook(terms, open_store(config, reach)) if terms.evaluation is not None else None
@@ -161,7 +158,7 @@ def _window(config: Path, account: str | None, keys: Keys | None, price: Price |
             means = purse.budget(view.rounds) if purse else None
             costs = CostSight(receipts.read(), ledger.deployment, account or "", price)
             still = stopped(network, time.time())
-            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found, costs, still, subject)
+            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found, costs, still)
 
         yield look
 
@@ -228,7 +225,6 @@ def _table(sight: StatusSnapshot) -> Table:
 def _rows(sight: StatusSnapshot) -> Rows:
     now = sight.standing
     rows = [
-        ("learns", sight.subject.sentence),
         ("block", f"{now.block}, {now.members} members"),
         ("round", f"{now.round} of {sight.rounds}"),
         ("phase", now.phase),

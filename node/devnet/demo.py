@@ -34,7 +34,7 @@ from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.accountant import noise_for
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
 from fedgrove.node.protocol.founding import found
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import (
     FederationConfig,
     FederationSettings,
@@ -294,14 +294,14 @@ class Demo:
         if before is not None:
             self._check_unchanged(before, config)
             self.deployment = before
-            self._observe("coordinator", Step("deploy", acted="found the contracts"))
+            self._observe("coordinator", Step.act("deploy", "found the contracts", kind=Kind.DEPLOYED))
             return
         admin = state.keys("admin")
         self._fund(keys, self._plan.clients + 2)
         self._fund(admin)
         self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
         state.keep_deployment(self.deployment)
-        self._observe("coordinator", Step("deploy", acted="deployed the contracts"))
+        self._observe("coordinator", Step.act("deploy", "deployed the contracts", kind=Kind.DEPLOYED))
 
     def _check_unchanged(self, deployment: Deployment, config: FederationConfig) -> None:
         if deployment.chain_id != self._network.chain_id or not self._network.code(deployment.ledger):
@@ -362,7 +362,7 @@ class Demo:
                 state.keep_seconds(self.seconds)
                 round_number, started = coordinator.round, time.monotonic()
             self.seconds[round_number] = time.monotonic() - started
-            moving = any(step.acted or step.busy for _, step in steps)
+            moving = any(step.acted or step.kind is Kind.WORKS for _, step in steps)
             block = self._network.block_number()
             if warning := "" if moving else standstill.note(block):
                 self._observe("chain", Step.wait("blocks", warning))
@@ -378,7 +378,7 @@ class Demo:
         """Nobody has anything to do: compute on, or let the chain reach the next deadline."""
         block = self._network.block_number()
         deadlines = [step.until for step in steps if step.until > block]
-        if any(step.busy for step in steps) or not self._network.mines_when_asked or not deadlines:
+        if any(step.kind is Kind.WORKS for step in steps) or not self._network.mines_when_asked or not deadlines:
             time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
         else:
             self._network.mine(min(deadlines) - block)
@@ -391,7 +391,7 @@ def _turn(client: Client) -> Iterator[Step]:
     """
     step = client.step()
     yield step
-    if step.acted and step.phase == "commit":
+    if step.kind is Kind.COMMITTED:
         yield client.step()
 
 

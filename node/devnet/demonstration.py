@@ -38,7 +38,7 @@ from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.tables.formats import TableFormat
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.tasks.sandbox.modes import choose
 
 DEFAULT_STRATEGY = "fedaom"
@@ -239,7 +239,7 @@ def _run(
 
     def observe(role: str, step: Step) -> None:
         audience.observe(role, step)
-        if deployed is not None and step.phase == "deploy":
+        if deployed is not None and step.kind is Kind.DEPLOYED:
             deployed(run.founded)
         if figures is not None and role == "coordinator" and step.acted:
             figures.look(run)

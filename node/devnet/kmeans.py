@@ -49,7 +49,7 @@ from fedgrove.node.methods.kmeans.vector import stated_bound
 from fedgrove.node.methods.terms import method_of, parse_config, with_first_model
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.journal import Journal
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
@@ -62,7 +62,6 @@ _MAX_RECORD_BYTES = 1 << 20
 _ROUNDS = 100_000
 _FUNDS_ETHER = 100
 _COST = 1 << 14  # the password lies next to the keystore, and the accounts hold test ether
-_IDLE = "idle"
 _MAX_TRIES = 3  # rounds for one purpose
 
 Observer = Callable[[str, Step], None]
@@ -244,7 +243,7 @@ class Session:
             steps += [(f"client {number}", client.step()) for number, client in self._clients.items()]
             for role, step in steps:
                 self._observe(role, step)
-            if steps[0][1].phase == _IDLE:
+            if steps[0][1].kind is Kind.IDLE:
                 return
             if self._coordinator.round > first + _MAX_TRIES:
                 why = "; ".join(f"{role}: {step.waiting}" for role, step in steps if step.waiting)
@@ -275,7 +274,7 @@ class Session:
         request, receipt = ask(self._ledgers[number], number, journal, known, rows)
         if receipt is not None:
             what = f"asked to forget {request.points} points" if request.points else "asked to forget all its points"
-            self._observe(f"client {number}", Step("request", acted=what, gas=receipt.gas_used))
+            self._observe(f"client {number}", Step.act("request", what, receipt.gas_used, Kind.REQUESTED))
         return request
 
     def archive(self) -> Verdict:

@@ -37,7 +37,7 @@ def windows(clients: int, quorum: int = 3) -> Settings:
 
 def by_time(settings: Settings, network: Network) -> Settings:
     """The windows on a chain whose blocks do not wait for whoever is at work; the same on all others."""
-    if network.can_mine and not network.is_shared:
+    if network.can_mine:
         return settings
     measured = pace(network)
     seconds = _PRACTICE_BLOCK_SECONDS if network.mines_when_asked or measured is None else measured.seconds

@@ -11,7 +11,7 @@
 - ``views``: what each page says, as plain values out of the index; a module a kind of page
 - ``pages``: a path to a page: the same for the server and for an export
 - ``comparing``: the page that compares runs, and its tables
-- ``api``, ``api_answers``, ``api_schema``: the same as JSON, over HTTP, as values, and described for machines
+- ``api``, ``api_answers``: the same as JSON, over HTTP and as values
 - ``templating``: the environment in which the templates are filled
 - ``cache``: where an index lies between two runs
 - ``server``: the pages over HTTP on this machine, with live updates

@@ -10,44 +10,46 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fedgrove.node.explorer.api_answers import BadRequest, NothingThere, Page, RunsApi, StillReading
-from fedgrove.node.explorer.api_schema import ADDRESSES, BASE, DEFAULT_LIMIT, MAX_LIMIT, Address, openapi
+from fedgrove.node.explorer.api_answers import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    BadRequest,
+    NothingThere,
+    Page,
+    RunsApi,
+    StillReading,
+)
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.placing import MAX_INTEGER
 
+BASE = "/api/v1"
 _log = logging.getLogger(__name__)
 _NUMBER = re.compile(r"[0-9]{1,19}")
+_PAGING = frozenset({"after", "limit"})
 _MARKUP = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&'"}
 
 
 def answer_api(app: FastAPI, api: RunsApi) -> None:
     """Add the interface to an application, before pages that answer to any path."""
 
-    for address in ADDRESSES:
-        app.add_api_route(f"{BASE}{address.path}", _answering(address, api), methods=["GET", "HEAD"])
-    summaries = {each.method: _first_sentence(getattr(api, each.method)) for each in ADDRESSES}
-    document = openapi(summaries)
+    def add(path: str, make: Callable[..., Any], filters: frozenset[str] = _PAGING) -> None:
+        def answer(request: Request) -> Response:
+            return _answered(lambda: make(*_places(request), *_page(request, filters)))
 
-    @app.api_route(f"{BASE}/openapi.json", methods=["GET", "HEAD"])
-    def described() -> Response:
-        return _form(document)
+        app.add_api_route(f"{BASE}{path}", answer, methods=["GET", "HEAD"])
+
+    add("/runs", api.runs)
+    add("/runs/{run}", api.run, frozenset())
+    add("/runs/{run}/rounds", api.rounds)
+    add("/runs/{run}/rounds/{round}", api.round, frozenset())
+    add("/runs/{run}/members", api.members)
+    add("/runs/{run}/records", api.records, _PAGING | {"round", "client"})
+    add("/runs/{run}/terms", api.terms)
+    add("/comparison", api.comparison)
 
     @app.api_route("/api/{path:path}", methods=["GET", "HEAD"])
     def nothing(path: str) -> Response:
         return _form({"error": f"there is nothing here: {BASE}/runs lists the runs"}, 404)
-
-
-def _answering(address: Address, api: RunsApi) -> Callable[[Request], Response]:
-    make = getattr(api, address.method)
-
-    def answer(request: Request) -> Response:
-        return _answered(lambda: make(*_places(request), *_page(request, frozenset(address.parameters))))
-
-    return answer
-
-
-def _first_sentence(method: Callable[..., object]) -> str:
-    return (method.__doc__ or "").partition(".")[0] + "."
 
 
 def _places(request: Request) -> list[int]:

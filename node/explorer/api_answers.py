@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedgrove.node.explorer.api_schema import DEFAULT_LIMIT
 from fedgrove.node.explorer.checks import Check, Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert
@@ -23,6 +22,7 @@ from fedgrove.node.explorer.views.settings import flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.status.subject import subject_of
 
+DEFAULT_LIMIT, MAX_LIMIT = 100, 500
 _MAX_EXACT = 1 << 53
 
 
@@ -188,7 +188,7 @@ def _run(number: int, label: str, watch: IndexWatch) -> dict[str, Any]:
         "head_block": head,
         "head_hash": _hash(index, head),
         **counts,
-        "subject": subject.to_dict() if subject is not None else None,
+        "subject": {"kind": subject.kind, "sentence": inert(subject.sentence)} if subject is not None else None,
         "indexed": sight.indexed,
         "audit": {
             "state": summary.state,

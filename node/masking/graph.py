@@ -4,8 +4,10 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, pairwise
 from typing import Literal
 
+import numpy as np
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.keys import is_low_order
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
@@ -73,11 +75,8 @@ class MaskGraph:
     @cached_property
     def held_by(self) -> Adjacency:
         """The positions of whose shares each position is a holder: ``holders`` the other way round."""
-        owners: list[list[int]] = [[] for _ in self.participants]
-        for owner, holders in enumerate(self.holders):
-            for holder in holders:
-                owners[holder].append(owner)
-        return tuple(map(tuple, owners))
+        edges = _edges(self.holders, self.n)
+        return _adjacency(edges % self.n * self.n + edges // self.n, self.n)
 
     def witnesses(self, owner: int) -> tuple[int, ...]:
         """The holders that say whether a position's masked update can be fetched: a few, so that nobody asks for all.
@@ -94,11 +93,8 @@ class MaskGraph:
         state.update(self.threshold.to_bytes(4) + self.least.to_bytes(4))
         for participant in self.participants:
             state.update(participant.to_bytes())
-        for adjacency in (self.neighbours, self.holders):
-            for positions in adjacency:
-                state.update(encode_positions(positions))
-        for positions in self.groups:
-            state.update(encode_positions(positions))
+        for adjacency in (self.neighbours, self.holders, self.groups):
+            state.update(_encode(adjacency))
         return state.digest()
 
     def client(self, position: int) -> int:
@@ -159,12 +155,9 @@ def build_graph(
         edges = _everybody(groups or (tuple(range(n)),), n)
     else:
         _check_partners(partners, n)
-        more = random_regular(n, degree, _PARTNERS + seed)
-        edges = [{*own, *others} for own, others in zip(partners, more, strict=True)]
-    maskable = {p.position for p in participants if not is_low_order(p.mask_key)}
-    neighbours = tuple(
-        tuple(sorted(edges[position] & maskable)) if position in maskable else () for position in range(n)
-    )
+        edges = np.concatenate([_edges(partners, n), _regular(n, degree, _PARTNERS + seed)])
+    maskable = np.array([not is_low_order(each.mask_key) for each in participants])
+    neighbours = _adjacency(edges[maskable[edges // n] & maskable[edges % n]], n)
     shares = shares or sharing(n, DEFAULT_ASSUMED)
     if not (1 < shares.threshold <= shares.holders < n or n == shares.holders + 1 == shares.threshold + 1 == 2):
         raise InvalidGraph(f"a threshold of {shares.threshold} does not fit {shares.holders} holders among {n} clients")
@@ -174,13 +167,29 @@ def build_graph(
     )
 
 
-def _everybody(groups: Adjacency, n: int) -> list[set[int]]:
-    """Partners where all of a group mask with each other."""
-    edges: list[set[int]] = [set() for _ in range(n)]
-    for group in groups:
-        for position in group:
-            edges[position] = set(group) - {position}
-    return edges
+# An edge is a number: the position it is an edge of, times n, plus the other position. A graph is an array of these.
+
+
+def _edges(adjacency: Sequence[Sequence[int]], n: int) -> np.ndarray:
+    owners = np.repeat(np.arange(len(adjacency)), list(map(len, adjacency)))
+    return owners * n + np.fromiter(chain.from_iterable(adjacency), np.int64, len(owners))
+
+
+def _adjacency(edges: np.ndarray, n: int) -> Adjacency:
+    """For each position the others, ascending, each once."""
+    edges = np.sort(edges)  # np.unique hashes first, and takes ten times as long
+    edges = edges[np.diff(edges, prepend=-1) > 0]
+    others, ends = (edges % n).tolist(), np.searchsorted(edges, np.arange(1, n + 1) * n).tolist()
+    return tuple(tuple(others[start:end]) for start, end in pairwise([0, *ends]))
+
+
+def _everybody(groups: Adjacency, n: int) -> np.ndarray:
+    """Edges where all of a group mask with each other."""
+    found = [np.zeros(0, np.int64)]
+    for group in map(np.array, groups):
+        edges = (group[:, None] * n + group).ravel()
+        found.append(edges[edges // n != edges % n])
+    return np.concatenate(found)
 
 
 def random_regular(n: int, degree: int, seed: bytes) -> Adjacency:
@@ -188,19 +197,26 @@ def random_regular(n: int, degree: int, seed: bytes) -> Adjacency:
 
     Every vertex has ``degree`` neighbours (all others if there are fewer); with n and ``degree`` both odd, one more.
     """
+    return _adjacency(_regular(n, degree, seed), n)
+
+
+def _regular(n: int, degree: int, seed: bytes) -> np.ndarray:
     if degree >= n - 1:
-        return tuple(tuple(other for other in range(n) if other != position) for position in range(n))
-    ring = sorted(range(n), key=lambda p: hashlib.sha256(seed + p.to_bytes(4)).digest())
-    steps = {step for reach in range(1, degree // 2 + 1) for step in (reach, -reach)}
-    if degree % 2:
-        steps |= {n // 2, -(n // 2)}
-    places = {position: place for place, position in enumerate(ring)}
-    return tuple(tuple(sorted({ring[(places[p] + step) % n] for step in steps})) for p in range(n))
+        return _everybody((tuple(range(n)),), n)
+    ring = np.array(sorted(range(n), key=lambda p: hashlib.sha256(seed + p.to_bytes(4)).digest()))
+    reach = np.arange(1, degree // 2 + 1)
+    steps = np.concatenate([reach, -reach, [n // 2, -(n // 2)] if degree % 2 else []]).astype(np.int64)
+    return (ring[:, None] * n + ring[(np.arange(n)[:, None] + steps) % n]).ravel()
 
 
 def encode_positions(positions: Sequence[int]) -> bytes:
     """Canonical form of a list of positions: count (4 bytes), then each (4 bytes)."""
     return len(positions).to_bytes(4) + b"".join(position.to_bytes(4) for position in positions)
+
+
+def _encode(adjacency: Adjacency) -> bytes:
+    """The canonical forms of several lists of positions, one after the other."""
+    return np.array([*chain.from_iterable((len(each), *each) for each in adjacency)], ">u4").tobytes()
 
 
 def _check_participants(participants: Sequence[Participant]) -> None:

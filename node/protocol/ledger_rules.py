@@ -23,6 +23,7 @@ from fedgrove.chain.records import (
     FailureReason,
     LedgerFounded,
     MailboxKeyRotated,
+    Phase,
     Record,
     Recovered,
     Registered,
@@ -42,6 +43,7 @@ from fedgrove.chain.records import (
 )
 from fedgrove.node.protocol.bad_record import bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
+from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.membership_rules import MembershipRules
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
@@ -194,7 +196,7 @@ class LedgerRules:
             raise bad("draw", "the client drew twice, or the round was full", number, client)
         if current.seed is None:
             raise bad("draw", "the seed was not fixed", number, client)
-        if not deadlines.seed_block < record.at.block <= deadlines.draw_end or current.draw_end is not None:
+        if phase_of(current, deadlines, record.at.block) is not Phase.DRAW:
             raise bad("draw.block", f"block {record.at.block} is outside the draw window", number, client)
         bar = self.membership.why_barred(member, number, current.opened.opened_at)
         if bar:
@@ -209,7 +211,8 @@ class LedgerRules:
             self._to_be_ended = (DrawEnded, record.at.transaction)
 
     def _sealed(self, record: Sealed, current: RoundRecords, deadlines: Deadlines) -> None:
-        if current.sealed is not None or not deadlines.order_block < record.at.block <= deadlines.seal_end:
+        in_time = phase_of(current, deadlines, record.at.block) is Phase.SEAL
+        if not in_time or record.at.block <= deadlines.order_block:
             raise bad("order", "sealed twice or outside its window", record.round)
         if record.drawn != len(current.draws) or record.drawn < self.facts.settings.quorum:
             raise bad("order.count", f"{record.drawn} sealed, {len(current.draws)} drew", record.round)
@@ -225,19 +228,16 @@ class LedgerRules:
         self.membership.check_author(record, _name(record))
         match record:
             case Shared():
-                allowed, present = current.draws, current.shares
-                first, last = current.sealed.at.block if current.sealed else deadlines.close_end, deadlines.share_end
+                phase, allowed, present = Phase.SHARE, current.draws, current.shares
             case Committed():
-                allowed, present = current.shares, current.commits
-                first, last = deadlines.share_end + 1, deadlines.commit_end
+                phase, allowed, present = Phase.COMMIT, current.shares, current.commits
             case Released():
-                allowed, present = current.draws, current.releases
-                first, last = deadlines.commit_end + 1, deadlines.recover_end
+                phase, allowed, present = Phase.RECOVER, current.draws, current.releases
         if record.client not in allowed:
             raise bad(_name(record), "the client took no part in the previous phase", record.round, record.client)
         if record.client in present:
             raise bad(_name(record), "recorded twice", record.round, record.client)
-        if not first <= record.at.block <= last:
+        if phase_of(current, deadlines, record.at.block) is not phase:
             raise bad(
                 f"{_name(record)}.block", f"block {record.at.block} is outside its window", record.round, record.client
             )
@@ -252,21 +252,20 @@ class LedgerRules:
         self._to_be_ended = None
 
     def _recovered(self, record: Recovered, current: RoundRecords, deadlines: Deadlines) -> None:
-        if current.recovered is not None or not deadlines.commit_end < record.at.block <= deadlines.recover_end:
-            raise bad("recovery", "recorded twice or outside its window", record.round)
-        if current.sealed is None:
-            raise bad("recovery", "the order was not sealed", record.round)
+        if phase_of(current, deadlines, record.at.block) is not Phase.RECOVER:
+            raise bad("recovery", "recorded twice, outside its window, or before the order was sealed", record.round)
         self.membership.check_coordinator(record, "recovery", deadlines.commit_end)
         if record.survivors != len(current.commits):
             raise bad("recovery.survivors", f"{record.survivors}, but {len(current.commits)} committed", record.round)
 
     def _ended(self, record: Closed | Skipped | Failed, current: RoundRecords, deadlines: Deadlines) -> None:
         block, number = record.at.block, record.round
+        phase = phase_of(current, deadlines, block)
         match record:
             case Closed():
-                if current.recovered is None or block > deadlines.close_end or not any(record.model_digest):
+                if phase is not Phase.CLOSE or not any(record.model_digest):
                     raise bad("closed", "not recovered, after its deadline, or without a model", number)
-                self.membership.check_coordinator(record, "closed", current.recovered.at.block)
+                self.membership.check_coordinator(record, "closed", current.recovery.at.block)
                 self._model, self._standing = record.model_digest, number
             case Skipped():
                 if len(current.draws) >= self.facts.settings.quorum or block <= deadlines.draw_end:
@@ -274,14 +273,14 @@ class LedgerRules:
                 if record.drawn != len(current.draws):
                     raise bad("skipped.count", f"{record.drawn} recorded, {len(current.draws)} drew", number)
             case Failed():
-                overdue = _overdue(current, deadlines, block)
+                overdue = phase is Phase.OVERDUE
                 if overdue != (record.reason == FailureReason.DEADLINE):
                     raise bad("failed", "its reason and the passed deadlines contradict each other", number)
                 if not overdue:
-                    self._failed_early(record, current, deadlines)
+                    self._failed_early(record, current, deadlines, phase)
 
-    def _failed_early(self, record: Failed, current: RoundRecords, deadlines: Deadlines) -> None:
-        if current.sealed is None or record.at.block <= deadlines.commit_end or record.reason == FailureReason.NONE:
+    def _failed_early(self, record: Failed, current: RoundRecords, deadlines: Deadlines, phase: Phase) -> None:
+        if phase not in (Phase.RECOVER, Phase.CLOSE) or record.reason == FailureReason.NONE:
             raise bad("failed", "recorded before the commit phase was over, or without a reason", record.round)
         since = current.recovered.at.block if current.recovered is not None else deadlines.commit_end
         self.membership.check_coordinator(record, "failed", since)
@@ -309,14 +308,6 @@ class LedgerRules:
             self._standing, self._model = 0, self.rounds.rounds[number].opened.model_digest
         if record.model_digest != self._model:
             raise bad("voided.model", "it is not the model that the disputed round trained from", number)
-
-
-def _overdue(current: RoundRecords, deadlines: Deadlines, block: int) -> bool:
-    if current.sealed is None:
-        return block > deadlines.seal_end
-    if current.recovered is None:
-        return block > deadlines.recover_end
-    return block > deadlines.close_end
 
 
 def _name(record: Record) -> str:

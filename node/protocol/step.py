@@ -2,8 +2,32 @@
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from fedgrove.ipfs.store import BlobError, DiskFull, QuotaExceeded, StoreError
+
+
+class Kind(Enum):
+    """What a step was: what is done next, and what is shown, depends on nothing else of it."""
+
+    ACTED = auto()
+    DEPLOYED = auto()
+    OPENED = auto()
+    COMMITTED = auto()
+    ENDED = auto()
+    DISPUTED = auto()
+    REQUESTED = auto()
+    WAITS = auto()
+    WORKS = auto()
+    """Waits for its own computation. No block announces its end."""
+    FETCHES = auto()
+    """Waits for what others publish in a store. No block announces that, either."""
+    SITS_OUT = auto()
+    """Takes no part until the round is over."""
+    IDLE = auto()
+    """Nobody needs another round."""
+    CUT_OFF = auto()
+    """Cannot reach its store."""
 
 
 @dataclass(frozen=True)
@@ -13,17 +37,15 @@ class Step:
     Attributes
     ----------
     phase : str
-        The phase of the round as the role sees it.
+        What it was about, in one word for logs and metrics.
+    kind : Kind
+        What it was.
     acted : str
         What it did, in the past tense; empty when it waits.
     waiting : str
         Who is waited for, and why; empty when it acted.
     until : int
         The last block worth waiting for; 0 when no deadline applies.
-    busy : bool
-        It waits for its own computation, not for the chain.
-    content : bool
-        It waits for what others publish in a store. As with ``busy``, no block announces it.
     gas : int
         Gas used by the transaction it sent.
     warns : bool
@@ -31,17 +53,22 @@ class Step:
     """
 
     phase: str
+    kind: Kind
     acted: str = ""
     waiting: str = ""
     until: int = 0
-    busy: bool = False
-    content: bool = False
     gas: int = 0
     warns: bool = False
 
     @classmethod
-    def wait(cls, phase: str, reason: str, until: int = 0, *, busy: bool = False, content: bool = False) -> "Step":
-        return cls(phase, waiting=reason, until=until, busy=busy, content=content)
+    def act(cls, phase: str, acted: str, gas: int = 0, kind: Kind = Kind.ACTED) -> "Step":
+        """A step in which something was done."""
+        return cls(phase, kind, acted=acted, gas=gas)
+
+    @classmethod
+    def wait(cls, phase: str, reason: str, until: int = 0, kind: Kind = Kind.WAITS) -> "Step":
+        """A step in which nothing could be done yet."""
+        return cls(phase, kind, waiting=reason, until=until)
 
 
 def missing(expected: Iterable[int], present: Container[int], what: str) -> str:
@@ -66,10 +93,10 @@ def attempt(act: Callable[[], Step], block: int) -> Step:
     try:
         return act()
     except BlobError as fault:
-        return Step.wait("content", f"content of the others: {fault}", block + 1, content=True)
+        return Step.wait("content", f"content of the others: {fault}", block + 1, Kind.FETCHES)
     except DiskFull:
         raise
     except QuotaExceeded as fault:
         return Step.wait("quota", f"space in this member's store (network.quota_mib): {fault}", block + 1)
     except StoreError as fault:
-        return Step.wait("store", f"the store: {fault}", block + 1)
+        return Step.wait("store", f"the store: {fault}", block + 1, Kind.CUT_OFF)

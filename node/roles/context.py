@@ -5,7 +5,9 @@ from functools import cached_property
 
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import Phase
 from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
@@ -33,6 +35,11 @@ class Turn:
     current: RoundRecords
     deadlines: Deadlines
     block: int
+
+    @property
+    def phase(self) -> Phase:
+        """The phase in which the next block finds the round."""
+        return phase_of(self.current, self.deadlines, self.block + 1)
 
 
 @dataclass(frozen=True)

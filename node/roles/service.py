@@ -15,7 +15,7 @@ from fedgrove.chain.heads import Heads
 from fedgrove.ipfs.store import DiskFull
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.logs import NO_ROOM, ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.twins import TwinRunning
@@ -131,7 +131,7 @@ class Service:
                 continue
             if warning := self._idle(max(role.view.block for role in self._roles.values())):
                 self._log.write("warning", warning)
-            unannounced = any(step.busy or step.content for step in steps)
+            unannounced = any(step.kind in (Kind.WORKS, Kind.FETCHES) for step in steps)
             arrived = self._heads.wait(soon if unannounced else _PAUSE_SECONDS)
             soon = _FIRST_PAUSE_SECONDS if arrived or not unannounced else min(2 * soon, _PAUSE_SECONDS)
 
@@ -167,7 +167,7 @@ class Service:
         self._metrics.members(getattr(role, "members_metrics", None))
         self._warn(role.view)
         self._watch(role.view.rounds)
-        if step.phase == "store":
+        if step.kind is Kind.CUT_OFF:
             self._away(name, "store", step.waiting)
             return None
         self._log.step(name, number, role.view.block, step)

@@ -1,11 +1,14 @@
 """Current state of a federation, as ``fedgrove status`` reports it."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.records import Closed, Failed, Skipped, Voided
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import Phase
 from fedgrove.chain.tree import EVERYONE
+from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import missing
@@ -116,40 +119,42 @@ def _phase(
 ) -> tuple[str, list[int], str, int]:
     if current is None:
         return "open", [], f"{_coordinator(view, founded)} to open the first round", 0
-    if current.end is not None:
-        return _ended(view, current, on_request)
-    deadlines, block = view.deadlines(current), view.block
-    if block < deadlines.seed_block:
-        return "seeding", [], "the round's seed block", deadlines.seed_block
-    if current.sealed is None and block < deadlines.draw_end:
-        return "draw", list(current.draws), _to_draw(view, current), deadlines.draw_end
-    if current.sealed is None:
-        return _until("seal", [], "anyone to seal the order", block, deadlines.seal_end)
-    if block < deadlines.share_end:
-        return "share", list(current.shares), missing(current.draws, current.shares, "share"), deadlines.share_end
-    if block < deadlines.commit_end:
-        return "commit", list(current.commits), missing(current.shares, current.commits, "commit"), deadlines.commit_end
-    if current.recovered is None:
-        recoverer = f"{_coordinator(view, deadlines.commit_end)} to recover"
-        holders = missing(current.commits, current.releases, "release shares")
-        waiting = recoverer if holders == "nobody" else f"{holders}, {recoverer}"
-        return _until("recover", list(current.releases), waiting, block, deadlines.recover_end)
-    closer = f"{_coordinator(view, current.recovered.at.block)} to close"
-    return _until("close", list(current.releases), closer, block, deadlines.close_end)
+    deadlines = view.deadlines(current)
+    phase = phase_of(current, deadlines, view.block + 1)
+    acted: Iterable[int] = ()
+    match phase:
+        case Phase.SEEDING:
+            waiting, until = "the round's seed block", deadlines.seed_block
+        case Phase.DRAW:
+            acted, waiting, until = current.draws, _to_draw(view, current), deadlines.draw_end
+        case Phase.SEAL:
+            waiting, until = "anyone to seal the order", deadlines.seal_end
+        case Phase.SHARE:
+            acted, waiting, until = current.shares, missing(current.draws, current.shares, "share"), deadlines.share_end
+        case Phase.COMMIT:
+            waiting = missing(current.shares, current.commits, "commit")
+            acted, until = current.commits, deadlines.commit_end
+        case Phase.RECOVER:
+            acted, waiting, until = current.releases, _to_recover(view, current, deadlines), deadlines.recover_end
+        case Phase.CLOSE:
+            waiting = f"{_coordinator(view, current.recovery.at.block)} to close"
+            acted, until = current.releases, deadlines.close_end
+        case Phase.OVERDUE:
+            acted, waiting, until = current.releases, "anyone to record the round as failed", 0
+        case _:
+            acted, waiting, until = current.commits, _to_open(view, current, on_request and phase is Phase.CLOSED), 0
+    return phase.name.lower(), list(acted), waiting, until
 
 
-def _ended(view: LedgerView, current: RoundRecords, on_request: bool) -> tuple[str, list[int], str, int]:
-    names = {Closed: "closed", Skipped: "skipped", Failed: "failed", Voided: "voided"}
-    phase = "voided" if current.voided else names[type(current.end)]
+def _to_recover(view: LedgerView, current: RoundRecords, deadlines: Deadlines) -> str:
+    recoverer = f"{_coordinator(view, deadlines.commit_end)} to recover"
+    holders = missing(current.commits, current.releases, "release shares")
+    return recoverer if holders == "nobody" else f"{holders}, {recoverer}"
+
+
+def _to_open(view: LedgerView, current: RoundRecords, on_request: bool) -> str:
     opener = _coordinator(view, (current.voided or current.ending).at.block)
-    when = ", once a member asks to be forgotten" if on_request and phase == "closed" else ""
-    return phase, list(current.commits), f"{opener} to open the next round{when}", 0
-
-
-def _until(phase: str, acted: list[int], waiting: str, block: int, end: int) -> tuple[str, list[int], str, int]:
-    if block >= end:
-        return "overdue", acted, "anyone to record the round as failed", 0
-    return phase, acted, waiting, end
+    return f"{opener} to open the next round{', once a member asks to be forgotten' if on_request else ''}"
 
 
 def _to_draw(view: LedgerView, current: RoundRecords) -> str:

@@ -43,10 +43,6 @@ class Subject:
         """Both, without a full stop."""
         return f"{self.words}, {self.manner}"
 
-    def to_dict(self) -> dict[str, str]:
-        """For machines."""
-        return {"kind": self.kind, "sentence": self.sentence}
-
 
 def subject_of(config: FederationConfig) -> Subject:
     """What the terms say that is learned. Names of columns and classes are cut, with characters that do not show."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import Network
-from fedgrove.chain.records import Closed
+from fedgrove.chain.records import Closed, Phase
 from fedgrove.chain.signatures import sign_message
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Tensors, flatten, unflatten
@@ -27,8 +27,7 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.close import Close
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
+from fedgrove.node.roles.coordinator.summing import Close
 
 from tests.node.federation import Federation
 
@@ -123,7 +122,7 @@ def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterSta
         return signed(made, state, lie(state, Stated.from_table(truth))).to_table()
 
     aides = replace(context.aides, statements=statements)
-    role._phases[CoordinatorPhase.CLOSE] = Close(replace(context, aides=aides))
+    role._units[Phase.CLOSE] = Close(replace(context, aides=aides))
 
 
 def signed(made: Federation, state: ClusterState, stated: Stated) -> Stated:

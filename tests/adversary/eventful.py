@@ -6,13 +6,12 @@ from unittest import mock
 from fedgrove.chain import ledger, tree
 from fedgrove.chain.draws import sign_draw
 from fedgrove.chain.keys import Keys
-from fedgrove.chain.records import FailureReason, Skipped, Voided
+from fedgrove.chain.records import FailureReason, Phase, Skipped, Voided
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.failure import fail
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
-from fedgrove.node.roles.coordinator.recover import RecordRecovery
+from fedgrove.node.roles.coordinator.context import fail
+from fedgrove.node.roles.coordinator.summing import RecordRecovery
 
 from tests.node.federation import Federation, LyingCoordinator
 
@@ -24,7 +23,7 @@ class Erring(LyingCoordinator):
 
     def __init__(self, *parts, **options):
         super().__init__(*parts, **options)
-        self._phases[CoordinatorPhase.RECOVER] = self._recover = FailsOnce(self._context)
+        self._units[Phase.RECOVER] = self._recover = FailsOnce(self._context)
 
     @property
     def failed(self):

@@ -8,12 +8,11 @@ verified. A block that the chain abandoned after the closing ends in the same wa
 
 import pytest
 from fedgrove.chain.networks import embedded
-from fedgrove.chain.records import Closed, Disputed, Voided
+from fedgrove.chain.records import Closed, Disputed, Phase, Voided
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol import closing as closings
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.close import Close
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
+from fedgrove.node.roles.coordinator.summing import Close
 
 from tests.node.federation import Federation, with_phase
 
@@ -43,9 +42,7 @@ def federation(tmp_path):
 
 def run(federation):
     """The rounds that were void, how many disputed, and the verdict."""
-    federation.run(
-        coordinator=federation.coordinator(with_phase(Coordinator, CoordinatorPhase.CLOSE, NamesAnotherBlock))
-    )
+    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.CLOSE, NamesAnotherBlock)))
     records = federation.history().records()
     void = [record.round for record in records if isinstance(record, Voided)]
     assert sum(isinstance(record, Closed) for record in records) >= 2

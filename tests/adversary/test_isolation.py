@@ -16,7 +16,7 @@ from fedgrove.node.base.tensors import flatten
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import MembershipSettings
-from fedgrove.node.roles.client import seal
+from fedgrove.node.roles.client import joining
 from fedgrove.node.roles.company import known_members, refusal
 
 from tests.node.federation import Federation
@@ -27,7 +27,7 @@ MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
 @pytest.fixture
 def nobody_looks_around(monkeypatch):
     """Takes the mend out: clients take part in whatever company."""
-    monkeypatch.setattr(seal, "refusal", lambda rounds, current, config: "")
+    monkeypatch.setattr(joining, "refusal", lambda rounds, current, config: "")
 
 
 def played(directory) -> Federation:

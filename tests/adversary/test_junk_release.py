@@ -27,8 +27,8 @@ from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.phase import ClientPhase
-from fedgrove.node.roles.client.recover import ReleaseShares
+from fedgrove.node.roles.client.releasing import ReleaseShares
+from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.disclosure import Disclosure
 
 from tests.node.federation import Federation, with_phase
@@ -172,9 +172,9 @@ class Withholds(ReleaseShares):
 
 
 def withheld(federation) -> Withholds:
-    villain = federation.client(3, with_phase(Client, ClientPhase.RECOVER, Withholds))
+    villain = federation.client(3, with_phase(Client, Duty.RELEASE, Withholds))
     federation.run(clients=federation.clients() | {3: villain})
-    return villain._phases[ClientPhase.RECOVER]
+    return villain._units[Duty.RELEASE]
 
 
 def test_a_sum_that_one_holder_alone_could_open_is_counted(found):

@@ -23,10 +23,9 @@ from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.commit import Commit
-from fedgrove.node.roles.client.phase import ClientPhase
-from fedgrove.node.roles.client.recover import ReleaseShares
-from fedgrove.node.roles.client.share import PublishShares
+from fedgrove.node.roles.client.contributing import Commit, PublishShares
+from fedgrove.node.roles.client.releasing import ReleaseShares
+from fedgrove.node.roles.client.role import Duty
 
 from tests.node.federation import Federation, with_phase
 
@@ -71,7 +70,7 @@ class HeavyShare(PublishShares):
     def act(self, turn):
         self._context.disclosure.shares(turn.current, turn.client)
         self._context.ledger.share(turn.current.number, self._context.store.put(large(turn.client)).digest)
-        return Step("share", acted="shared")
+        return Step.act("share", "shared")
 
 
 class HeavyRelease(ReleaseShares):
@@ -81,7 +80,7 @@ class HeavyRelease(ReleaseShares):
         deadlines = turn.deadlines
         if turn.client not in turn.current.releases and deadlines.commit_end <= turn.block < deadlines.recover_end:
             self._context.ledger.release(turn.current.number, self._context.store.put(large(turn.client)).digest)
-            return Step("recover", acted="released shares")
+            return Step.act("recover", "released shares")
         return Step.wait("recover", "nobody", deadlines.close_end)
 
 
@@ -93,12 +92,12 @@ class HeavyUpload(Commit):
             return Step.wait("share", "nobody", turn.deadlines.share_end)
         number, digest = turn.current.number, self._context.store.put(large(turn.client)).digest
         self._context.ledger.commit(number, digest, self._context.disclosure.secrets(number).seed_hash)
-        return Step("commit", acted="committed")
+        return Step.act("commit", "committed")
 
 
-HeavySharer = with_phase(Client, ClientPhase.SHARE, HeavyShare)
-HeavyReleaser = with_phase(Client, ClientPhase.RECOVER, HeavyRelease)
-HeavyUploader = with_phase(Client, ClientPhase.COMMIT, HeavyUpload)
+HeavySharer = with_phase(Client, Duty.SHARE, HeavyShare)
+HeavyReleaser = with_phase(Client, Duty.RELEASE, HeavyRelease)
+HeavyUploader = with_phase(Client, Duty.COMMIT, HeavyUpload)
 
 
 @dataclass

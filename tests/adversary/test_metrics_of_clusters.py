@@ -16,8 +16,8 @@ from fedgrove.node.methods.procfl import codec, evaluating, local_training
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.phase import ClientPhase
-from fedgrove.node.roles.client.recover import ReleaseShares
+from fedgrove.node.roles.client.releasing import ReleaseShares
+from fedgrove.node.roles.client.role import Duty
 
 from tests.adversary.clustered import SAMPLES, coordinator, found
 from tests.node.federation import with_phase
@@ -96,7 +96,7 @@ def test_if_groups_were_checked_together_one_liar_would_take_everybodys(attacked
 
 
 def test_metrics_of_the_same_models_are_not_summed_again(attacked):
-    federation = attacked(dict.fromkeys(range(1, 7), with_phase(Client, ClientPhase.RECOVER, Withholding)), repeats=2)
+    federation = attacked(dict.fromkeys(range(1, 7), with_phase(Client, Duty.RELEASE, Withholding)), repeats=2)
     assert [record.round for record in federation.records() if isinstance(record, Failed)] == [COMPARING + 1]
     repeated, last = stated(federation)
     assert (repeated.samples, repeated.sums, repeated.void) == (0, {}, "") and last.samples == 6 * HELD
@@ -106,5 +106,5 @@ def test_metrics_of_the_same_models_are_not_summed_again(attacked):
 def test_if_they_were_holders_of_shares_would_have_two_sums_of_them(attacked, monkeypatch):
     for module in (evaluating, local_training):
         monkeypatch.setattr(module, "metrics_sent_before", lambda inputs: False)
-    kinds = dict.fromkeys(range(1, 7), with_phase(Client, ClientPhase.RECOVER, Withholding))
+    kinds = dict.fromkeys(range(1, 7), with_phase(Client, Duty.RELEASE, Withholding))
     assert stated(attacked(kinds, repeats=2))[0].samples == 6 * HELD

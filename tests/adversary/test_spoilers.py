@@ -15,9 +15,8 @@ from fedgrove.node.masking.sealing import ENTRY_BYTES, SEALED_BYTES
 from fedgrove.node.protocol import rounds
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.phase import ClientPhase
-from fedgrove.node.roles.client.publish import Publish
-from fedgrove.node.roles.client.share import PublishShares
+from fedgrove.node.roles.client.contributing import Publish, PublishShares
+from fedgrove.node.roles.client.role import Duty
 
 from tests.node.federation import Federation, with_phase
 
@@ -47,14 +46,14 @@ class GarbageShares(PublishShares):
     def act(self, turn):
         blob = self._context.disclosure.shares(turn.current, turn.client)
         self._context.ledger.share(turn.current.number, self._context.store.put(with_garbage(blob)).digest)
-        return Step("share", acted="shared garbage")
+        return Step.act("share", "shared garbage")
 
 
 class PublishesNothing(Publish):
     """Commits to an update that nobody ever sees."""
 
     def act(self, turn):
-        return ClientPhase.RECOVER
+        return None
 
 
 class HiddenShares(PublishShares):
@@ -63,12 +62,12 @@ class HiddenShares(PublishShares):
     def act(self, turn):
         blob = self._context.disclosure.shares(turn.current, turn.client)
         self._context.ledger.share(turn.current.number, cid_of(blob).digest)
-        return Step("share", acted="shared what nobody can fetch")
+        return Step.act("share", "shared what nobody can fetch")
 
 
-GarbageDealer = with_phase(Shameless, ClientPhase.SHARE, GarbageShares)
-Withholder = with_phase(Client, ClientPhase.PUBLISH, PublishesNothing)
-SilentDealer = with_phase(Client, ClientPhase.SHARE, HiddenShares)
+GarbageDealer = with_phase(Shameless, Duty.SHARE, GarbageShares)
+Withholder = with_phase(Client, Duty.PUBLISH, PublishesNothing)
+SilentDealer = with_phase(Client, Duty.SHARE, HiddenShares)
 
 
 def poisoned(data: bytes) -> bytes:

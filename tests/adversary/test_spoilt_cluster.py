@@ -22,8 +22,8 @@ from fedgrove.node.methods.procfl.local_training import ClusterTraining
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.draw import Draw
-from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.joining import Draw
+from fedgrove.node.roles.client.role import Duty
 
 from tests.adversary import clustered
 from tests.node.federation import Federation, with_phase
@@ -170,7 +170,7 @@ class NoMasks(Draw):
 
 def no_masks(made: Federation) -> list[ClusterState]:
     """The attacker draws with a key of low order, and shares and commits to whatever has the right size."""
-    kind = with_phase(Client, ClientPhase.DRAW, NoMasks)
+    kind = with_phase(Client, Duty.DRAW, NoMasks)
     clients = {number: made.client(number, kind) for number in range(1, len(GROUPS) + 1)}
     clients[ATTACKER]._context.twins.look = lambda *_: None  # it does not mind that its journal has something else
     disclosure, size = clients[ATTACKER]._context.disclosure, 4 * clients[ATTACKER]._context.parameters

@@ -21,8 +21,8 @@ from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.commit import Commit
-from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.contributing import Commit
+from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.status.standing import standing
 
 from tests.adversary.test_spoilers import Poisoner
@@ -45,7 +45,7 @@ class NeverCommits(Commit):
         return turn.sit_out("it starves the round") if NeverCommits.starving else super().act(turn)
 
 
-Starver = with_phase(Client, ClientPhase.COMMIT, NeverCommits)
+Starver = with_phase(Client, Duty.COMMIT, NeverCommits)
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.history import LedgerHistory, capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.records import Record
+from fedgrove.chain.records import Phase, Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
@@ -31,9 +31,8 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationConfig, StartSettings
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
 
 
 @dataclass
@@ -186,11 +185,11 @@ class LyingCoordinator(Coordinator):
 Role = TypeVar("Role", Client, Coordinator)
 
 
-def with_phase(kind: type[Role], phase: ClientPhase | CoordinatorPhase, unit: type) -> type[Role]:
+def with_phase(kind: type[Role], phase: Duty | Phase, unit: type) -> type[Role]:
     """A kind of role that does something else in one phase: what ``unit`` does, made from the role's context."""
 
     def __init__(self: Role, *parts: object, **options: object) -> None:
         kind.__init__(self, *parts, **options)
-        self._phases[phase] = unit(self._context)
+        self._units[phase] = unit(self._context)
 
     return type(unit.__name__, (kind,), {"__init__": __init__})

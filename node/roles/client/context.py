@@ -1,15 +1,18 @@
-"""Context that the phases of a client share."""
+"""What the phases of a client share: its collaborators, its view of the ledger, and how it sends transactions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fedgrove.chain import vrf
+from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.keys import Keys
+from fedgrove.chain.transactions import Receipt
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.local_work import LocalWork
-from fedgrove.node.protocol.rounds import Member
-from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.client.outbox import Outbox
+from fedgrove.node.protocol.rounds import Member, RoundRecords
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.context import RoleContext, Turn
 from fedgrove.node.roles.disclosure import Disclosure
 from fedgrove.node.roles.twins import Twins
@@ -18,6 +21,57 @@ from fedgrove.node.roles.twins import Twins
 def holds_key_of(keys: Keys, member: Member) -> bool:
     """Whether a member's VRF key on the ledger is the one among these keys."""
     return vrf.coordinates(keys.vrf_public) == (member.vrf_x, member.vrf_y)
+
+
+class Outbox:
+    """Sends transactions, and remembers those that the ledger refused.
+
+    Parameters
+    ----------
+    view : LedgerView
+        Knows the latest block.
+    """
+
+    def __init__(self, view: LedgerView) -> None:
+        self._view = view
+        self._refused: dict[tuple[int, str], str] = {}
+
+    def send(
+        self,
+        current: RoundRecords,
+        phase: str,
+        acted: str,
+        send: Callable[[], Receipt],
+        kind: Kind = Kind.ACTED,
+    ) -> Step:
+        """Send a transaction of a phase; one that the ledger refused before (too late, say) is not paid for again.
+
+        Parameters
+        ----------
+        current : RoundRecords
+            The round that it belongs to.
+        phase : str
+            Of the step; one transaction a phase.
+        acted : str
+            What the client has done once it is confirmed.
+        send : callable
+            Sends it and waits for its receipt.
+        kind : Kind
+            Of the step, if the transaction is confirmed.
+        """
+        refusal = self._refused.get((current.number, phase))
+        if refusal is None:
+            try:
+                return Step.act(phase, acted, send().gas_used, kind)
+            except ContractRevert as revert:
+                refusal = str(revert)
+                self._refused = {(current.number, phase): refusal, **self._refused_in(current.number)}
+        reason = f"this client: the ledger refused its transaction ({refusal})"
+        end = self._view.deadlines(current).close_end
+        return Step.wait("sit out", reason, end if end > self._view.block else 0, Kind.SITS_OUT)
+
+    def _refused_in(self, number: int) -> dict[tuple[int, str], str]:
+        return {key: reason for key, reason in self._refused.items() if key[0] == number}
 
 
 @dataclass(frozen=True)
@@ -70,4 +124,4 @@ class ClientTurn(Turn):
 
     def sit_out(self, reason: str) -> Step:
         """Do nothing until the round is over."""
-        return Step.wait("sit out", reason, self.deadlines.close_end)
+        return Step.wait("sit out", reason, self.deadlines.close_end, Kind.SITS_OUT)

@@ -9,7 +9,7 @@ from fedgrove.chain.records import Closed
 from fedgrove.ipfs.store import NotFound
 from fedgrove.node.protocol.closing import evidence
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 
 
@@ -37,7 +37,7 @@ class Dispute:
             return Step.wait("dispute", f"members of round {base.number}: this client refuses its model, {fault}")
         digest = self._context.store.put(evidence(base, fault)).digest
         send = partial(self._context.ledger.dispute, base.number, digest)
-        return self._context.outbox.send(base, "dispute", f"disputed round {base.number}: {fault}", send)
+        return self._context.outbox.send(base, "dispute", f"disputed round {base.number}: {fault}", send, Kind.DISPUTED)
 
     def _fault(self, turn: ClientTurn, base: RoundRecords) -> str:
         try:

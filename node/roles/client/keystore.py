@@ -12,7 +12,7 @@ from fedgrove.chain.errors import KeystoreError
 from fedgrove.chain.keys import Keys, load
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.client.context import holds_key_of
 from fedgrove.node.roles.client.role import Client
 
@@ -112,9 +112,9 @@ class ReloadingClient:
         if self._fresh is not None and not self._training and self._is_registered(self._fresh):
             self._client, self._fresh, self._fault = self._make(self._fresh), None, ""
             self.view.refresh()
-            return Step("keys", acted="loaded its keystore again, which has other keys")
+            return Step.act("keys", "loaded its keystore again, which has other keys")
         step = self._client.step()
-        self._training = step.busy
+        self._training = step.kind is Kind.WORKS
         return step
 
     def _is_registered(self, keys: Keys) -> bool:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sized
 from concurrent.futures import Executor
+from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.records import Phase
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel
@@ -20,29 +22,55 @@ from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.protocol.step import Step, attempt
+from fedgrove.node.protocol.step import Kind, Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.roles.client.commit import Commit
-from fedgrove.node.roles.client.context import ClientContext, ClientTurn, holds_key_of
+from fedgrove.node.roles.client.context import ClientContext, ClientTurn, Outbox, holds_key_of
+from fedgrove.node.roles.client.contributing import Commit, Publish, PublishShares
 from fedgrove.node.roles.client.dispute import Dispute, lot
-from fedgrove.node.roles.client.draw import OTHER_KEY, Draw
-from fedgrove.node.roles.client.outbox import Outbox
-from fedgrove.node.roles.client.phase import ClientPhase, phase_of
-from fedgrove.node.roles.client.publish import Publish
-from fedgrove.node.roles.client.recover import ReleaseShares
-from fedgrove.node.roles.client.seal import AwaitSeal, reason_to_leave
-from fedgrove.node.roles.client.share import PublishShares
+from fedgrove.node.roles.client.joining import OTHER_KEY, AwaitSeal, Draw, reason_to_leave
+from fedgrove.node.roles.client.releasing import ReleaseShares
 from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
 from fedgrove.node.roles.twins import Twins
 
 
-class ClientUnit(Protocol):
-    """A client's work in one phase."""
+class Duty(Enum):
+    """What a running round asks of a client."""
 
-    def act(self, turn: ClientTurn) -> Step | ClientPhase:
-        """Act; return the step taken, or the phase that is due instead."""
+    DRAW = "draw"
+    SEAL = "seal"
+    SHARE = "share"
+    COMMIT = "commit"
+    PUBLISH = "publish"
+    RELEASE = "release"
+
+
+class ClientUnit(Protocol):
+    """A client's work for one duty."""
+
+    def act(self, turn: ClientTurn) -> Step | None:
+        """Act; None where it is done already, so that releasing shares is next."""
         ...
+
+
+def duty_of(turn: ClientTurn) -> Duty:
+    """What is due in a running round.
+
+    It depends on what the client has done, not on the clock alone: a client that is late goes straight to releasing
+    shares, where it still helps others to recover.
+    """
+    current, client = turn.current, turn.client
+    if client not in current.draws:
+        return Duty.DRAW
+    if current.sealed is None:
+        return Duty.SEAL
+    if client not in current.shares and turn.phase is Phase.SHARE:
+        return Duty.SHARE
+    if client in current.commits:
+        return Duty.PUBLISH
+    if client in current.shares and turn.phase in (Phase.SHARE, Phase.COMMIT):
+        return Duty.COMMIT
+    return Duty.RELEASE
 
 
 class Client:
@@ -113,7 +141,7 @@ class Client:
             outbox=Outbox(view),
         )
         self._dispute = Dispute(self._context)
-        self._phases = _phases(self._context)
+        self._units = _units(self._context)
         self._first_model = cid_of(first).digest
         self.view = view
         self.finished = False
@@ -141,7 +169,7 @@ class Client:
         if ledger.client_of(self.account).client and ledger.holds_vrf_key(keys):
             return Step.wait("register", "the chain: the registration is not yet confirmed", self.view.block + 1)
         receipt = ledger.register(keys)
-        return Step("register", acted="registered", gas=receipt.gas_used)
+        return Step.act("register", "registered", receipt.gas_used)
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
@@ -149,7 +177,8 @@ class Client:
         try:
             return attempt(lambda: self._act(current), self.view.block)
         except (InvalidBlob, InvalidModel, JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
-            return Step.wait("sit out", f"this client: {fault}", self.view.deadlines(self.view.rounds.last).close_end)
+            end = self.view.deadlines(self.view.rounds.last).close_end
+            return Step.wait("sit out", f"this client: {fault}", end, Kind.SITS_OUT)
 
     def _act(self, current: RoundRecords | None) -> Step:
         member = self.view.rounds.member(self.account)
@@ -186,13 +215,13 @@ class Client:
         refused = self._refused_terms(turn.current)
         if refused:
             return Step.wait("open", refused)
-        due: Step | ClientPhase = phase_of(turn.current, turn.deadlines, turn.block, turn.client)
-        leaves = reason_to_leave(self._context, turn) if due is not ClientPhase.DRAW else ""
+        due = duty_of(turn)
+        leaves = reason_to_leave(self._context, turn) if due is not Duty.DRAW else ""
         if leaves:
             return turn.sit_out(leaves)
-        while isinstance(due, ClientPhase):
-            due = self._phases[due].act(turn)
-        return due
+        step = self._units[due].act(turn) or self._units[Duty.RELEASE].act(turn)
+        assert step is not None, "releasing shares is never done before the round is over"
+        return step
 
     def _refused_terms(self, current: RoundRecords) -> str:
         """Why this client takes no part in a round that was opened like this; empty when it does."""
@@ -204,12 +233,12 @@ class Client:
         return f"the coordinator: it opened the round after the training had ended, as {ending}" if ending else ""
 
 
-def _phases(context: ClientContext) -> dict[ClientPhase, ClientUnit]:
+def _units(context: ClientContext) -> dict[Duty, ClientUnit]:
     return {
-        ClientPhase.DRAW: Draw(context),
-        ClientPhase.SEAL: AwaitSeal(context),
-        ClientPhase.SHARE: PublishShares(context),
-        ClientPhase.COMMIT: Commit(context),
-        ClientPhase.PUBLISH: Publish(context),
-        ClientPhase.RECOVER: ReleaseShares(context),
+        Duty.DRAW: Draw(context),
+        Duty.SEAL: AwaitSeal(context),
+        Duty.SHARE: PublishShares(context),
+        Duty.COMMIT: Commit(context),
+        Duty.PUBLISH: Publish(context),
+        Duty.RELEASE: ReleaseShares(context),
     }

@@ -1,10 +1,39 @@
-"""Context that the phases of a coordinator share."""
+"""What the phases of a coordinator share, and how a round is recorded as failed."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedgrove.node.protocol.method import Aides
-from fedgrove.node.roles.context import RoleContext
-from fedgrove.node.roles.coordinator.outcomes import Outcomes
+from fedgrove.chain.records import FailureReason
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.protocol.aggregation import outcome
+from fedgrove.node.protocol.method import Aides, Method
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.step import Kind, Step
+from fedgrove.node.roles.context import RoleContext, Turn
+
+
+class Outcomes:
+    """Computes what a round came to, and keeps it from recovery to closing.
+
+    Parameters
+    ----------
+    method : Method
+        That of the terms.
+    """
+
+    def __init__(self, method: Method) -> None:
+        self._method = method
+        self._kept: tuple[tuple[bytes, ...], Outcome] | None = None
+
+    def of(self, round_inputs: RoundInputs, record: RecoveryRecord) -> Outcome:
+        """Outcome of the round; recomputed if the chain replaced blocks with its inputs."""
+        commits = (commit.digest for commit in round_inputs.current.commits.values())
+        inputs = (round_inputs.current.opened.model_digest, record.to_bytes(), *commits)
+        if self._kept is None or self._kept[0] != inputs:
+            self._kept = (inputs, outcome(self._method, round_inputs, record))
+        return self._kept[1]
 
 
 @dataclass(frozen=True)
@@ -27,3 +56,37 @@ class CoordinatorContext(RoleContext):
     members: int
     aides: Aides
     outcomes: Outcomes
+
+
+def fail(
+    context: CoordinatorContext, current: RoundRecords, reason: FailureReason, evidence: Mapping[str, object]
+) -> Step:
+    """Record a round as failed; the evidence is canonical JSON in the store, for people."""
+    data = json.dumps({"round": current.number, **evidence}, sort_keys=True, separators=(",", ":")).encode()
+    receipt = context.ledger.fail(current.number, reason, context.store.put(data).digest)
+    return _failed("recover", reason, receipt.gas_used)
+
+
+class Overdue:
+    """Ends a round that missed a deadline."""
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+
+    def act(self, turn: Turn) -> Step:
+        """Skip the round where too few have drawn, or else record that it failed."""
+        current, ledger = turn.current, self._context.ledger
+        if current.sealed is None and len(current.draws) < self._context.view.settings.quorum:
+            receipt = ledger.skip(current.number)
+            return skipped("too few drawn", receipt.gas_used)
+        receipt = ledger.fail(current.number, FailureReason.DEADLINE, bytes(32))
+        return _failed("overdue", FailureReason.DEADLINE, receipt.gas_used)
+
+
+def skipped(why: str, gas: int) -> Step:
+    """The step in which a round was skipped."""
+    return Step.act("seal", f"skipped the round: {why}", gas, Kind.ENDED)
+
+
+def _failed(phase: str, reason: FailureReason, gas: int) -> Step:
+    return Step.act(phase, f"recorded the round as failed: {reason.name.lower()}", gas, Kind.ENDED)

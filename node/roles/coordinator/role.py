@@ -4,6 +4,7 @@ from typing import Protocol
 
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.records import Phase
 from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.terms import method_of
@@ -15,16 +16,9 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.context import Turn
-from fedgrove.node.roles.coordinator.close import Close
-from fedgrove.node.roles.coordinator.context import CoordinatorContext
-from fedgrove.node.roles.coordinator.failure import Overdue
-from fedgrove.node.roles.coordinator.gather import AwaitCommits, AwaitShares
-from fedgrove.node.roles.coordinator.open import Open
-from fedgrove.node.roles.coordinator.outcomes import Outcomes
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase, phase_of
-from fedgrove.node.roles.coordinator.recover import RecordRecovery
-from fedgrove.node.roles.coordinator.report import ReportAbsences
-from fedgrove.node.roles.coordinator.seal import SealOrder
+from fedgrove.node.roles.coordinator.context import CoordinatorContext, Outcomes, Overdue
+from fedgrove.node.roles.coordinator.opening import Open, ReportAbsences, SealOrder
+from fedgrove.node.roles.coordinator.summing import AwaitCommits, AwaitShares, Close, RecordRecovery
 
 NOTHING = Aides()
 
@@ -32,8 +26,8 @@ NOTHING = Aides()
 class CoordinatorUnit(Protocol):
     """A coordinator's work in one phase."""
 
-    def act(self, turn: Turn) -> Step | CoordinatorPhase:
-        """Act; return the step taken, or the phase that is due instead."""
+    def act(self, turn: Turn) -> Step | None:
+        """Act; None where it is done already, so that opening the next round is due."""
         ...
 
 
@@ -86,7 +80,7 @@ class Coordinator:
         )
         self._open = Open(self._context)
         self._report = ReportAbsences(self._context)
-        self._phases = self._units()
+        self._units = self._by_phase()
         self.view = view
 
     @property
@@ -129,19 +123,16 @@ class Coordinator:
         if current is None:
             return self._open.first()
         turn = Turn(current, self.view.deadlines(current), self.view.block)
-        due: Step | CoordinatorPhase = phase_of(turn.current, turn.deadlines, turn.block)
-        while isinstance(due, CoordinatorPhase):
-            due = self._phases[due].act(turn)
-        return due
+        return self._units[turn.phase].act(turn) or self._open.act(turn)
 
-    def _units(self) -> dict[CoordinatorPhase, CoordinatorUnit]:
+    def _by_phase(self) -> dict[Phase, CoordinatorUnit]:
+        before_order, over = SealOrder(self._context), (Phase.CLOSED, Phase.SKIPPED, Phase.FAILED, Phase.VOIDED)
         return {
-            CoordinatorPhase.REPORT: self._report,
-            CoordinatorPhase.OPEN: self._open,
-            CoordinatorPhase.SEAL: SealOrder(self._context),
-            CoordinatorPhase.SHARE: AwaitShares(),
-            CoordinatorPhase.COMMIT: AwaitCommits(),
-            CoordinatorPhase.RECOVER: RecordRecovery(self._context),
-            CoordinatorPhase.CLOSE: Close(self._context),
-            CoordinatorPhase.OVERDUE: Overdue(self._context),
+            **dict.fromkeys((Phase.SEEDING, Phase.DRAW, Phase.SEAL), before_order),
+            Phase.SHARE: AwaitShares(),
+            Phase.COMMIT: AwaitCommits(),
+            Phase.RECOVER: RecordRecovery(self._context),
+            Phase.CLOSE: Close(self._context),
+            Phase.OVERDUE: Overdue(self._context),
+            **dict.fromkeys(over, self._report),
         }

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from fedgrove.node.explorer.api_schema import MAX_LIMIT
+from fedgrove.node.explorer.api_answers import MAX_LIMIT
 from fedgrove.node.explorer.inert import MAX_TEXT
 from fedgrove.node.explorer.server import HEADERS
 from fedgrove.node.explorer.sources import DirectorySource
@@ -59,7 +59,7 @@ def test_every_field_is_documented_and_there(compared, heading, path):
 
 def test_every_address_is_documented(compared):
     found = set(re.findall(r"^\| `/api/v1/(\S+)` \|", DOCS.read_text(), re.MULTILINE))
-    assert {path.replace("1", "RUN") for path in LISTS} | {"runs/RUN", "runs/RUN/rounds/ROUND", "openapi.json"} == found
+    assert {path.replace("1", "RUN") for path in LISTS} | {"runs/RUN", "runs/RUN/rounds/ROUND"} == found
     for path in found:
         ask(compared, path.replace("RUN", "2").replace("ROUND", "1"))
 
@@ -185,20 +185,3 @@ def test_a_long_history_is_answered_in_bounded_pieces(tmp_path, kept):
         answer = made.client.get("/api/v1/runs/1/rounds", params={"limit": MAX_LIMIT})
         assert len(answer.json()["items"]) == MAX_LIMIT and len(answer.content) < 1 << 20
         assert [each["round"] for each in everything(made, "runs/1/rounds", MAX_LIMIT)] == list(range(1, 3001))
-
-
-def test_it_describes_itself_to_programs(compared):
-    document = ask(compared, "openapi.json")
-    assert document["openapi"] == "3.1.0"
-    for path, operations in document["paths"].items():
-        operation = operations["get"]
-        assert path in DOCS.read_text().replace("RUN", "{run}").replace("ROUND", "{round}") and operation["summary"]
-        address, asked = path, {}
-        for parameter in operation["parameters"]:
-            if parameter["in"] == "path":
-                address = address.replace(f"{{{parameter['name']}}}", "1")
-            else:
-                asked[parameter["name"]] = 1
-        assert compared.client.get(address, params=asked).status_code == 200, "a parameter is not as described"
-        unknown = compared.client.get(address, params={"other": 1})
-        assert unknown.status_code == 400 and set(unknown.json()) == {"error"}

@@ -12,6 +12,7 @@ from fedgrove.chain.phases import Deadlines, Ends
 from fedgrove.chain.records import CommitEnded, Committed, DrawEnded, Drawn, FailureReason, Shared, ShareEnded
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
+from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.ledger_rules import LedgerRules
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
@@ -19,6 +20,7 @@ from fedgrove.node.protocol.rounds import Rounds
 from tests.chain.federations import SETTINGS, Federation, found
 
 DIGEST = b"d" * 32
+CALLED_IN = 0  # calls see the latest block
 WINDOWS = Settings(1, 10, 1, 20, 30, 40, 50, 60, 5)
 
 
@@ -43,6 +45,7 @@ def walk(federation: Federation, seed: int) -> None:
         current, told = view.refresh(), ledger.round(number)
         blocks = asdict(current.deadlines(SETTINGS))
         assert blocks == {name: getattr(told, name) for name in blocks}
+        assert told.phase is phase_of(current, current.deadlines(SETTINGS), network.block_number() + CALLED_IN)
         if current.end is not None:
             return
 

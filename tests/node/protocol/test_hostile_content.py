@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fedgrove.chain.networks import embedded
-from fedgrove.chain.records import Closed, Failed, FailureReason, Recovered
+from fedgrove.chain.records import Closed, Failed, FailureReason, Phase, Recovered
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
@@ -17,8 +17,7 @@ from fedgrove.node.methods.terms import method_of, parse_config
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
-from fedgrove.node.roles.coordinator.recover import RecordRecovery
+from fedgrove.node.roles.coordinator.summing import RecordRecovery
 
 from tests.node.federation import Federation, with_phase
 
@@ -66,7 +65,7 @@ class JunkRecovery(RecordRecovery):
 
 
 def test_a_junk_recovery_of_somebody_else_fails_the_round(federation):
-    federation.run(federation.coordinator(with_phase(Coordinator, CoordinatorPhase.RECOVER, JunkRecovery)))
+    federation.run(federation.coordinator(with_phase(Coordinator, Phase.RECOVER, JunkRecovery)))
     records = federation.history().records()
     assert any(isinstance(record, Recovered) for record in records)
     assert [r.reason for r in records if isinstance(r, Failed)] == [FailureReason.INVALID_RELEASE]

@@ -24,8 +24,8 @@ from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.commit import Commit
-from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.contributing import Commit
+from fedgrove.node.roles.client.role import Duty
 
 from tests.node.federation import Federation, with_phase
 
@@ -109,7 +109,7 @@ class Idle(Commit):
 def test_who_draws_and_never_commits_is_counted_absent_and_sits_out(found):
     federation = found(clients=5, rounds=5)
     federation.register()
-    clients = {**federation.clients(), 5: federation.client(5, with_phase(Client, ClientPhase.COMMIT, Idle))}
+    clients = {**federation.clients(), 5: federation.client(5, with_phase(Client, Duty.COMMIT, Idle))}
     federation.run(clients=clients)
     absences = [(record.client, record.absences) for record in of(federation, AbsenceRecorded)]
     assert absences == [(5, 1), (5, 2), (5, 3), (5, 4)]

@@ -18,7 +18,7 @@ WINDOWED = {
     "seed": ("to_opened_alone", "seeded", ("seed_block", 1), None),
     "draw.block": ("to_seeded", "draw_of_four", ("seed_block", 1), ("draw_end", 0)),
     "order": ("to_drawn", "sealed", ("order_block", 1), ("seal_end", 0)),
-    "share.block": ("to_sealed", "share_of_one", ("seal_end", 0), ("share_end", 0)),
+    "share.block": ("to_sealed", "share_of_one", None, ("share_end", 0)),
     "commit.block": ("to_shared", "commit_of_one", ("share_end", 1), ("commit_end", 0)),
     "release.block": ("to_committed", "release_of_one", ("commit_end", 1), ("recover_end", 0)),
     "recovery": ("to_committed", "recovered", ("commit_end", 1), ("recover_end", 0)),

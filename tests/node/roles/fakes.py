@@ -6,8 +6,7 @@ from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.phases import Deadlines
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.rounds import Member, RoundRecords
-from fedgrove.node.roles.client.context import ClientTurn
-from fedgrove.node.roles.client.outbox import Outbox
+from fedgrove.node.roles.client.context import ClientTurn, Outbox
 from fedgrove.node.roles.context import Turn
 
 DEADLINES = Deadlines(
@@ -28,6 +27,8 @@ GAS = 7
 def entry_with(number=1, draws=(), shares=(), commits=(), releases=(), **parts):
     """A round's records, as far as phases look at them; clients by index."""
     opened = SimpleNamespace(round=number, opened_at=0, sampling_rate=1_000_000)
+    if shares or commits or releases:
+        parts.setdefault("sealed", object())
     current = RoundRecords(opened, order=tuple(draws), **parts)
     for records, clients in (
         (current.draws, draws),

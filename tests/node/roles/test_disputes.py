@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fedgrove.chain.networks import embedded
-from fedgrove.chain.records import Closed, Disputed, Drawn, RoundOpened, Voided
+from fedgrove.chain.records import Closed, Disputed, Drawn, Phase, RoundOpened, Voided
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
@@ -13,8 +13,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.close import Close
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
+from fedgrove.node.roles.coordinator.summing import Close
 
 from tests.node.federation import Federation, LyingCoordinator, with_phase
 
@@ -160,11 +159,9 @@ def test_metrics_that_are_none_are_part_of_the_lie(federation):
             record = recovery(inputs, made.store.fetch(current.recovered.digest, 1 << 24))
             model = made.store.put(dump(made.outcomes.of(inputs, record).model)).digest
             receipt = made.ledger.close(current.number, model, made.store.put(b"no metrics").digest)
-            return Step("close", acted="closed", gas=receipt.gas_used)
+            return Step.act("close", "closed", receipt.gas_used)
 
-    federation.run(
-        coordinator=federation.coordinator(with_phase(Coordinator, CoordinatorPhase.CLOSE, LiesAboutAccuracy))
-    )
+    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.CLOSE, LiesAboutAccuracy)))
     assert next(record.round for record in of_kind(federation, Voided)) == 2
     assert federation.audit().verdict == "verified"
 
@@ -178,9 +175,9 @@ def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_hi
                 return super().act(turn)
             digest = self._context.store.put(b"no model at all").digest
             receipt = self._context.ledger.close(turn.current.number, digest, digest)
-            return Step("close", acted="closed", gas=receipt.gas_used)
+            return Step.act("close", "closed", receipt.gas_used)
 
-    coordinator = federation.coordinator(with_phase(Coordinator, CoordinatorPhase.CLOSE, ClosesOnJunk))
+    coordinator = federation.coordinator(with_phase(Coordinator, Phase.CLOSE, ClosesOnJunk))
     clients = federation.clients()
     while not [record for record in of_kind(federation, Closed) if record.round == 2]:
         if not coordinator.step().acted and not any(client.step().acted for client in clients.values()):

@@ -7,7 +7,7 @@ import pytest
 from fedgrove.chain.deployment import Terms
 from fedgrove.chain.errors import ChainError, InsufficientFunds
 from fedgrove.node.protocol.rounds import Rounds
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import GivenUp, Service
@@ -45,8 +45,8 @@ class Role:
         return turn
 
 
-ACTED, LAST = Step("draw", acted="drew"), Step.wait("open", "nobody: all rounds are over")
-AWAY = Step.wait("store", "the store: it is away", 2)
+ACTED, LAST = Step.act("draw", "drew"), Step.wait("open", "nobody: all rounds are over")
+AWAY = Step.wait("store", "the store: it is away", 2, Kind.CUT_OFF)
 
 
 def run(*turns, patience=60.0, new=()):
@@ -69,8 +69,8 @@ def test_after_a_wait_or_a_failure_it_waits_for_the_next_block(turn):
     assert run(turn)[0] == [1.0]
 
 
-CONTENT = Step.wait("recover", "client 2 to publish", content=True)
-BUSY = Step.wait("train", "this client: it is training", busy=True)
+CONTENT = Step.wait("recover", "client 2 to publish", kind=Kind.FETCHES)
+BUSY = Step.wait("train", "this client: it is training", kind=Kind.WORKS)
 
 
 @pytest.mark.parametrize("turn", [CONTENT, BUSY], ids=["content", "training"])

@@ -20,9 +20,9 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MembershipSettings
-from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.recover import RecordRecovery
+from fedgrove.node.roles.coordinator.summing import RecordRecovery
 
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS
@@ -158,7 +158,7 @@ def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
 def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found):
     federation = found(clients=5, rounds=3, membership=MembershipSettings(least=0.0))  # others are there in each round
     coordinator, clients = federation.coordinator(), federation.clients()
-    clients[5]._phases[ClientPhase.DRAW]._unaffordable = lambda turn: ""
+    clients[5]._units[Duty.DRAW]._unaffordable = lambda turn: ""
     active = {1: (1, 2, 5), 2: (3, 4, 5), 3: (1, 2, 3, 4, 5)}
     while federation.turn(coordinator, {number: clients[number] for number in active[max(1, coordinator.round)]}):
         pass

@@ -6,7 +6,8 @@ import pytest
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
-from fedgrove.node.roles.client.commit import Commit
+from fedgrove.node.protocol.step import Kind
+from fedgrove.node.roles.client.contributing import Commit
 
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with
 
@@ -62,7 +63,7 @@ def test_nothing_is_masked_before_the_list_of_shares_is_final():
 
 def test_while_it_trains_it_waits_for_itself():
     step = Place(result=None).act()
-    assert step.phase == "train" and step.busy and step.until == DEADLINES.commit_end
+    assert step.phase == "train" and step.kind is Kind.WORKS and step.until == DEADLINES.commit_end
 
 
 @pytest.mark.parametrize("place", [{"result": CannotTakePart("no data")}, {"masked": MaskingRefused("no data")}])

@@ -7,7 +7,7 @@ import pytest
 from fedgrove.chain import tree, vrf
 from fedgrove.chain.keys import Keys
 from fedgrove.node.protocol.local_work import CannotTakePart
-from fedgrove.node.roles.client.draw import Draw
+from fedgrove.node.roles.client.joining import Draw
 
 from tests.node.roles.fakes import DEADLINES, Events, client_turn_at, context_with, entry_with, view_at
 

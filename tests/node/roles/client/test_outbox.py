@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.node.roles.client.outbox import Outbox
+from fedgrove.node.roles.client.context import Outbox
 
 from tests.node.roles.fakes import DEADLINES, GAS, Events, entry_with, view_at
 

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.client.phase import ClientPhase
-from fedgrove.node.roles.client.publish import Publish
+from fedgrove.node.roles.client.contributing import Publish
 
 from tests.node.roles.fakes import ME, Events, client_turn_at, context_with, entry_with
 
@@ -30,13 +29,13 @@ def test_it_publishes_what_the_journal_has_and_then_recovers(place):
     step = place.unit.act(turn())
     assert isinstance(step, Step) and (step.phase, step.acted) == ("commit", "published its masked update")
     assert place.context.store.has(cid_of(UPDATE).digest)
-    assert place.unit.act(turn()) is ClientPhase.RECOVER
+    assert place.unit.act(turn()) is None
     assert place.events.names() == ["journal", "put"]
 
 
 def test_what_was_published_before_a_crash_is_pinned(place):
     place.context.store.put(UPDATE)
-    assert place.unit.act(turn()) is ClientPhase.RECOVER
+    assert place.unit.act(turn()) is None
     assert place.context.store.pinned == {cid_of(UPDATE).digest}
     assert "journal" not in place.events.names()
 

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.release import ReleaseRefused
-from fedgrove.node.roles.client.recover import ReleaseShares
+from fedgrove.node.protocol.step import Kind
+from fedgrove.node.roles.client.releasing import ReleaseShares
 
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
 
@@ -75,7 +76,7 @@ def test_it_gives_others_half_of_the_window_to_publish():
     patience = DEADLINES.commit_end + place.context.view.settings.recover_window // 2
     step = place.act(block=patience - 1)
     assert (step.waiting, step.until) == ("client 2 to publish their committed updates", patience)
-    assert step.content
+    assert step.kind is Kind.FETCHES
     assert not place.events
     assert place.act(block=patience).acted == "released shares"
     assert place.events[0][-1] == [2]

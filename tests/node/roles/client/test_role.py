@@ -9,7 +9,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.client.phase import ClientPhase
+from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.twins import TwinRunning
 
 from tests.node.federation import Federation
@@ -33,7 +33,7 @@ def federation(tmp_path_factory):
 def client(federation):
     """A client whose units only name themselves."""
     made = federation.client(1)
-    made._phases = {phase: naming(Step("done", acted=phase.value)) for phase in made._phases}
+    made._units = {phase: naming(Step.act("done", phase.value)) for phase in made._units}
     return made
 
 
@@ -42,20 +42,20 @@ def naming(result):
 
 
 def test_each_phase_has_a_unit(federation):
-    assert set(federation.client(1)._phases) == set(ClientPhase)
+    assert set(federation.client(1)._units) == set(Duty)
 
 
 def test_the_unit_of_the_phase_acts(client):
     assert client.step().acted == "publish"
 
 
-def test_a_unit_that_names_another_phase_hands_the_turn_to_it(client):
-    client._phases[ClientPhase.PUBLISH] = naming(ClientPhase.RECOVER)
-    assert client.step().acted == "recover"
+def test_where_a_duty_is_done_shares_are_released(client):
+    client._units[Duty.PUBLISH] = naming(None)
+    assert client.step().acted == "release"
 
 
 def test_a_wrong_model_comes_before_any_phase(client):
-    client._dispute = naming(Step("dispute", acted="disputed"))
+    client._dispute = naming(Step.act("dispute", "disputed"))
     assert client.step().acted == "disputed"
 
 
@@ -74,7 +74,7 @@ def test_a_round_that_its_masks_forbid_is_sat_out_until_its_end(client):
     def refuse(turn):
         raise MaskingRefused("too many partners are gone")
 
-    client._phases[ClientPhase.PUBLISH] = SimpleNamespace(act=refuse)
+    client._units[Duty.PUBLISH] = SimpleNamespace(act=refuse)
     step = client.step()
     assert (step.phase, step.waiting) == ("sit out", "this client: too many partners are gone")
     assert step.until == client.view.deadlines(client.view.rounds.last).close_end

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.node.roles.client import seal
-from fedgrove.node.roles.client.seal import AwaitSeal, reason_to_leave
+from fedgrove.node.roles.client import joining
+from fedgrove.node.roles.client.joining import AwaitSeal, reason_to_leave
 
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
 
@@ -13,7 +13,7 @@ from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, contex
 def company(monkeypatch):
     """What is said of the company in the round."""
     said = SimpleNamespace(fault="")
-    monkeypatch.setattr(seal, "refusal", lambda rounds, current, config: said.fault)
+    monkeypatch.setattr(joining, "refusal", lambda rounds, current, config: said.fault)
     return said
 
 

@@ -12,8 +12,8 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics, of_sums
 from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.metric_words import MetricSums
-from fedgrove.node.roles.coordinator import close
-from fedgrove.node.roles.coordinator.close import Close
+from fedgrove.node.roles.coordinator import summing
+from fedgrove.node.roles.coordinator.summing import Close
 
 from tests.node.roles.fakes import DEADLINES, Events, context_with, entry_with, turn_at, view_at
 
@@ -26,8 +26,8 @@ class Place:
     def __init__(self, patch, recovery="record", outcome=None, samples=10, fault=""):
         self.events = Events()
         outcome = outcome or SimpleNamespace(model="model", privacy=None, members=None)
-        patch.setattr(close, "recovery", Events().noting("recovery", recovery))
-        patch.setattr(close, "most_record_bytes", lambda graph: 100)
+        patch.setattr(summing, "recovery", Events().noting("recovery", recovery))
+        patch.setattr(summing, "most_record_bytes", lambda graph: 100)
         recovered = SimpleNamespace(digest=cid_of(b"record").digest, at=SimpleNamespace(block=55))
         self.current = entry_with(draws=(1, 2, 3), sealed=object(), recovered=recovered)
         self.context = context_with(
@@ -114,9 +114,9 @@ def test_a_round_that_needs_a_statement_is_left_to_who_can_make_it(place):
 def test_what_is_told_of_the_members_metrics_is_what_they_are():
     nothing, void = MembersMetrics(0, {}), MembersMetrics(0, {}, void="they add up to less than nothing")
     found = of_sums(MetricSums.measured(4, {"right": 3, "loss": 2.0, "squared_loss": 2.0}), 4)
-    assert [close._said_of(members) for members in (None, nothing)] == ["", ""]
-    assert close._said_of(void) == "; the members' metrics are void, as they add up to less than nothing"
+    assert [summing._said_of(members) for members in (None, nothing)] == ["", ""]
+    assert summing._said_of(void) == "; the members' metrics are void, as they add up to less than nothing"
     assert (
-        close._said_of(found)
+        summing._said_of(found)
         == "; the members found accuracy 0.7500, loss 0.5000 ± 0.2500 on 4 samples, for the model before it"
     )

@@ -3,7 +3,7 @@
 import pytest
 from fedgrove.chain.records import FailureReason
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.roles.coordinator.failure import Overdue, fail
+from fedgrove.node.roles.coordinator.context import Overdue, fail
 
 from tests.node.roles.fakes import Events, context_with, entry_with, turn_at
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.roles.coordinator.open import Open
+from fedgrove.node.roles.coordinator.opening import Open
 
 from tests.node.roles.fakes import Events, context_with, entry_with, turn_at, view_at
 

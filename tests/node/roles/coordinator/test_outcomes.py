@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.node.roles.coordinator import outcomes
-from fedgrove.node.roles.coordinator.outcomes import Outcomes
+from fedgrove.node.roles.coordinator import context
+from fedgrove.node.roles.coordinator.context import Outcomes
 
 from tests.node.roles.fakes import Events, entry_with
 
@@ -12,7 +12,7 @@ from tests.node.roles.fakes import Events, entry_with
 @pytest.fixture
 def events(monkeypatch):
     made = Events()
-    monkeypatch.setattr(outcomes, "outcome", made.noting("computed", "model"))
+    monkeypatch.setattr(context, "outcome", made.noting("computed", "model"))
     return made
 
 

@@ -9,8 +9,9 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import TooFewShares
 from fedgrove.node.masking.survivors import UnsafeSurvivors
-from fedgrove.node.roles.coordinator import recover
-from fedgrove.node.roles.coordinator.recover import RecordRecovery
+from fedgrove.node.protocol.step import Kind
+from fedgrove.node.roles.coordinator import summing
+from fedgrove.node.roles.coordinator.summing import RecordRecovery
 
 from tests.node.roles.fakes import DEADLINES, Events, context_with, entry_with, turn_at, view_at
 
@@ -49,11 +50,11 @@ class Place:
                 raise lacks.pop(0)
             return SimpleNamespace(to_bytes=lambda: b"record", left_out=frozenset(left_out))
 
-        patch.setattr(recover, "needed_secrets", self._raising(unsafe))
-        patch.setattr(recover, "released_shares", lambda inputs: dict.fromkeys(read, b""))
-        patch.setattr(recover, "unavailable_updates", lambda *_: list(lost))
-        patch.setattr(recover, "unavailable", lambda store, digests, sizes: list(digests))
-        patch.setattr(recover, "recovered", recovered)
+        patch.setattr(summing, "needed_secrets", self._raising(unsafe))
+        patch.setattr(summing, "released_shares", lambda inputs: dict.fromkeys(read, b""))
+        patch.setattr(summing, "unavailable_updates", lambda *_: list(lost))
+        patch.setattr(summing, "unavailable", lambda store, digests, sizes: list(digests))
+        patch.setattr(summing, "recovered", recovered)
         graph = SimpleNamespace(groups=groups, client=lambda position: position + 1)
         inputs = SimpleNamespace(current=self.current, graph=graph, sharers=None, survivors=None)
         self.context = context_with(
@@ -133,7 +134,7 @@ def test_what_may_still_come_is_waited_for_until_the_last_call(place, options, r
     ids=["not listed", "not published", "no update"],
 )
 def test_it_says_when_it_waits_for_content_that_the_ledger_lists(place, options, content):
-    assert place(**options).act().content is content
+    assert (place(**options).act().kind is Kind.FETCHES) is content
 
 
 def test_when_everybody_has_released_nothing_more_can_come(place):

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.chain.ledger import MAX_REPORT
 from fedgrove.chain.records import Closed
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
-from fedgrove.node.roles.coordinator.report import ReportAbsences
+from fedgrove.node.roles.coordinator.opening import ReportAbsences
 
 from tests.node.roles.fakes import Events, context_with, entry_with, turn_at, view_at
 
@@ -49,7 +48,7 @@ def test_all_of_the_order_without_a_commitment_are_reported(place):
 )
 def test_a_round_without_anything_to_report_leads_to_the_next(place, current):
     place = place()
-    assert place.unit.act(turn_at(80, current)) is CoordinatorPhase.OPEN and not place.events
+    assert place.unit.act(turn_at(80, current)) is None and not place.events
 
 
 def test_as_many_as_a_report_may_name_are_reported(place):
@@ -60,5 +59,5 @@ def test_a_report_that_the_ledger_refuses_does_not_hold_up_training(place):
     place = place(refuses=("report_absences",))
     step = place.unit.act(turn_at(80, closed()))
     assert "absences were not reported" in step.waiting and "too late" in step.waiting and step.until == 81
-    assert place.unit.act(turn_at(81, closed())) is CoordinatorPhase.OPEN
+    assert place.unit.act(turn_at(81, closed())) is None
     assert len(place.events) == 1

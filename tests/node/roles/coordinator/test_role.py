@@ -1,13 +1,13 @@
-"""A coordinator does what the unit of its phase does, or of the phase that this unit names."""
+"""A coordinator does what the unit of the phase does, and opens a round where that is done."""
 
 from types import SimpleNamespace
 
 import pytest
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.networks import embedded
+from fedgrove.chain.records import Phase
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.coordinator.phase import CoordinatorPhase
 
 from tests.node.federation import Federation
 
@@ -28,7 +28,8 @@ def federation(tmp_path_factory):
 def coordinator(federation):
     """A coordinator whose units only name themselves."""
     made = federation.coordinator()
-    made._phases = {phase: naming(Step("done", acted=phase.value)) for phase in made._phases}
+    made._units = {phase: naming(Step.act("done", phase.name)) for phase in made._units}
+    made._open = naming(Step.act("done", "opened"))
     return made
 
 
@@ -37,23 +38,23 @@ def naming(result):
 
 
 def test_each_phase_has_a_unit(federation):
-    assert set(federation.coordinator()._phases) == set(CoordinatorPhase)
+    assert set(federation.coordinator()._units) == set(Phase) - {Phase.NONE}
 
 
 def test_the_unit_of_the_phase_acts(coordinator):
-    assert coordinator.step().acted == "report"
+    assert coordinator.step().acted == "CLOSED"
 
 
-def test_a_unit_that_names_another_phase_hands_the_turn_to_it(coordinator):
-    coordinator._phases[CoordinatorPhase.REPORT] = naming(CoordinatorPhase.OPEN)
-    assert coordinator.step().acted == "open"
+def test_a_unit_that_has_nothing_to_do_leaves_it_to_open_a_round(coordinator):
+    coordinator._units[Phase.CLOSED] = naming(None)
+    assert coordinator.step().acted == "opened"
 
 
 def test_what_the_ledger_refuses_is_looked_at_again(coordinator):
     def refused(turn):
         raise ContractRevert("somebody was quicker")
 
-    coordinator._phases[CoordinatorPhase.REPORT] = SimpleNamespace(act=refused)
+    coordinator._units[Phase.CLOSED] = SimpleNamespace(act=refused)
     step = coordinator.step()
     assert step.phase == "refused" and step.until == coordinator.view.block + 1
 

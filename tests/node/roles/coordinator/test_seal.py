@@ -3,17 +3,24 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.node.roles.coordinator.seal import SealOrder
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.roles.coordinator.opening import SealOrder
 
 from tests.node.roles.fakes import DEADLINES, Events, context_with, turn_at, view_at
 
 SEED = object()
 
 
+class TwoTickets(RoundRecords):
+    """A round whose draws have these tickets."""
+
+    tickets = (5, 6)
+
+
 def act(block, draws=(), seed=SEED, left=()):
     events = Events()
     rounds = SimpleNamespace(members=dict.fromkeys((1, 2, 3, 4)), left=lambda client: client in left)
-    current = SimpleNamespace(number=1, draws=dict.fromkeys(draws), seed=seed, tickets=[5, 6])
+    current = TwoTickets(SimpleNamespace(round=1), draws=dict.fromkeys(draws), seed=seed)
     return SealOrder(context_with(events, view_at(block, rounds=rounds))).act(turn_at(block, current)), events
 
 
@@ -43,4 +50,4 @@ def test_the_order_is_sealed_only_after_its_block():
     step, events = act(DEADLINES.order_block - 1, draws=(1, 2, 3))
     assert (step.phase, step.until) == ("seal", DEADLINES.order_block) and not events
     step, events = act(DEADLINES.order_block, draws=(1, 2, 3))
-    assert step.acted == "sealed the order of 3" and events == [("seal", 1, [5, 6], DEADLINES.order_block)]
+    assert step.acted == "sealed the order of 3" and events == [("seal", 1, (5, 6), DEADLINES.order_block)]

@@ -22,7 +22,7 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
@@ -87,7 +87,7 @@ class Watched:
 
     def step(self) -> Step:
         step = self._role.step()
-        self._steps = 0 if step.acted or step.busy else self._steps + 1
+        self._steps = 0 if step.acted or step.kind is Kind.WORKS else self._steps + 1
         self._word.write_text(f"{self._steps} {self._role.view.block} {step.until}\n")
         return step
 

@@ -1,4 +1,4 @@
-"""Recover: what masks the sum of the survivors' updates is put together from released shares, and recorded."""
+"""From the order to the next model: shares and commitments are waited for, the sum is recovered, the round closed."""
 
 from collections.abc import Mapping
 
@@ -6,16 +6,42 @@ from fedgrove.chain.records import FailureReason
 from fedgrove.ipfs.store import BlobError
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
-from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, unavailable_updates
+from fedgrove.node.masking.recovery import (
+    InvalidRecovery,
+    RecoveryRecord,
+    TooFewShares,
+    most_record_bytes,
+    unavailable_updates,
+)
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
-from fedgrove.node.protocol.aggregation import recovered, released_shares
-from fedgrove.node.protocol.content import unavailable
-from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.aggregation import recovered, recovery, released_shares
+from fedgrove.node.protocol.content import Metrics, unavailable
+from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.members_metrics import MembersStatement, told_of
+from fedgrove.node.protocol.method import Evaluated
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.protocol.step import Step, missing
+from fedgrove.node.protocol.step import Kind, Step, missing
 from fedgrove.node.roles.context import Turn
-from fedgrove.node.roles.coordinator.context import CoordinatorContext
-from fedgrove.node.roles.coordinator.failure import fail
+from fedgrove.node.roles.coordinator.context import CoordinatorContext, fail
+
+
+class AwaitShares:
+    """Waits until the list of shares is final."""
+
+    def act(self, turn: Turn) -> Step:
+        """Wait for the clients that drew."""
+        return Step.wait("share", missing(turn.current.draws, turn.current.shares, "share"), turn.deadlines.share_end)
+
+
+class AwaitCommits:
+    """Waits until the list of commitments is final."""
+
+    def act(self, turn: Turn) -> Step:
+        """Wait for the clients that shared."""
+        return Step.wait(
+            "commit", missing(turn.current.shares, turn.current.commits, "commit"), turn.deadlines.commit_end
+        )
 
 
 class RecordRecovery:
@@ -51,7 +77,7 @@ class RecordRecovery:
                 return self._fail(turn, FailureReason.TOO_FEW_SHARES, str(lack))
             reason = f"{missing(turn.current.draws, turn.current.releases, 'release shares')} ({lack})"
             unread = len(released) < len(turn.current.releases)
-            return Step.wait("recover", reason, turn.deadlines.recover_end, content=unread)
+            return Step.wait("recover", reason, turn.deadlines.recover_end, Kind.FETCHES if unread else Kind.WAITS)
         return self._unsummed(turn, inputs, record, released) or self._record(turn, record)
 
     def _unsummed(
@@ -66,7 +92,7 @@ class RecordRecovery:
             if self._is_last_call(turn, released):
                 return self._fail(turn, FailureReason.UPDATE_UNAVAILABLE, str(fault))
             reason = f"content of the others: {fault}"
-            return Step.wait("recover", reason, turn.deadlines.recover_end, content=True)
+            return Step.wait("recover", reason, turn.deadlines.recover_end, Kind.FETCHES)
         return None
 
     def _record(self, turn: Turn, record: RecoveryRecord) -> Step:
@@ -74,7 +100,7 @@ class RecordRecovery:
         receipt = self._context.ledger.recover(turn.current.number, digest)
         out = f", leaving out {len(record.left_out)} groups" if record.left_out else ""
         survivors = len(turn.current.commits)
-        return Step("recover", acted=f"recovered with {survivors} survivors{out}", gas=receipt.gas_used)
+        return Step.act("recover", f"recovered with {survivors} survivors{out}", receipt.gas_used)
 
     def _recovered(
         self, turn: Turn, inputs: RoundInputs, released: Mapping[int, bytes], gone: list[int]
@@ -115,3 +141,74 @@ class RecordRecovery:
 
     def _fail(self, turn: Turn, reason: FailureReason, why: str) -> Step:
         return fail(self._context, turn.current, reason, {"reason": why})
+
+
+class Close:
+    """Closes a round with the model that follows from its recovery, or records why none does."""
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+
+    def act(self, turn: Turn) -> Step:
+        """Close, or record the failure."""
+        inputs = self._context.inputs(turn.current)
+        data = self._context.store.fetch(turn.current.recovery.digest, most_record_bytes(inputs.graph))
+        try:
+            result = self._context.outcomes.of(inputs, recovery(inputs, data))
+        except InvalidRecovery as fault:
+            # A member may record the recovery in the coordinator's place, and may record anything.
+            return fail(self._context, turn.current, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
+        except (InvalidUpdate, InvalidModel) as fault:
+            return fail(self._context, turn.current, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
+        return self._close(turn, result, *self._metrics(inputs, result))
+
+    def _metrics(self, inputs: RoundInputs, result: Outcome) -> tuple[Metrics, str]:
+        """Metrics to state in addition to the round's model, and why it could not be evaluated, if so.
+
+        A task may fail on a model that a member poisoned for that, which must not keep the round from closing.
+        """
+        aides, current = self._context.aides, inputs.current
+        stated = aides.statements(inputs, result.model)
+        evaluated, fault = Evaluated(), ""
+        try:
+            evaluated = aides.evaluate(self._context.method.schedule.standing(result.model, stated))
+        except CannotTakePart as failure:
+            fault = str(failure)
+        seen = current.recovery.at.block
+        head = (seen, self._context.ledger.block_hash(seen))
+        metrics = Metrics(
+            current.number,
+            evaluated.accuracy,
+            evaluated.loss,
+            evaluated.samples,
+            privacy=result.privacy,
+            stated=stated,
+            head=head,
+            members=result.members,
+            only_class=evaluated.only_class,
+            scores=evaluated.scores,
+        )
+        return metrics, fault
+
+    def _close(self, turn: Turn, result: Outcome, metrics: Metrics, unevaluated: str) -> Step:
+        method, store, number = self._context.method, self._context.store, turn.current.number
+        fault = method.statement_fault(result.model, metrics)
+        if fault:
+            reason = f"a coordinator that can make its statement: {fault}"
+            return Step.wait("close", reason, turn.deadlines.close_end)
+        model = store.put(method.model_bytes(result.model)).digest
+        receipt = self._context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)
+        told = "" if metrics.accuracy is None else f" at accuracy {metrics.accuracy:.3f}"
+        reached = (told or f" at loss {metrics.loss:.4g}") if metrics.samples else ""
+        reached = f", whose model could not be evaluated ({unevaluated})" if unevaluated else reached
+        told = f"closed the round{reached}{_said_of(metrics.members)}"
+        return Step.act("close", told, receipt.gas_used, Kind.ENDED)
+
+
+def _said_of(members: MembersStatement | None) -> str:
+    """What the members' metrics add to what the coordinator reports of a round."""
+    if members is None or not members.there:
+        return f"; the members' metrics are void, as {members.void}" if members is not None and members.void else ""
+    model = "the last model" if members.last else "the model before it"
+    before = f"; the members found {told_of(members.to_figures())}, for {model}"
+    return f"{before}; the training ends, as {members.ending}" if members.ending and not members.last else before

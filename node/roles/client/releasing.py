@@ -2,9 +2,10 @@
 
 from functools import partial
 
+from fedgrove.chain.records import Phase
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.release import ReleaseRefused
-from fedgrove.node.protocol.step import Step, missing, name_clients
+from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 
 
@@ -22,19 +23,19 @@ class ReleaseShares:
     def act(self, turn: ClientTurn) -> Step:
         """Wait for commitments or updates, release shares, or publish those that are released."""
         deadlines = turn.deadlines
-        if turn.block < deadlines.commit_end:
+        if turn.phase in (Phase.SHARE, Phase.COMMIT):
             awaited = missing(turn.current.shares, turn.current.commits, "commit")
             return Step.wait("commit", awaited, deadlines.commit_end)
         if turn.client in turn.current.releases:
             return self._publish(turn)
-        if turn.block >= deadlines.recover_end:
+        if turn.phase is Phase.OVERDUE:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
         gone = self._context.disclosure.unpublished(turn.current, turn.client)
         patience = deadlines.commit_end + self._context.view.settings.recover_window // 2
         if gone and turn.block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.
             reason = f"{name_clients(gone)} to publish their committed updates"
-            return Step.wait("recover", reason, patience, content=True)
+            return Step.wait("recover", reason, patience, Kind.FETCHES)
         return self._release(turn, gone)
 
     def _release(self, turn: ClientTurn, gone: list[int]) -> Step:
@@ -58,6 +59,6 @@ class ReleaseShares:
             if blob is not None and not self._context.store.has(turn.current.releases[turn.client].digest):
                 self._context.store.put(blob)
                 self._published = turn.current.number
-                return Step("recover", acted="published the shares that it released")
+                return Step.act("recover", "published the shares that it released")
             self._published = turn.current.number
         return Step.wait("close", "the coordinator: it recovers and closes the round", turn.deadlines.close_end)

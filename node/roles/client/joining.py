@@ -1,11 +1,13 @@
-"""Draw: a client in the round's sample joins it, with keys made for this round alone."""
+"""Join: a client in the sample draws its lot, waits for the order, and leaves a round in bad company."""
 
 from functools import partial
 
 from fedgrove.chain import tree, vrf
+from fedgrove.chain.records import Phase
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn, holds_key_of
+from fedgrove.node.roles.company import refusal
 
 OTHER_KEY = "the ledger has another VRF key for this account than this client, which therefore draws in no round"
 
@@ -18,7 +20,7 @@ class Draw:
 
     def act(self, turn: ClientTurn) -> Step:
         """Draw, or say why not."""
-        if turn.block < turn.deadlines.seed_block:
+        if turn.phase is Phase.SEEDING:
             reason = "the chain: the round's seed block does not exist yet"
             return Step.wait("seeding", reason, turn.deadlines.seed_block)
         barred = self._barred(turn) or self._too_late(turn) or self._unaffordable(turn)
@@ -37,9 +39,7 @@ class Draw:
         return self._context.outbox.send(turn.current, "draw", "drew", send)
 
     def _too_late(self, turn: ClientTurn) -> str:
-        if turn.block >= turn.deadlines.draw_end or turn.current.sealed is not None:
-            return "this client: it did not draw in time"
-        return ""
+        return "" if turn.phase is Phase.DRAW else "this client: it did not draw in time"
 
     def _barred(self, turn: ClientTurn) -> str:
         """Why this client does not draw, or the ledger would refuse it; empty when nothing is in the way."""
@@ -70,3 +70,28 @@ class Draw:
         """The weight that it states: its samples, or 1 where all weigh the same."""
         weighs = self._context.method.codec.weighs_samples
         return self._context.work.samples(turn.current, turn.client) if weighs else 1
+
+
+class AwaitSeal:
+    """Waits for the order of the clients. Anyone may seal it, and the coordinator does."""
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+
+    def act(self, turn: ClientTurn) -> Step:
+        """Wait."""
+        return Step.wait("seal", "anyone: the order of the round is not yet sealed", turn.deadlines.seal_end)
+
+
+def reason_to_leave(context: ClientContext, turn: ClientTurn) -> str:
+    """Reason why a client that has drawn leaves the round, as in ``Step.waiting``; empty if it stays.
+
+    Asked in each phase after the draw, as the journal can be lost at any time. A client that has committed stays,
+    whatever its company: its update is in the sum.
+    """
+    if context.journal.note(turn.current.number) is None:
+        return "this client: its journal of the round is missing"
+    if turn.current.sealed is None or turn.client in turn.current.commits:
+        return ""
+    alone = refusal(context.view.rounds, turn.current, context.config)
+    return f"its members: this client refuses the round, {alone}" if alone else ""

@@ -1,16 +1,31 @@
-"""Commit: a client trains, masks its update, and lists its digest; the update itself is published afterwards."""
+"""Contribute: a client shares its secrets, trains, commits to its masked update, and publishes that."""
 
 from dataclasses import replace
 from functools import partial
 
+from fedgrove.chain.records import Phase
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.ring import InvalidVector
 from fedgrove.node.protocol.content import InvalidBlob, Update
 from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
-from fedgrove.node.protocol.step import Step, missing
+from fedgrove.node.protocol.step import Kind, Step, missing
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn
+
+
+class PublishShares:
+    """Publishes the sealed shares, and lists them on the ledger (spec 02, step 3)."""
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+
+    def act(self, turn: ClientTurn) -> Step:
+        """Share."""
+        blob = self._context.disclosure.shares(turn.current, turn.client)
+        digest = self._context.store.put(blob).digest
+        send = partial(self._context.ledger.share, turn.current.number, digest)
+        return self._context.outbox.send(turn.current, "share", "shared", send)
 
 
 class Commit:
@@ -25,13 +40,13 @@ class Commit:
         """Train, wait for the others' shares, or commit."""
         if self._unable is not None and self._unable[0] == turn.current.number:
             return turn.sit_out(f"this client: {self._unable[1]}")
-        number, early = turn.current.number, turn.block < turn.deadlines.share_end
+        number, early = turn.current.number, turn.phase is Phase.SHARE
         if early and self._trained == number:
             return self._await_shares(turn)
         try:
             update = self._update(turn)
             if update is None:
-                return Step.wait("train", "this client: it is training", turn.deadlines.commit_end, busy=True)
+                return Step.wait("train", "this client: it is training", turn.deadlines.commit_end, Kind.WORKS)
             self._trained = number
             if early:
                 return self._await_shares(turn)
@@ -39,11 +54,9 @@ class Commit:
             codec, inputs = self._context.method.codec, self._context.inputs(turn.current)
             remark, caution = codec.remark(inputs, update), codec.caution(inputs, update)
         except StateLost as loss:
-            return Step("train", acted=f"removed its strategy's state and trains without it: {loss}")
+            return Step.act("train", f"removed its strategy's state and trains without it: {loss}")
         except BeginsAnew as fault:
-            return Step(
-                "train", acted=f"turned to the first model, as most fail to train from the one in force: {fault}"
-            )
+            return Step.act("train", f"turned to the first model, as most fail to train from the one in force: {fault}")
         except (CannotTakePart, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
             self._unable = (turn.current.number, str(fault))
             return turn.sit_out(f"this client: {fault}")
@@ -69,7 +82,31 @@ class Commit:
         seed_hash = self._context.disclosure.secrets(number).seed_hash
         said = "; ".join(filter(None, (f"committed {remark}".strip(), caution)))
         send = partial(self._context.ledger.commit, number, cid_of(masked).digest, seed_hash)
-        step = self._context.outbox.send(turn.current, "commit", said, send)
+        step = self._context.outbox.send(turn.current, "commit", said, send, Kind.COMMITTED)
         if step.acted:
             self._context.disclosure.confirm_commit(number)
         return replace(step, warns=bool(step.acted and caution))
+
+
+class Publish:
+    """Puts the masked update into the store (spec 02, step 4)."""
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._published = 0
+
+    def act(self, turn: ClientTurn) -> Step | None:
+        """Publish the update that the ledger lists; None when it is published."""
+        store, number = self._context.store, turn.current.number
+        listed = turn.current.commits[turn.client].digest
+        if self._published != number and store.has(listed):
+            store.pin(listed)  # a process that was killed while it published may not have come to that
+            self._published = number
+        if self._published == number:
+            return None
+        masked = self._context.disclosure.published(turn.current, turn.client)
+        if masked is None:
+            return turn.sit_out("this client: its masked update is missing from the journal")
+        store.put(masked)
+        self._published = number
+        return Step.act("commit", "published its masked update")

@@ -1,0 +1,46 @@
+"""The phase of a round: a function of what is on record and of a block number, the same as in ``RoundClock.sol``."""
+
+from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records import Closed, Failed, Phase, Skipped
+from fedgrove.node.protocol.rounds import RoundRecords
+
+IN_FORCE = {Closed: Phase.CLOSED, Skipped: Phase.SKIPPED, Failed: Phase.FAILED}
+
+
+def phase_of(current: RoundRecords, deadlines: Deadlines, block: int) -> Phase:
+    """The phase in which a transaction of this block finds a round.
+
+    Parameters
+    ----------
+    current : RoundRecords
+        The round, with its records before that transaction.
+    deadlines : Deadlines
+        Its windows.
+    block : int
+        A role that has seen block b acts in block b + 1 at the earliest.
+    """
+    if current.voided is not None:
+        return Phase.VOIDED
+    if current.end is not None:
+        return IN_FORCE[type(current.end)]
+    if current.sealed is None:
+        return _before_order(current, deadlines, block)
+    if current.recovered is None:
+        return _before_recovery(deadlines, block)
+    return Phase.CLOSE if block <= deadlines.close_end else Phase.OVERDUE
+
+
+def _before_order(current: RoundRecords, deadlines: Deadlines, block: int) -> Phase:
+    if block <= deadlines.seed_block:
+        return Phase.SEEDING
+    if current.draw_end is None and block <= deadlines.draw_end:
+        return Phase.DRAW
+    return Phase.SEAL if block <= deadlines.seal_end else Phase.OVERDUE
+
+
+def _before_recovery(deadlines: Deadlines, block: int) -> Phase:
+    if block <= deadlines.share_end:
+        return Phase.SHARE
+    if block <= deadlines.commit_end:
+        return Phase.COMMIT
+    return Phase.RECOVER if block <= deadlines.recover_end else Phase.OVERDUE
