@@ -28,6 +28,7 @@ from fedgrove.ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreach
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES
 from ipfshttpclient import exceptions
 from ipfshttpclient.http_requests import ClientSync
+from requests.adapters import HTTPAdapter
 
 from fedgrove.bounded_http import PIECE_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits, way_fault
 from fedgrove.one_line import one_line
@@ -273,6 +274,7 @@ class _BoundedClient(ClientSync):
         session.trust_env = False  # the API is not for proxies, nor for passwords from ~/.netrc
         session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
         for adapter in session.adapters.values():
+            assert isinstance(adapter, HTTPAdapter)
             bound(adapter.poolmanager)
         session.max_redirects = 0  # a store must not send this machine's requests to another service, as its own node
         return session
