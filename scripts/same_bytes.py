@@ -1,9 +1,10 @@
 """Compare what runs of every kind compute with what they computed before: ``python scripts/same_bytes.py``.
 
 Each case is a command with a seed. Its models, losses and terms are kept in ``tests/golden/runs.json``, made with
-``portable = true``, so any x86-64 processor with AVX2 has the same. Runs in which members' secret keys choose samples or
-noise (``--held-out``, procfl, privacy) are in no case: they are never the same. ``--write`` writes them anew, which is right only
-when the changelog says why bytes changed. ``--only WORD`` limits the run to cases whose names contain the word.
+``portable = true``, so any x86-64 processor with AVX2 has the same. Runs in which members' secret keys choose samples
+or noise (``--held-out``, procfl, privacy) are in no case: they are never the same. ``--write`` writes them anew, which
+is right only when the changelog says why bytes changed. ``--only WORD`` limits the run to cases whose names contain the
+word.
 """
 
 import argparse
