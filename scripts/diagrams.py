@@ -78,7 +78,7 @@ def a_round() -> str:
         ("3 seal", ["anyone: random", "order, so who is", "whose partner"]),
         ("4 share", ["member: sealed", "shares of its", "secrets; trains"]),
         ("5 commit", ["member: digest,", "then its masked", "update"]),
-        ("6 recover", ["holders: shares", "that take the", "masks away"]),
+        ("6 recover", ["holders: shares", "that unmask only", "the sum"]),
         ("7 close", ["coordinator: the", "sum, and from it", "the next model"]),
     ]
     parts = [
