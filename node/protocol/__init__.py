@@ -4,7 +4,9 @@ terms             what the members agree on
 network_settings  how one member reaches ledger and store; no part of the terms
 founding          from the terms to the contracts
 rounds            the records of the ledger, sorted by round
+clock             the phase of a round
 ledger_rules      the ledger's rules, re-checked record by record
+policy            what an honest member refuses although the ledger allows it
 ledger_view       a role's growing picture of the ledger
 content           blobs: bounded fetches, parsed and checked before use
 round_inputs      the public inputs of a round

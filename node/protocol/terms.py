@@ -178,7 +178,7 @@ class MembershipSettings:
         Blocks from a registration or approval to the first round that may draw the client.
     least : float
         A client takes part only in rounds in which at least this share of the members that it counts on has drawn
-        (``node.roles.company``).
+        (``node.protocol.policy``).
     members : tuple of str
         Accounts (checksummed addresses) of all that may ever take part; empty: whoever registers, or is approved. Only
         with ``approved``.

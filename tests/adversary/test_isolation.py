@@ -14,10 +14,10 @@ from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.protocol.policy import attendance_fault, known_members
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import MembershipSettings
 from fedgrove.node.roles.client import joining
-from fedgrove.node.roles.company import known_members, refusal
 
 from tests.node.federation import Federation
 
@@ -27,7 +27,7 @@ MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
 @pytest.fixture
 def nobody_looks_around(monkeypatch):
     """Takes the mend out: clients take part in whatever company."""
-    monkeypatch.setattr(joining, "refusal", lambda rounds, current, config: "")
+    monkeypatch.setattr(joining, "attendance_fault", lambda rounds, current, config: "")
 
 
 def played(directory) -> Federation:
@@ -80,7 +80,7 @@ def test_a_client_that_looks_away_is_read(tmp_path, nobody_looks_around):
 
 
 def rounds_of(committed: list[set[int]], order: tuple[int, ...], clients: int, rate: int = 1_000_000):
-    """Rounds in which these clients committed, and a sealed one with this order, as far as ``refusal`` looks."""
+    """Rounds in which these clients committed, and a sealed one with this order, as far as the policy looks."""
     rounds = Rounds()
     for client in range(1, clients + 1):
         rounds.members[client] = SimpleNamespace(client=client, account=f"account {client}", active_from=0)
@@ -97,31 +97,33 @@ def terms(least: float, members: tuple[str, ...] = ()):
 @pytest.mark.parametrize(("present", "refused"), [(2, True), (3, True), (4, False), (8, False)])
 def test_half_of_those_seen_lately_must_be_there(present, refused):
     rounds, each = rounds_of([set(range(1, 9))], tuple(range(1, present + 1)), 8)
-    assert bool(refusal(rounds, each, terms(0.5))) == refused
+    assert bool(attendance_fault(rounds, each, terms(0.5))) == refused
 
 
 def test_sybils_do_not_count():
     rounds, each = rounds_of([set(range(1, 9))], (1, 2, *range(9, 60)), 60)
-    assert refusal(rounds, each, terms(0.5))
+    assert attendance_fault(rounds, each, terms(0.5))
 
 
 def test_dead_registrations_do_not_stop_a_federation():
     rounds, each = rounds_of([set(range(1, 9))], tuple(range(1, 9)), 500)
-    assert not refusal(rounds, each, terms(0.5))
+    assert not attendance_fault(rounds, each, terms(0.5))
 
 
 def test_named_members_count_from_the_first_round_and_strangers_are_refused():
     named = tuple(f"account {client}" for client in range(1, 9))
     rounds, each = rounds_of([], (1, 2, 3), 12)
-    assert refusal(rounds, each, terms(0.5, named))
-    assert not refusal(*rounds_of([], (1, 2, 3, 4), 12), terms(0.5, named))
-    assert "is not a member that the terms name" in refusal(*rounds_of([], (1, 2, 3, 4, 5, 9), 12), terms(0.5, named))
+    assert attendance_fault(rounds, each, terms(0.5, named))
+    assert not attendance_fault(*rounds_of([], (1, 2, 3, 4), 12), terms(0.5, named))
+    assert "is not a member that the terms name" in attendance_fault(
+        *rounds_of([], (1, 2, 3, 4, 5, 9), 12), terms(0.5, named)
+    )
 
 
 def test_chance_may_leave_out_some_where_a_sample_is_drawn():
     everybody = set(range(1, 101))
-    assert not refusal(*rounds_of([everybody], tuple(range(1, 5)), 100, rate=100_000), terms(0.5))
-    assert refusal(*rounds_of([everybody], (), 100, rate=500_000), terms(0.5))
+    assert not attendance_fault(*rounds_of([everybody], tuple(range(1, 5)), 100, rate=100_000), terms(0.5))
+    assert attendance_fault(*rounds_of([everybody], (), 100, rate=500_000), terms(0.5))
 
 
 def test_only_rounds_that_closed_lately_say_who_can_be_counted_on():

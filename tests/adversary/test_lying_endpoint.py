@@ -26,9 +26,9 @@ from fedgrove.chain.signed_transactions import decode_transaction
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.sealing import InvalidShares
+from fedgrove.node.protocol import policy
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import MembershipSettings
-from fedgrove.node.roles import company
 
 from tests.adversary.lying import OmittedMembers, SwappedKeys, live, read_update, sealed_data, victim_of
 from tests.adversary.served import served
@@ -343,7 +343,7 @@ def test_members_that_the_terms_do_not_name_are_refused_though_their_admin_appro
 
 
 def test_clients_that_take_whom_the_admin_approves_are_read_by_its_friend(network, tmp_path, monkeypatch):
-    monkeypatch.setattr(company, "strangers", lambda *_: [])
+    monkeypatch.setattr(policy, "strangers", lambda *_: [])
     federation = pinned(network, tmp_path, monkeypatch, least=0.2)
     federation.coordinator().step()
     with embedded() as chain:

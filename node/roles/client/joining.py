@@ -5,9 +5,9 @@ from functools import partial
 from fedgrove.chain import tree, vrf
 from fedgrove.chain.records import Phase
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.policy import attendance_fault
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn, holds_key_of
-from fedgrove.node.roles.company import refusal
 
 OTHER_KEY = "the ledger has another VRF key for this account than this client, which therefore draws in no round"
 
@@ -93,5 +93,5 @@ def reason_to_leave(context: ClientContext, turn: ClientTurn) -> str:
         return "this client: its journal of the round is missing"
     if turn.current.sealed is None or turn.client in turn.current.commits:
         return ""
-    alone = refusal(context.view.rounds, turn.current, context.config)
+    alone = attendance_fault(context.view.rounds, turn.current, context.config)
     return f"its members: this client refuses the round, {alone}" if alone else ""

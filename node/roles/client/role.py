@@ -21,6 +21,7 @@ from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.method import Workplace
+from fedgrove.node.protocol.policy import opening_fault
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
@@ -142,7 +143,7 @@ class Client:
         )
         self._dispute = Dispute(self._context)
         self._units = _units(self._context)
-        self._first_model = cid_of(first).digest
+        self._terms, self._first_model = cid_of(config.to_bytes()).digest, cid_of(first).digest
         self.view = view
         self.finished = False
 
@@ -212,7 +213,8 @@ class Client:
 
     def _play(self, turn: ClientTurn) -> Step:
         """Take the step that is due in a running round."""
-        refused = self._refused_terms(turn.current)
+        ending = self._context.ending()
+        refused = opening_fault(self.view.rounds, turn.current, self._terms, self._first_model, ending)
         if refused:
             return Step.wait("open", refused)
         due = duty_of(turn)
@@ -222,15 +224,6 @@ class Client:
         step = self._units[due].act(turn) or self._units[Duty.RELEASE].act(turn)
         assert step is not None, "releasing shares is never done before the round is over"
         return step
-
-    def _refused_terms(self, current: RoundRecords) -> str:
-        """Why this client takes no part in a round that was opened like this; empty when it does."""
-        if current.opened.config_digest != cid_of(self._context.config.to_bytes()).digest:
-            return "the coordinator: it opened the round under terms this client did not agree to"
-        if self.view.rounds.base is None and current.opened.model_digest != self._first_model:
-            return "its members: training does not start from the model in the terms"
-        ending = self._context.ending()
-        return f"the coordinator: it opened the round after the training had ended, as {ending}" if ending else ""
 
 
 def _units(context: ClientContext) -> dict[Duty, ClientUnit]:

@@ -13,7 +13,7 @@ from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, contex
 def company(monkeypatch):
     """What is said of the company in the round."""
     said = SimpleNamespace(fault="")
-    monkeypatch.setattr(joining, "refusal", lambda rounds, current, config: said.fault)
+    monkeypatch.setattr(joining, "attendance_fault", lambda rounds, current, config: said.fault)
     return said
 
 

@@ -1,8 +1,11 @@
-"""In whose company a client shares its secrets: a round without enough of the members it knows may be a trap.
+"""What an honest member refuses although the ledger allows it: pure functions of the records and the terms.
+
+Each returns why, in one clause; an empty string where nothing is in the way.
 
 Whoever can keep members out of a round (a coordinator, an admin, whoever censors transactions) could leave a client
-alone among colluders. So a client takes part only where at least a share ``membership.least`` of the members that it
-can count on has drawn: those that the terms name, or else those that committed in one of the last rounds that closed.
+alone among colluders: a round without enough of the members that it knows may be a trap. So a client takes part only
+where at least a share ``membership.least`` of the members that it can count on has drawn: those that the terms name, or
+else those that committed in one of the last rounds that closed.
 """
 
 import math
@@ -36,8 +39,8 @@ def known_members(rounds: Rounds, current: RoundRecords, config: FederationConfi
     return {client for client in known if not rounds.left(client, current.opened.opened_at)}
 
 
-def refusal(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> str:
-    """Why a client must not take part in a sealed round, in one clause; empty when it may.
+def attendance_fault(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> str:
+    """Why a client must not take part in a sealed round, given who has drawn.
 
     Where a sample is drawn, chance may leave out more than usual: three standard deviations are allowed for.
     """
@@ -55,3 +58,20 @@ def refusal(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> 
         f"only {present} of the {len(known)} members that it counts on have drawn, but "
         f"{math.ceil(least)} are needed (membership.least)"
     )
+
+
+def opening_fault(rounds: Rounds, current: RoundRecords, terms: bytes, first_model: bytes, ending: str) -> str:
+    """Why a client must not take part in a round that was opened like this.
+
+    Parameters
+    ----------
+    terms, first_model : bytes
+        The digests of the terms that the client agreed to, and of the model that training starts from under them.
+    ending : str
+        Why the training has ended, in one clause; empty while it goes on.
+    """
+    if current.opened.config_digest != terms:
+        return "the coordinator: it opened the round under terms this client did not agree to"
+    if rounds.base is None and current.opened.model_digest != first_model:
+        return "its members: training does not start from the model in the terms"
+    return f"the coordinator: it opened the round after the training had ended, as {ending}" if ending else ""
