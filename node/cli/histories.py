@@ -27,6 +27,7 @@ from fedgrove.node.cli.reach import check_reach, find_federation, open_network, 
 from fedgrove.node.cli.stores import open_content, open_kubo_store
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.content import InvalidBlob
+from fedgrove.node.protocol.network_settings import NetworkSettings
 
 from fedgrove.api.history import History
 from fedgrove.command_line import command_line
@@ -123,6 +124,13 @@ def place_of(
     return OnChain(tuple(rpc), ledger, store, from_block)
 
 
+def configured_content(config: Path, reach: NetworkSettings, alone: bool) -> ContentReader:
+    """The store that a federation's file names; see ``live_federation`` for ``alone``."""
+    if reach.store.startswith("disk:"):
+        return open_content(reach.store)
+    return open_store(config, reach) if alone else open_kubo_store(reach.store, reach.store_seconds, None)
+
+
 @contextmanager
 def live_federation(place: Configured | OnChain, alone: bool = True) -> Iterator[LiveFederation]:
     """A live federation, its contracts' code compared with this version's.
@@ -141,10 +149,7 @@ def live_federation(place: Configured | OnChain, alone: bool = True) -> Iterator
         return
     _, reach = load_config(place.config)
     check_reach(place.config, reach)
-    if reach.store.startswith("disk:"):
-        content = open_content(reach.store)
-    else:
-        content = open_store(place.config, reach) if alone else open_kubo_store(reach.store, reach.store_seconds, None)
+    content = configured_content(place.config, reach, alone)
     with open_network(reach) as network:
         deployment = find_federation(network, reach)
         command = f"fedgrove audit --rpc … --ledger {deployment.ledger} --store …"

@@ -186,7 +186,7 @@ def _adjacency(edges: np.ndarray, n: int) -> Adjacency:
 def _everybody(groups: Adjacency, n: int) -> np.ndarray:
     """Edges where all of a group mask with each other."""
     found = [np.zeros(0, np.int64)]
-    for group in map(np.array, groups):
+    for group in (np.array(each, np.int64) for each in groups):  # a group may be empty
         edges = (group[:, None] * n + group).ravel()
         found.append(edges[edges // n != edges % n])
     return np.concatenate(found)

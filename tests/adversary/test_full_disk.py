@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TextIO
 
 import pytest
@@ -206,7 +207,7 @@ def looked_once(fault: Exception, log: TextIO) -> None:
     """A service with a role that meets a fault, until it waits for the next block."""
 
     class Role:
-        account, finished, view = "", False, None
+        account, finished, view = "", False, SimpleNamespace(block=0)
 
         def step(self):
             raise fault

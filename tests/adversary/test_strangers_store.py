@@ -16,7 +16,9 @@ from threading import Thread
 import pytest
 from fedgrove.ipfs.kubo import KuboStore, _BoundedClient
 from fedgrove.ipfs.store import StoreError
-from fedgrove.node.cli import explorer, reach
+from fedgrove.node.cli import reach
+from fedgrove.node.cli.histories import configured_content
+from fedgrove.node.methods.terms import load_config
 
 from tests.node.cli.test_bad_input import FEDERATION
 
@@ -100,8 +102,8 @@ def password_sent(tmp_path, monkeypatch):
             file = f'store_password_file = "{secret}"\n' if named == "by the file" else ""
             where = f'rpc = "http://127.0.0.1:1"\nledger = "0x"\nstore = "{store.url.replace("//", "//you@")}"\n'
             config.write_text(f"{FEDERATION}\n[network]\n{where}{file}")
-            with explorer._federation(config, alone) as content, pytest.raises(StoreError):
-                content.fetch(DIGEST, 100)
+            with pytest.raises(StoreError):
+                configured_content(config, load_config(config)[1], alone).fetch(DIGEST, 100)
         return store.passwords
 
     return opened

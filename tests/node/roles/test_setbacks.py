@@ -100,7 +100,8 @@ def test_the_exit_code_says_whether_there_is_a_result(monkeypatch, result, code,
     monkeypatch.setattr(services, "Service", Ended)
     monkeypatch.setattr(services, "Heads", lambda *_: ExitStack())
     log = io.StringIO()
-    place = SimpleNamespace(log=ServiceLog("client", log))
+    network = SimpleNamespace(can_mine=False)
+    place = SimpleNamespace(log=ServiceLog("client", log), network=network)
     with ExitStack() as stack:
         assert services._serve(stack, place, NetworkSettings(), {}, False, 0) == code
     assert json.loads(log.getvalue())["level"] == level
