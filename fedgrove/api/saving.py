@@ -11,6 +11,7 @@ from fedgrove.node.base.tensor_views import NotSafetensors, metadata
 from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load, with_metadata
 from fedgrove.node.learning.moments import second_moments
 from fedgrove.node.protocol.prediction import ModelChoice
+from fedgrove.one_line import one_line
 
 FORMAT = "fedgrove-model-1"
 ON_RECORD, STATE_DICT, ONE_OF = "as on record", "state dict", "one of several"
@@ -90,16 +91,20 @@ def read_model_file(path: Path) -> ModelFile:
         tensors = load(data)
     except (NotSafetensors, InvalidModel) as fault:
         raise InvalidModel(f"{path.name} is not a saved model: {fault}") from None
+    if not all(_is_text(value) for value in about.values()):
+        raise InvalidModel(f"{path.name} has metadata that are not all text")
     if about.get("format") != FORMAT:
         raise InvalidModel(f"{path.name} is not a model that `fedgrove model save` wrote")
     if "terms" not in about:
         raise InvalidModel(f"{path.name} lacks its federation's terms: save it again with this version of fedgrove")
     if about.get("form") not in (ON_RECORD, ONE_OF):
         raise InvalidModel(f"{path.name} holds a state dict, for code of your own: save it without --state-dict")
-    if cid_of(about["terms"].encode("utf-8", "surrogatepass")).digest.hex() != about.get("terms_digest"):
+    if cid_of(about["terms"].encode()).digest.hex() != about.get("terms_digest"):
         raise InvalidModel(f"{path.name} holds other terms than it names")
     if about["form"] == ON_RECORD and str(cid_of(dump(tensors))) != about.get("cid"):
-        raise InvalidModel(f"{path.name} was altered: its tensors are not those of {about.get('cid')}")
+        raise InvalidModel(
+            f"{path.name} was altered: its tensors are not those of {one_line(about.get('cid', ''), 100)}"
+        )
     return ModelFile(data, about, len(tensors))
 
 
@@ -111,6 +116,15 @@ def write_new(path: Path, data: bytes) -> None:
         except BaseException:
             path.unlink()
             raise
+
+
+def _is_text(value: str) -> bool:
+    """Whether a text can be written: JSON may name halves of characters."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _metadata(history: History, origin: ModelOrigin, model: Tensors, form: str) -> dict[str, str]:

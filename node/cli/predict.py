@@ -1,11 +1,10 @@
 """``fedgrove predict``: a federation's model applied to somebody's own data, and scored where these are labelled."""
 
-import csv
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.bases import BaseOptions, given_bases
@@ -151,7 +150,7 @@ def _write(found: "Predictions", scores: Scores | None, out: Path | None, pictur
     where = out
     try:
         if out is not None:
-            write_new(out, _csv(found).encode())
+            write_new(out, csv_text(found.columns, found.table()).encode())
         if pictures is not None and scores is not None:
             where = pictures
             pictures.mkdir(parents=True)
@@ -159,14 +158,6 @@ def _write(found: "Predictions", scores: Scores | None, out: Path | None, pictur
                 write_new(pictures / f"{name}.svg", picture.encode())
     except OSError as fault:
         raise CommandError(f"cannot write {where}: {fault.strerror}; give another name") from None
-
-
-def _csv(found: "Predictions") -> str:
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(found.columns)
-    writer.writerows(found.table())
-    return text.getvalue()
 
 
 def _report(

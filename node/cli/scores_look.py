@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from fedgrove.node.cli.output import answer, answer_with
 from fedgrove.node.learning.scores import ClassScores, NumberScores, Scores
+from fedgrove.node.learning.settings import MAX_CONFUSED
 from rich.table import Table
 from rich.text import Text
 
@@ -76,16 +77,15 @@ def _number(value: float | None, why: str = "") -> str:
 
 
 def pictures_of(scores: Scores, found: "Predictions") -> dict[str, str]:
-    """Pictures by name, as SVG that stands alone."""
+    """Pictures by name, as SVG that stands alone; of many classes, that of the calibration only."""
     from fedgrove.node.explorer.score_drawings import calibration, confusion, receiver, scatter, standalone
 
     if isinstance(scores, NumberScores):
         assert found.truth is not None  # the scores are of it
         return {"predictions": standalone(scatter(found.truth, found.values, found.name))}
-    drawn = {
-        "confusion": confusion(scores.classes, scores.confusion.matrix),
-        "calibration": calibration(scores.calibration),
-    }
-    if scores.roc:
-        drawn["roc"] = receiver(scores.classes, scores.roc)
+    drawn = {"calibration": calibration(scores.calibration)}
+    if len(scores.classes) <= MAX_CONFUSED:  # more grow to gigabytes, and nobody can tell them apart
+        drawn["confusion"] = confusion(scores.classes, scores.confusion.matrix)
+        if scores.roc:
+            drawn["roc"] = receiver(scores.classes, scores.roc)
     return {name: standalone(picture) for name, picture in drawn.items()}

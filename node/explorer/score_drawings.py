@@ -11,8 +11,6 @@ from fedgrove.node.learning.scores import CalibrationBin
 from markupsafe import Markup
 
 SIDE, MARGIN, CELL = 300.0, 46.0, 44.0
-MAX_CLASSES = 30
-"""A matrix of more is not drawn."""
 
 _LONGEST = 14  # characters of a class's name
 _MOST_POINTS = 2000

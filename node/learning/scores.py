@@ -200,7 +200,8 @@ def class_scores(probabilities: np.ndarray, labels: np.ndarray, classes: Sequenc
     values = np.asarray(probabilities, np.float64)
     predicted = values.argmax(1)
     matrix = np.bincount(places * count + predicted, minlength=count * count).reshape(count, count)
-    truth = np.eye(count)[places]
+    distances = values.copy()
+    distances[np.arange(len(places)), places] -= 1
     bins = tuple(_calibration(values.max(1), predicted == places))
     error = sum(each.count * abs(each.stated - each.right) for each in bins) / len(places)
     curves = _curves(values, places, count)
@@ -209,7 +210,7 @@ def class_scores(probabilities: np.ndarray, labels: np.ndarray, classes: Sequenc
         tuple(classes),
         ConfusionFigures(matrix),
         float(np.mean(areas[-1:] if count == 2 else areas)) if areas else None,
-        min(2.0, float(np.square(values - truth).sum(1).mean())),
+        min(2.0, float(np.square(distances).sum(1).mean())),
         float(-np.log(np.maximum(values[np.arange(len(places)), places], np.finfo(np.float64).eps)).mean()),
         min(1.0, float(error)),
         bins,

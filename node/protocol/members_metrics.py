@@ -183,6 +183,8 @@ class MembersMetrics:
             raise ValueError("not sums")
         if found.there and not set(LOSSES) <= set(sums):
             raise ValueError("there is no loss")
+        if _miscounted(samples, sums):
+            raise ValueError("counts that do not fit to the samples")
         if found.course is not None and not _is_course(found.course):
             raise ValueError("not a course")
         return found
@@ -270,14 +272,21 @@ def _implausible(found: MetricSums, expected: int | None, least_loss: float) -> 
         return f"the members' words count {found.samples} samples, but they hold out {expected}"
     if found.samples >= _MOST_SAMPLES:
         return f"the members' words count {found.samples} samples, more than a word may"
-    if not 0 <= found.sums.get(RIGHT, 0) <= found.samples:
-        return f"the members' words count {found.sums[RIGHT]} right answers of {found.samples}"
-    pairs = [count for name, count in found.sums.items() if is_pair(name)]
-    if pairs and sum(pairs) != found.samples:
-        return f"the members' words count {sum(pairs)} samples in the confusion matrix, and {found.samples} in all"
+    if fault := _miscounted(found.samples, found.sums):
+        return f"the members' words count {fault}"
     if found.sums["loss"] < least_loss:
         return "the members' losses add up to less than nothing"
     return "the members' squared losses add up to less than nothing" if found.sums["squared_loss"] < 0 else ""
+
+
+def _miscounted(samples: int, sums: Mapping[str, int]) -> str:
+    """What counts do not fit to the number of samples, as the end of a sentence; empty where all do."""
+    if not 0 <= sums.get(RIGHT, 0) <= samples:
+        return f"{sums[RIGHT]} right answers of {samples}"
+    pairs = [count for name, count in sums.items() if is_pair(name)]
+    if pairs and sum(pairs) != samples:
+        return f"{sum(pairs)} samples in the confusion matrix, and {samples} in all"
+    return ""
 
 
 def _is_count(value: Any) -> bool:
@@ -285,7 +294,9 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_sum(name: str, value: Any) -> bool:
-    return (is_metric(name) or is_pair(name)) and type(value) is int and abs(value) < 1 << 64
+    if is_count(name):
+        return _is_count(value)
+    return is_metric(name) and type(value) is int and abs(value) < 1 << 64
 
 
 def _is_course(course: LossCourse) -> bool:

@@ -4,7 +4,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from fedgrove.node.base.visible import is_visible
@@ -17,7 +17,9 @@ from fedgrove.node.tasks.task_methods import TaskClass, task_classes
 _MODULE = re.compile(r"([^/]+?)(?:\.py|/__init__\.py)")
 _LONG_LINE = 200  # characters; more are cut off by many programs that show text
 _GAP = re.compile(r"\S[ \t]{32,}(?=[^ \t\r\n])")
-_EMPTY_LINES = re.compile(r"\n(?:[ \t\r]*\n){40,}(?=[ \t]*\S)")
+_NAME = re.compile(r"[^\W\d]\w*")
+_BRACES = re.compile(r"\{.*\}", re.DOTALL)
+_EMPTY_LINES = 40
 _MOST_LINES = 5  # that a sentence names
 
 
@@ -46,9 +48,8 @@ def _notes(path: str, data: bytes) -> Iterator[str]:
     if is_python:
         long = (len(line) > _LONG_LINE or _GAP.search(line) is not None for line in lines)
         yield from _numbered(path, "text far to the right", long)
-        for gap in islice(_EMPTY_LINES.finditer(text), 1):
-            first, last = (text.count("\n", 0, place) + 1 for place in (gap.start(), gap.end()))
-            yield f"{path} has only blanks in lines {first + 1} to {last - 1}, and goes on after them"
+        for first, last in islice(_gaps(lines), 1):
+            yield f"{path} has only blanks in lines {first} to {last}, and goes on after them"
         yield from _lookalikes(path, text)
 
 
@@ -76,18 +77,46 @@ def _numbered(path: str, what: str, found: Iterator[bool]) -> Iterator[str]:
         yield f"{path} has {what} in {'lines' if len(numbers) > 1 else 'line'} {named}{others}"
 
 
+def _gaps(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """First and last of many lines without text that have some on both sides; in one pass, however many there are."""
+    before = 0
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            if before and number - before > _EMPTY_LINES:
+                yield before + 1, number - 1
+            before = number
+
+
 def _lookalikes(path: str, text: str) -> Iterator[str]:
     """Names with letters beyond ASCII: many look like others, and Python takes some for others (NFKC)."""
     if text.isascii():
         return
     names: dict[str, int] = {}
+    read = 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.NAME and not token.string.isascii():
-                names.setdefault(token.string, token.start[0])
-    except (tokenize.TokenError, SyntaxError):
-        pass  # no Python from there on, so nothing of it runs
+            read = token.start[0]
+            for name in _names_in(token):
+                names.setdefault(name, read)
+    except (tokenize.TokenError, SyntaxError):  # this reader's: Python itself may go on, so all words may be names
+        for number, line in enumerate(text.split("\n")[read:], read + 1):
+            for name in _foreign(line):
+                names.setdefault(name, number)
     for name, line in islice(names.items(), _MOST_LINES):
         yield f"{path}, line {line} has a name with letters that may look like others: {printable(name)} is {name!a}"
     if len(names) > _MOST_LINES:
         yield f"{path} has {len(names) - _MOST_LINES} more names with letters beyond ASCII"
+
+
+def _names_in(token: tokenize.TokenInfo) -> list[str]:
+    """Names with letters beyond ASCII that a token is, or has between the braces of a formatted string."""
+    if token.type == tokenize.NAME:
+        return _foreign(token.string)
+    if token.type == tokenize.STRING and "f" in re.split("['\"]", token.string, maxsplit=1)[0].lower():
+        found = _BRACES.search(token.string)
+        return _foreign(found[0]) if found else []
+    return []
+
+
+def _foreign(text: str) -> list[str]:
+    return [] if text.isascii() else [name for name in _NAME.findall(text) if not name.isascii()]

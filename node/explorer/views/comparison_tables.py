@@ -1,9 +1,6 @@
 """What a comparison shows as CSV, for spreadsheets: a row a round of each run, and a row a term."""
 
-import csv
-from collections.abc import Iterable, Sequence
-from io import StringIO
-
+from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.explorer.views.comparison import ComparedRun, Comparison
 from fedgrove.node.explorer.views.rounds import RoundRow
 from fedgrove.node.status.price import Price
@@ -14,20 +11,19 @@ ROUNDS = (
     *("bytes", "model", "members_noise"),
 )
 TERMS = ("table", "key", "differs")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def rounds_csv(comparison: Comparison, price: Price | None) -> str:
     """A row for each round of each run, in the order of the runs."""
     rows = (_round(run, row, price) for run in comparison.runs for row in run.rounds)
-    return _csv(ROUNDS, rows)
+    return csv_text(ROUNDS, rows)
 
 
 def terms_csv(comparison: Comparison) -> str:
     """A row for each term, with a column for each run; a term that a run lacks is empty there."""
     columns = (*TERMS, *(f"run_{run.number}" for run in comparison.runs))
     rows = ((term.table, term.key, "yes" if term.differs else "no", *term.values) for term in comparison.terms)
-    return _csv(columns, rows)
+    return csv_text(columns, rows)
 
 
 def _round(run: ComparedRun, row: RoundRow, price: Price | None) -> tuple[object, ...]:
@@ -37,16 +33,3 @@ def _round(run: ComparedRun, row: RoundRow, price: Price | None) -> tuple[object
         *(row.members_samples or None, row.members_accuracy, row.members_loss, row.members_error, row.epsilon),
         *(row.drawn, row.committed, row.gas, row.fee, *cost, row.bytes, row.model, row.members_noise),
     )
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    text = StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    """A value; a text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

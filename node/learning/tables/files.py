@@ -22,6 +22,8 @@ MAX_WORKBOOK_BYTES = 256 << 20
 """Of a workbook, unpacked: all its texts are in memory."""
 MAX_COLUMNS = 16_384
 """As many as a sheet can have."""
+MAX_SHEET_ROWS = 1 << 20
+"""As many as a sheet can have; a few bytes can name a row that is much further down."""
 MAX_ROW = 4 << 20
 """Characters of a row of a CSV file, which may have several lines."""
 MAX_CELL = 1 << 17
@@ -281,9 +283,14 @@ def _sheet(path: Path, form: TableFormat) -> Iterator[Iterator[tuple]]:
 
 
 def _sheet_rows(path: Path, sheet: Any) -> Iterator[tuple]:
-    """Rows of cells, at most ``MAX_COLUMNS`` wide."""
+    """Rows of cells, as wide as they are, whatever size the sheet states; rows that it skips are empty."""
     try:
-        yield from sheet.iter_rows(values_only=True, max_col=MAX_COLUMNS)
+        sheet.reset_dimensions()
+        for count, row in enumerate(sheet.iter_rows(values_only=True)):
+            if count == MAX_SHEET_ROWS or len(row) > MAX_COLUMNS:
+                most = f"{MAX_SHEET_ROWS} rows and {MAX_COLUMNS} columns"
+                raise InvalidTable(f"{path.name} has cells beyond the {most} that a sheet can have")
+            yield row
     except InvalidTable:
         raise
     except Exception as fault:  # as above

@@ -27,6 +27,13 @@ class WatchedKeystore:
     password : str
         That opens it now, and must open it later.
 
+    Attributes
+    ----------
+    keys : Keys
+        Those that it had when they were last read.
+    sound : bool
+        The file, as it was last found, holds them.
+
     Raises
     ------
     KeystoreError
@@ -37,6 +44,7 @@ class WatchedKeystore:
         self._path, self._password = path, password
         self._known = _identity(path)
         self.keys = load(path, password)
+        self.sound = True
 
     def changed(self) -> Keys | None:
         """The same member's other keys; None where the file is as it was, or is not there.
@@ -49,14 +57,14 @@ class WatchedKeystore:
         found = _identity(self._path)
         if found is None or found == self._known:
             return None
-        self._known = found
+        self._known, self.sound = found, False
         fresh = load(self._path, self._password)
         if fresh.address != self.keys.address:
             raise KeystoreError(f"{self._path} now holds the keys of account {fresh.address}")
         if fresh.storage != self.keys.storage:
             raise KeystoreError(f"{self._path} now has a storage key that does not open the journal")
         different = (fresh.vrf, fresh.mailbox) != (self.keys.vrf, self.keys.mailbox)
-        self.keys = fresh
+        self.keys, self.sound = fresh, True
         return fresh if different else None
 
 
@@ -106,6 +114,7 @@ class ReloadingClient:
         """Do what is due now; first of all, go on with other keys."""
         try:
             self._fresh = self._keystore.changed() or self._fresh
+            self._fault = self._fault if not self._keystore.sound else ""
         except KeystoreError as fault:
             reason = str(fault).rstrip(".")
             self._fault = f"the keystore was changed, and this client goes on with its old keys: {reason}; restart it"

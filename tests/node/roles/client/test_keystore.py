@@ -8,6 +8,7 @@ from fedgrove.chain.keys import Keys, save
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Committed, Drawn
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.keystore import ReloadingClient, WatchedKeystore
 
 from tests.node.federation import Federation
@@ -60,6 +61,32 @@ def test_keys_that_no_rotation_leaves_are_refused_once_and_the_old_ones_stay(key
     with pytest.raises(KeystoreError, match=sentence):
         watched.changed()
     assert watched.keys is before and watched.changed() is None
+
+
+class Idle:
+    """A client that has nothing to do and no alarm of its own."""
+
+    alarm = ""
+
+    def step(self) -> Step:
+        return Step.wait("draw", "has nothing to do")
+
+
+@pytest.mark.parametrize("half", [b"", b"{", None])
+def test_the_alarm_about_a_spoilt_keystore_ends_once_the_file_is_whole_again(keystore, half):
+    """A copy that is written in place is read half way through; whoever puts a foreign file there may put it back."""
+    watched, write = keystore
+    client, before = ReloadingClient(watched, lambda keys: Idle()), watched.keys
+    if half is None:
+        write(Keys.generate())
+    else:
+        watched._path.write_bytes(half)
+    for _ in range(2):
+        client.step()
+        assert "this client goes on with its old keys" in client.alarm
+    write(before)
+    client.step()
+    assert client.alarm == "" and watched.keys == before
 
 
 @pytest.fixture(scope="module")
