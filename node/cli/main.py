@@ -139,6 +139,18 @@ def _params_of(function: Callable[..., None]) -> Any:
 class Interruptible(ListedCommands):
     """A group of commands in which Ctrl-C gets a sentence; by itself typer would end without a word."""
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the arguments and run the command; BrokenPipeError where nobody reads the output any more.
+
+        By itself typer would exit with 1 then, which for an audit means a bad record.
+        """
+        try:
+            return super().main(*arguments, **options)
+        except SystemExit as end:
+            if isinstance(end.__context__, BrokenPipeError):
+                raise end.__context__ from None
+            raise
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:

@@ -11,7 +11,6 @@ import pytest
 from fedgrove.node.cli import main
 from fedgrove.node.cli.main import COMMANDS
 
-from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 
 ANSWERS = {
@@ -102,11 +101,19 @@ def test_a_bar_is_on_stderr_while_the_answer_goes_into_a_file(run, tmp_path):
     assert "checking records" in shown and "0:00:00" in shown and "verified" not in shown
 
 
-def test_a_reader_that_has_seen_enough_is_no_bad_record(run, tmp_path):
+@pytest.mark.parametrize("buffered", [True, False], ids=["at once", "line by line"])
+@pytest.mark.parametrize("command", ["audit", "doctor", "--help"])
+def test_a_reader_that_has_seen_enough_is_no_bad_record(run, tmp_path, command, buffered):
+    words = [command, str(run.directory)] if command == "audit" else [command]
+    variables = os.environ | ({} if buffered else {"PYTHONUNBUFFERED": "1"})
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
         result = subprocess.run(
-            [*warm.command(), "audit", str(run.directory)], cwd=tmp_path, stdout=gone, stderr=subprocess.PIPE
+            [sys.executable, "-m", "fedgrove", *words],
+            cwd=tmp_path,
+            env=variables,
+            stdout=gone,
+            stderr=subprocess.PIPE,
         )
     assert result.returncode == 141 and result.stderr == b""
