@@ -147,6 +147,9 @@ def _round_findings(found: Setbacks) -> Iterator[Finding]:
 def _clock(network: Network) -> Finding:
     now = time.time()
     age = now - network.block_time(network.block_number())
+    if age < -DRIFT_SECONDS and network.mines_when_asked:  # they count a second for a block, however fast they come
+        sentence = f"the latest block is {-age:.0f} s ahead of this clock, as is usual on a practice node"
+        return Finding("clock", Health.OK, sentence)
     if age < -DRIFT_SECONDS:
         return Finding("clock", Health.WARNING, f"the latest block is {-age:.0f} s ahead of this clock: set the clock")
     if sentence := stopped(network, now):

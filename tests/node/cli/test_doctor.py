@@ -7,6 +7,7 @@ import pytest
 from eth_utils import to_checksum_address
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import anvil
+from fedgrove.chain.rpc import RpcNetwork
 from fedgrove.node.cli import doctor_checks
 from fedgrove.node.cli.doctor_checks import Health, federation_findings, machine_findings
 from fedgrove.node.methods.terms import load_config
@@ -81,9 +82,17 @@ def test_a_store_that_is_away_fails(place, monkeypatch):
 def test_a_clock_that_is_behind_and_a_dear_chain_are_warnings(place, monkeypatch):
     earlier = time.time() - 3600
     monkeypatch.setattr(doctor_checks.time, "time", lambda: earlier)
+    monkeypatch.setattr(RpcNetwork, "mines_when_asked", False)
     findings = found(place, monkeypatch, max_fee_gwei=1e-9)
     assert findings["clock"].health == Health.WARNING and "set the clock" in findings["clock"].sentence
     assert findings["price"].health == Health.WARNING and "max_fee_gwei" in findings["price"].sentence
+
+
+def test_a_practice_node_that_is_ahead_of_the_clock_is_no_fault_of_the_clock(place, monkeypatch):
+    earlier = time.time() - 3600
+    monkeypatch.setattr(doctor_checks.time, "time", lambda: earlier)
+    clock = found(place, monkeypatch)["clock"]
+    assert clock.health == Health.OK and "usual on a practice node" in clock.sentence
 
 
 def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch):
