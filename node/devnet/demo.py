@@ -348,6 +348,7 @@ class Demo:
         last_change, last_block = time.monotonic(), 0
         standstill = Standstill(self._network)
         while True:
+            before = self._network.block_number()
             steps = [("coordinator", coordinator.step())]
             if coordinator.finished:
                 break
@@ -372,11 +373,17 @@ class Demo:
                 waits = "; ".join(step.waiting for _, step in steps if step.waiting)
                 raise DemoFailed(f"nothing happened for {self._patience:.0f} s, waiting for: {waits}")
             if not any(step.acted for _, step in steps):
-                self._pass_time([step for _, step in steps])
+                self._pass_time([step for _, step in steps], before)
 
-    def _pass_time(self, steps: list[Step]) -> None:
-        """Nobody has anything to do: compute on, or let the chain reach the next deadline."""
+    def _pass_time(self, steps: list[Step], before: int) -> None:
+        """Nobody has anything to do: compute on, or let the chain reach the next deadline.
+
+        ``before`` is the latest block before they looked. Where blocks come by time, too, one may have come since, and
+        some member may have to act before the deadlines that are left: they all look again first.
+        """
         block = self._network.block_number()
+        if block != before:
+            return
         deadlines = [step.until for step in steps if step.until > block]
         if any(step.kind is Kind.WORKS for step in steps) or not self._network.mines_when_asked or not deadlines:
             time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)

@@ -6,10 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.roles.coordinator.role import Coordinator
 
 from tests import warm
 from tests.node.conftest import run_federation
@@ -142,3 +145,22 @@ def test_a_chain_that_stops_is_said_to_make_no_blocks(monkeypatch, tmp_path):
             demo.run()
     [step] = [step for role, step in seen if role == "chain"]
     assert "the chain has made no block for" in step.waiting and "check that its node" in step.waiting
+
+
+def test_a_block_that_comes_by_itself_after_the_coordinator_has_looked_ends_no_round(monkeypatch, tmp_path):
+    look, came = Coordinator.step, []
+    with embedded() as network:
+
+        def look_just_before_the_block(coordinator):
+            step = look(coordinator)
+            if step.waiting.startswith("the chain:"):
+                came.append(step.until)
+                network.mine(step.until - network.block_number())
+            return step
+
+        monkeypatch.setattr(Coordinator, "step", look_just_before_the_block)
+        subject = DatasetSubject(load_dataset("digits"))
+        demo = Demo(DemoPlan(clients=3, rounds=1, strategy="fedavg"), subject, network, DiskStore(tmp_path))
+        demo.run()
+        latest = LedgerView(Ledger(network, demo.founded, None)).refresh()
+    assert came and latest is not None and latest.number == 1 and latest.stands
