@@ -157,7 +157,7 @@ def _write(found: "Predictions", scores: Scores | None, out: Path | None, pictur
             for name, picture in pictures_of(scores, found).items():
                 write_new(pictures / f"{name}.svg", picture.encode())
     except OSError as fault:
-        raise CommandError(f"cannot write {where}: {fault.strerror}; give another name") from None
+        raise CommandError(f"cannot write {where}: {fault.strerror}; name a place in a folder that is there") from None
 
 
 def _report(

@@ -41,7 +41,9 @@ def new(
     With --table and --target, or --images, the folder holds only terms.toml: shipped tasks need no code.
 
     Example: fedgrove task new readmission --kind tabular
+
     Example: fedgrove task new readmission --table train.csv --target readmitted
+
     Example: fedgrove task new moles --images pictures/train
     """
     if table is not None and images is not None:

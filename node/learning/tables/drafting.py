@@ -3,8 +3,8 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fedgrove.node.learning.tables.cells import MISSING, InvalidCell, number, text_of
@@ -42,7 +42,8 @@ learning_rate = 0.1
 class _Seen:
     """What stands in a column: different texts up to a limit, least and largest number, whether something is missing.
 
-    ``numeric`` says whether all texts are numbers, ``whole`` whether these are whole, ``dated`` whether all are dates.
+    ``numeric`` says whether all texts are numbers, ``whole`` whether these are whole, ``dated`` whether all are dates,
+    ``misread`` whether those that are no numbers are numbers with the other decimal mark.
     """
 
     form: TableFormat
@@ -52,6 +53,7 @@ class _Seen:
     numeric: bool = True
     whole: bool = True
     dated: bool = True
+    misread: bool = True
     missing: bool = False
 
     def take(self, cell: object) -> None:
@@ -64,6 +66,7 @@ class _Seen:
             self.texts.add(text)
         self.numeric = self.numeric and self._note(cell, _NUMBER)
         self.dated = self.dated and not self.numeric and self._note(cell, _DATE)
+        self.misread = self.misread and (self.numeric or _is_number(cell, _other_mark(self.form)))
 
     def _note(self, cell: object, column: Column) -> bool:
         """Take note of a number or a date; whether it is one."""
@@ -98,6 +101,7 @@ def draft_terms(path: Path, target: str, form: TableFormat = TableFormat()) -> s
     for row in rows_of(path, names, form):
         for each, cell in zip(seen.values(), row.cells, strict=True):
             each.take(cell)
+    _check_marks(path, seen, form)
     learned = list(_target(path, target, seen[target]))
     columns = [_column(name, each) for name, each in seen.items() if name != target]
     if all(line.startswith("#") for line in columns):
@@ -105,6 +109,27 @@ def draft_terms(path: Path, target: str, form: TableFormat = TableFormat()) -> s
     given = [_MISSING] if any(each.missing for each in seen.values()) else []
     lines = [_HEAD.format(table=path.name).rstrip(), *learned, *given, _MODEL.rstrip()]
     return "\n".join([*lines, *columns, _TRAINING])
+
+
+def _other_mark(form: TableFormat) -> TableFormat:
+    return replace(form, decimal="," if form.decimal == "." else ".")
+
+
+def _is_number(cell: object, form: TableFormat) -> bool:
+    try:
+        number(cell, _NUMBER, form)
+    except InvalidCell:
+        return False
+    return True
+
+
+def _check_marks(path: Path, seen: Mapping[str, _Seen], form: TableFormat) -> None:
+    """Refuse a table whose numbers would become categories for their decimal mark."""
+    mark, word = ("comma", "comma") if form.decimal == "." else (".", "point")
+    for name, each in seen.items():
+        if each.texts and each.misread and not each.numeric:
+            advice = f"state it (--table-format decimal={mark})"
+            raise InvalidTable(f"{path.name}, column {name}: its numbers seem to have a decimal {word}: {advice}")
 
 
 def _target(path: Path, name: str, seen: _Seen) -> Iterator[str]:

@@ -85,12 +85,14 @@ def names_of(path: Path, form: TableFormat = _PLAIN) -> list[str]:
 
 
 def _check(path: Path) -> None:
-    if path.suffix.lower() not in _READERS:
-        raise InvalidTable(f"{path.name} must end in {', '.join(sorted(_READERS))}")
     try:
         status = path.stat()
     except OSError as fault:
         raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise InvalidTable(f"{path.name} is a folder: give one file, which ends in {', '.join(sorted(_READERS))}")
+    if path.suffix.lower() not in _READERS:
+        raise InvalidTable(f"{path.name} must end in {', '.join(sorted(_READERS))}")
     if not stat.S_ISREG(status.st_mode):  # to open a pipe, or to read all of a device, takes for ever
         raise InvalidTable(f"{path.name} is not a regular file")
     if status.st_size > MAX_FILE_BYTES:
@@ -250,8 +252,9 @@ def _readable(path: Path, line: Callable[[], int]) -> Iterator[None]:
         raise InvalidTable(f"{path.name}, line {line()}: {fault}") from None
     except UnicodeError as fault:
         told = getattr(fault, "encoding", "its encoding").upper()
+        place = f" after line {line()}" if line() else ""
         raise InvalidTable(
-            f"{path.name} is not {told} after line {line()}: save it as UTF-8, or state its encoding (--table-format "
+            f"{path.name} is not {told}{place}: save it as UTF-8, or state its encoding (--table-format "
             "encoding=cp1252 for files of Windows)"
         ) from None
 
@@ -349,7 +352,9 @@ def _indexes(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[
     found = {name: places.get(composed(name), []) for name in columns}
     for name, indexes in found.items():
         if len(indexes) != 1:
-            raise InvalidTable(f"{path.name} has {len(indexes) or 'no'} columns {name!r}, and the terms ask for one")
+            how_many = f"{len(indexes)} columns" if indexes else "no column"
+            known = f"; it has {', '.join(header[:20])}" if not indexes else ""
+            raise InvalidTable(f"{path.name} has {how_many} {name!r}, and the terms ask for one{known}")
     return [index for (index,) in found.values()]
 
 

@@ -73,7 +73,9 @@ class _Reading:
             self._take(count, row)
         rows, width = len(self._rows), self._settings.features
         if not rows:
-            raise InvalidTable(f"{self._path.name} has no row to learn from")
+            raise InvalidTable(
+                f"{self._path.name} has no row to use: below the header there is none, or all lack a value"
+            )
         return Features(np.frombuffer(self._features, np.float32).reshape(rows, width).copy(), self._rows.tolist())
 
     def _take(self, count: int, row: Row) -> None:

@@ -3,6 +3,7 @@
 The process is a fork of the warm one and has one thread.
 """
 
+import mimetypes
 import os
 import platform
 import resource
@@ -28,6 +29,7 @@ def contain(settings: WarmSettings, request: int, reply: int) -> None:
     kernel.no_new_privileges()
     if settings.mode is Mode.CONTAINED:
         landlock.restrict(settings.readable, [Path("/dev/null")])
+        mimetypes.knownfiles.clear()  # it opens those that are there, which fails, and openpyxl asks it
     keep_private()  # a change of account has undone it
     os.dup2(1, 2)
     if settings.mode is not Mode.OFF:

@@ -107,7 +107,8 @@ def test_the_run_states_the_same_scores_and_the_members_matrix_and_its_page_show
         (("gone.safetensors", "--data", "new.csv", "--out", "x.csv"), "cannot read gone.safetensors: No such file"),
         (("model.safetensors", "--round", "1", "--data", "new.csv", "--out", "x.csv"), "a file holds one model"),
         (("run", "--cluster", "1", "--data", "new.csv", "--out", "x.csv"), "there is one model for everybody"),
-        (("run", "--data", "new.csv", "--evaluate"), "new.csv has no columns 'krank'"),
+        (("model.safetensors", "--data", ".", "--out", "x.csv"), "is a folder: give one file"),
+        (("run", "--data", "new.csv", "--evaluate"), "new.csv has no column 'krank'"),
     ],
 )
 def test_what_cannot_be_predicted_is_said_in_a_sentence(place, arguments, said):

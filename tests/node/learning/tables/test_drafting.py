@@ -93,3 +93,15 @@ def test_an_npz_file_is_drafted_as_well(tmp_path):
 def test_a_table_with_nothing_to_learn_is_refused(draft, text, sentence):
     with pytest.raises(InvalidTable, match=sentence):
         draft(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "said"),
+    [
+        ("age;ill\n41,5;no\n42,0;yes\n60;no\n", {}, "column age: its numbers seem to have a decimal comma.*=comma"),
+        ("age;ill\n41.5;no\n42.0;yes\n", {"decimal": "comma"}, r"column age: .* a decimal point.*decimal=\."),
+    ],
+)
+def test_numbers_with_another_decimal_mark_do_not_become_categories(draft, text, form, said):
+    with pytest.raises(InvalidTable, match=said):
+        draft(text, **form)

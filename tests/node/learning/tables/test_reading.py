@@ -99,11 +99,11 @@ def test_a_byte_order_mark_an_empty_line_and_quotes_are_read(read):
         ("sex,age,ill\nm,,no\n", "mine.csv, line 2, column age: the value is missing; fill it in, or agree"),
         ("sex,age,ill\nm,25\n", "mine.csv, line 2 has 2 cells, and the header names 3 columns"),
         ('sex,age,ill\nm,"25,no\n', "mine.csv, line 2: unexpected end of data"),
-        ("sex,ill\nm,no\n", "mine.csv has no columns 'age', and the terms ask for one"),
+        ("sex,ill\nm,no\n", "mine.csv has no column 'age', and the terms ask for one; it has sex, ill"),
         ("sex,age,age,ill\nm,1,2,no\n", "mine.csv has 2 columns 'age', and the terms ask for one"),
-        ("sex,age,ill\n", "mine.csv has no row to learn from"),
+        ("sex,age,ill\n", "mine.csv has no row to use"),
         ("", "mine.csv is empty: its first line must name the columns"),
-        (b"sex,age,ill\nm,25,\xff\n", "mine.csv is not UTF-8 after line"),
+        (b"sex,age,ill\nm,25,\xff\n", "mine.csv is not UTF-8: save it"),
     ],
 )
 def test_a_fault_names_its_line_and_column(read, text, sentence):

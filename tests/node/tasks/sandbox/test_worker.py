@@ -43,6 +43,12 @@ def numbers(header, tensors, data):
     return {}, {}
 
 
+def types(header, tensors, data):
+    import mimetypes
+
+    return {"type": mimetypes.MimeTypes().guess_type("a.csv")[0], "files": mimetypes.knownfiles}, {}
+
+
 def odd(header, tensors, data):
     return header, {"w": object()}
 
@@ -75,6 +81,12 @@ def test_a_job_trains_with_torch(mode, visible):
             assert reply.peak > 2**20 and reply.seconds > 0
         with pytest.raises(JobRaised, match=r"RuntimeError: .*\(task.py, line 18\)$"):
             worker.run(SCRIPT, header("broken"))
+
+
+def test_a_library_that_asks_for_the_types_of_files_finds_none_that_it_may_not_open(visible):
+    require(Mode.CONTAINED)
+    with Worker(Mode.CONTAINED, visible, JobLimits(seconds=60)) as worker:
+        assert worker.run(SCRIPT, header("types")).header == {"type": "text/csv", "files": []}
 
 
 @pytest.mark.parametrize("mode", Mode)
