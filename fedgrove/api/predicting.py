@@ -15,11 +15,12 @@ from fedgrove.api.tasks import paths_by_name
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.base.tensors import load as load_tensors
 from fedgrove.node.learning.scores import Scores, class_scores, number_scores
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.terms import read_terms
+from fedgrove.node.methods.training.method import Training
 from fedgrove.node.methods.training.task_code import read_code, write_code
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.prediction import ModelChoice, Predictions
@@ -267,6 +268,8 @@ def _of_file(path: Path, access: TaskAccess, form: TableFormat | None) -> Predic
     method = read_terms(found.metadata["terms"].encode())
     tensors = load_tensors(found.data)
     if found.metadata["form"] == ON_RECORD:
+        if not isinstance(method, Training):  # rounds of others leave more than tensors
+            raise InvalidModel(f"{path.name} does not hold what rounds by its terms leave")
         tensors = method.one_model(tensors, ModelChoice())
     about = {name: value for name, value in found.metadata.items() if name != "terms"}
     return Predictor(method, tensors, about, access, None, form)

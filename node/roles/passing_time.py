@@ -26,13 +26,18 @@ class PassingTime:
         self._network = network
         self._asks = asks and network.can_mine
         self._standstill = Standstill(network)
+        self._refused_at = -1
 
     def note(self, block: int) -> str:
-        """Take in the latest block; what people should be warned of, or nothing."""
+        """Take in the latest block; what people should be warned of, or nothing.
+
+        That a node refuses to make blocks is said once a block: one that only claims to be for practice does for ever.
+        """
         warning = self._standstill.note(block)
         if self._asks and self._standstill.seconds >= BLOCK_SECONDS:
             try:
                 self._network.mine(1)
             except ChainError as fault:
-                return warning or str(fault)
+                first, self._refused_at = block != self._refused_at, block
+                return warning or (str(fault) if first else "")
         return warning

@@ -141,6 +141,12 @@ def test_one_liar_within_what_is_possible_moves_the_mean(attacked):
     assert stated(federation)[0].loss > 2.0**8 / 48 and federation.audit().verdict == "verified"
 
 
+def test_one_liar_takes_samples_of_others_off_the_total(attacked):
+    """As the threat model says: fewer are lawful, as somebody may not have been able to evaluate."""
+    federation = attacked((0, -20), patience=0, rounds=1)  # 12 are its own
+    assert stated(federation)[0].samples == 28 and federation.audit().verdict == "verified"
+
+
 def test_in_a_smaller_sum_after_a_spoilt_round_the_samples_are_those_of_its_members(attacked):
     """The liar spoils the model's last word: the round fails, and the next one sums three of the four."""
     federation = attacked((-1, round(1.95 * 2**30)), patience=0, rounds=1, repeats=3)

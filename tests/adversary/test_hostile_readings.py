@@ -8,6 +8,7 @@ read a task before they approve it, predict, open the predictions in a spreadshe
 import csv
 import io
 import zipfile
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,12 +19,15 @@ from fedgrove.node.cli.scores_look import pictures_of
 from fedgrove.node.learning.scores import class_scores
 from fedgrove.node.learning.settings import RIGHT, confusion_names
 from fedgrove.node.learning.tables.files import InvalidTable, names_of, rows_of
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.prediction import Predictions
+from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.reading_notes import reading_notes
 
+import fedgrove as fg
 from fedgrove.api.saving import read_model_file
 from tests.adversary.bounded import Raised, bounded
 from tests.node.tasks.folders import FILES
@@ -118,18 +122,41 @@ def test_a_model_of_thousands_of_classes_draws_no_matrix():
     assert list(pictures_of(scores, found)) == ["calibration"]
 
 
+def test_a_picture_shows_class_names_as_text():
+    names = ("</title><script>alert(1)</script>", "\"'><image href=x onerror=alert(1)>", "&lt;b&gt; {0} {x} %s")
+    values = np.eye(3)
+    found = Predictions("<y>", names, values, np.arange(1, 4), truth=np.arange(3))
+    for picture in pictures_of(class_scores(values, np.arange(3), names), found).values():
+        parts = {each.tag.rpartition("}")[2] for each in ElementTree.fromstring(picture).iter()}
+        assert parts <= {"svg", "style", "text", "title", "rect", "path", "circle"}
+
+
 # --- a saved model ----------------------------------------------------------------------------------------------------
+
+
+def saved_model(path, tensors, **stated):
+    """A file of ``fedgrove model save`` that says what it likes of itself, and keeps its own promises."""
+    data = dump(tensors)
+    about = {"format": "fedgrove-model-1", "form": "as on record", "cid": str(cid_of(data)), "terms": "{}"} | stated
+    about["terms_digest"] = cid_of(about["terms"].encode("utf-8", "surrogatepass")).digest.hex()
+    path.write_bytes(with_metadata(data, about))
+    return path
 
 
 @pytest.mark.parametrize("lie", [{"terms": '{"a":"\ud800"}'}, {"round": "\udfff"}, {"cid": "\x1b[2J" * 9999}])
 def test_a_model_s_file_with_words_that_cannot_be_shown_is_refused_in_one_sentence(tmp_path, lie):
-    data = dump({"w": np.zeros(3, np.float32)})
-    about = {"format": "fedgrove-model-1", "form": "as on record", "cid": str(cid_of(data)), "terms": "{}"} | lie
-    about["terms_digest"] = cid_of(about["terms"].encode("utf-8", "surrogatepass")).digest.hex()
-    (tmp_path / "a.safetensors").write_bytes(with_metadata(data, about))
+    path = saved_model(tmp_path / "a.safetensors", {"w": np.zeros(3, np.float32)}, **lie)
     with pytest.raises(InvalidModel) as fault:
-        read_model_file(tmp_path / "a.safetensors")
+        read_model_file(path)
     assert str(fault.value).isprintable() and len(str(fault.value)) < 300
+
+
+def test_a_model_s_file_with_tensors_where_its_terms_leave_more_is_refused(tmp_path):
+    """Centres of K-means with the form of a trained model ended in a traceback."""
+    terms = FederationConfig(method=KMeansTerms(k=2, dimensions=4, step=0.05)).to_bytes().decode()
+    path = saved_model(tmp_path / "a.safetensors", {"centres": np.zeros((2, 4), np.float32)}, terms=terms)
+    with pytest.raises(InvalidModel, match=r"a\.safetensors does not hold what rounds by its terms leave"):
+        fg.load(path)
 
 
 # --- a workbook -------------------------------------------------------------------------------------------------------

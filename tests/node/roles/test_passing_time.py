@@ -49,7 +49,7 @@ def test_others_and_other_chains_are_waited_for_and_reported(can_mine, asks, now
     assert chain.mined == 0
 
 
-def test_a_node_that_refuses_is_quoted(now, monkeypatch):
+def test_a_node_that_refuses_is_quoted_once_a_block(now, monkeypatch):
     def refuse(blocks):
         raise ConnectionFailed("away")
 
@@ -60,3 +60,7 @@ def test_a_node_that_refuses_is_quoted(now, monkeypatch):
     passing.note(3)
     now.now = 4.0
     assert passing.note(3) == "away"
+    assert [passing.note(3) for _ in range(5)] == [""] * 5, "it may only claim to be for practice, and fill the log"
+    passing.note(4)
+    now.now = 6.0
+    assert passing.note(4) == "away"
