@@ -7,38 +7,7 @@ from eth_abi import encode as abi_encode
 from eth_utils import keccak, to_checksum_address
 from fedgrove.chain.abi import decode_abi
 from fedgrove.chain.errors import InvalidLog
-from fedgrove.chain.records import (
-    AbsenceRecorded,
-    Approved,
-    Closed,
-    CommitEnded,
-    Committed,
-    Disputed,
-    DrawEnded,
-    Drawn,
-    DrawRejected,
-    Failed,
-    FailureReason,
-    LedgerFounded,
-    Log,
-    MailboxKeyRotated,
-    Record,
-    Recovered,
-    Registered,
-    RegistryFounded,
-    Released,
-    Revoked,
-    RoundOpened,
-    SealChunk,
-    Sealed,
-    SeedFixed,
-    Shared,
-    ShareEnded,
-    Skipped,
-    Voided,
-    VrfKeyRotated,
-    Withdrawn,
-)
+from fedgrove.chain.records import LEDGER_RECORDS, REGISTRY_RECORDS, FailureReason, Log, Record
 
 PROOF_BYTES = 81
 MAX_DATA_BYTES = 1024
@@ -53,50 +22,17 @@ class Event:
     plain: tuple[str, ...]
 
 
-def _event(record: type[Record], parameters: str) -> tuple[bytes, Event]:
-    """``parameters`` as in the interface; ``i:`` marks indexed ones; FailureReason is a uint8 in a signature."""
-    words = parameters.split()
+def _event(record: type[Record]) -> tuple[bytes, Event]:
+    """The topic and the layout of a record's event; FailureReason is a uint8 in a signature."""
+    words = record.EVENT.split()
     indexed = tuple(word[2:] for word in words if word.startswith("i:"))
     plain = tuple(word for word in words if not word.startswith("i:"))
     topic = keccak(text=f"{record.__name__}({','.join(indexed + plain)})")
     return topic, Event(record, indexed, plain)
 
 
-REGISTRY_EVENTS = dict(
-    [
-        _event(RegistryFounded, ""),
-        _event(Registered, "i:address i:uint32 uint256 uint256 bytes32 uint64 bytes"),
-        _event(Approved, "i:address"),
-        _event(Revoked, "i:address"),
-        _event(VrfKeyRotated, "i:address i:uint32 uint256 uint256 uint64 bytes"),
-        _event(MailboxKeyRotated, "i:address i:uint32 bytes32"),
-        _event(Withdrawn, "i:address i:uint32 uint32 bytes32"),
-        _event(AbsenceRecorded, "i:uint32 uint32"),
-    ]
-)
-LEDGER_EVENTS = dict(
-    [
-        _event(LedgerFounded, ""),
-        _event(RoundOpened, "i:uint64 bytes32 bytes32 uint32 uint64 uint64 uint32"),
-        _event(SeedFixed, "i:uint64 bytes32 bytes32"),
-        _event(Drawn, "i:uint64 i:uint32 uint32 bytes32 bytes32 bytes"),
-        _event(DrawRejected, "i:uint64 i:address bytes4"),
-        _event(Sealed, "i:uint64 uint32 bytes32 bytes32"),
-        _event(SealChunk, "i:uint64 uint32"),
-        _event(Skipped, "i:uint64 uint32"),
-        _event(DrawEnded, "i:uint64"),
-        _event(ShareEnded, "i:uint64"),
-        _event(CommitEnded, "i:uint64"),
-        _event(Shared, "i:uint64 i:uint32 bytes32"),
-        _event(Committed, "i:uint64 i:uint32 bytes32 bytes32"),
-        _event(Released, "i:uint64 i:uint32 bytes32"),
-        _event(Recovered, "i:uint64 bytes32 uint32"),
-        _event(Closed, "i:uint64 bytes32 bytes32"),
-        _event(Failed, "i:uint64 uint8 bytes32"),
-        _event(Disputed, "i:uint64 i:uint32 bytes32"),
-        _event(Voided, "i:uint64 bytes32 uint32"),
-    ]
-)
+REGISTRY_EVENTS = dict(map(_event, REGISTRY_RECORDS))
+LEDGER_EVENTS = dict(map(_event, LEDGER_RECORDS))
 _EVENTS = REGISTRY_EVENTS | LEDGER_EVENTS
 
 

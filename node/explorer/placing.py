@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from fedgrove.chain import tree, vrf
-from fedgrove.chain.records import Record
+from fedgrove.chain.records import LEDGER_RECORDS, Record
 
 MAX_INTEGER = (1 << 63) - 1  # SQLite's
 _MAX_JSON_INTEGER = 1 << 53
@@ -24,17 +24,7 @@ _PARTS = {
     "Disputed": "disputed",
 }
 
-DIGESTS = {
-    "RoundOpened": {"model_digest": "model", "config_digest": "config"},
-    "Shared": {"digest": "shares"},
-    "Committed": {"digest": "update"},
-    "Released": {"digest": "release"},
-    "Recovered": {"digest": "recovery"},
-    "Closed": {"model_digest": "model", "metrics_digest": "metrics"},
-    "Failed": {"evidence": "evidence"},
-    "Disputed": {"evidence": "evidence"},
-    "Voided": {"model_digest": "model"},
-}
+DIGESTS = {kind.__name__: kind.BLOBS for kind in LEDGER_RECORDS}
 """Which fields of a record are digests of blobs, and what the blobs are."""
 
 

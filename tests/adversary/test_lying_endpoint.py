@@ -206,7 +206,7 @@ class UnsignedOrder(OmittedMembers):
 def test_an_order_that_nobody_signed_is_refused(network, tmp_path, monkeypatch):
     federation = pinned(network, tmp_path, monkeypatch, least=0.5)
     story = live(federation, victim_of(federation, UnsignedOrder(network, federation.deployment, {2, 3})), LATE)
-    assert "Sealed does not follow from its transaction: its calldata gives a different order" in story.faults[-1]
+    assert "Sealed does not follow from its transaction: its calldata differs from the record" in story.faults[-1]
     assert "shared" not in story.did
 
 

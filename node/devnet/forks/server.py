@@ -21,6 +21,7 @@ import socket
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -45,6 +46,8 @@ def serve(path: str, modules: Sequence[str]) -> None:
     selector = selectors.DefaultSelector()
     for each in (listener, woken, 0):
         selector.register(each, selectors.EVENT_READ)
+    # Python 3.12 and later warn wherever libraries have threads. Theirs wait, and children do not use them.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     print("ready", flush=True)
     while True:
         for key, _ in selector.select():

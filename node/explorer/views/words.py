@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from fedgrove.chain.records import LEDGER_RECORDS, REGISTRY_RECORDS, Phase
+
 ROLES = {
     "model": "model",
     "config": "terms",
@@ -21,48 +23,15 @@ MEANINGS = {
 }
 """What a blob is that nobody can read."""
 
-KINDS = {
-    "RegistryFounded": "Registry created",
-    "LedgerFounded": "Ledger created",
-    "Registered": "Registration",
-    "Approved": "Approval",
-    "Revoked": "Approval revoked",
-    "VrfKeyRotated": "New VRF key",
-    "MailboxKeyRotated": "New mailbox key",
-    "Withdrawn": "Withdrawal",
-    "AbsenceRecorded": "Absence",
-    "RoundOpened": "Round opened",
-    "SeedFixed": "Seed fixed",
-    "Drawn": "Draw",
-    "DrawRejected": "Draw rejected",
-    "Sealed": "Order sealed",
-    "SealChunk": "Part of the order",
-    "Skipped": "Round skipped",
-    "DrawEnded": "Everyone has drawn",
-    "ShareEnded": "Everyone has shared",
-    "CommitEnded": "Everyone has committed",
-    "Shared": "Sealed shares",
-    "Committed": "Masked update",
-    "Released": "Released shares",
-    "Recovered": "Recovery",
-    "Closed": "Round closed",
-    "Failed": "Round failed",
-    "Disputed": "Dispute",
-    "Voided": "Round voided",
-}
+KINDS = {kind.__name__: kind.TITLE for kind in (*REGISTRY_RECORDS, *LEDGER_RECORDS)}
 """What a record is, by its type."""
 
 FOUND = {**ROLES, **KINDS, "update": "upload", "Committed": "Upload"}
 """What a blob or a record is where nothing says which round it is of: not all uploads are masked updates."""
 
 PHASES = {
-    "seeding": ("RoundOpened", "SeedFixed"),
-    "draw": ("Drawn", "DrawRejected", "DrawEnded"),
-    "seal": ("Sealed", "SealChunk", "Skipped"),
-    "share": ("Shared", "ShareEnded"),
-    "commit": ("Committed", "CommitEnded"),
-    "recover": ("Released", "Recovered"),
-    "close": ("Closed", "Failed", "Disputed", "Voided"),
+    phase.name.lower(): tuple(kind.__name__ for kind in LEDGER_RECORDS if kind.PHASE is phase)
+    for phase in (Phase.SEEDING, Phase.DRAW, Phase.SEAL, Phase.SHARE, Phase.COMMIT, Phase.RECOVER, Phase.CLOSE)
 }
 """The kinds of records that belong to each phase of a round."""
 

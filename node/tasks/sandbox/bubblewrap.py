@@ -70,7 +70,8 @@ def map_accounts(pid: int) -> None:
 def _files(visible: Visible) -> list[str]:
     words = [word for path in runtime.folders() for word in ("--ro-bind", str(path), str(path))]
     words += [word for place, target in runtime.links() for word in ("--symlink", target, place)]
-    words += ["--proc", "/proc", "--dir", "/tmp", "--dir", "/dev/shm", "--dir", str(SCRATCH)]
+    words += ["--proc", "/proc", "--dir", "/tmp", "--dir", "/dev/shm"]
+    words += ["--tmpfs", str(SCRATCH / "home")]  # for what libraries write while they are imported; jobs have their own
     words += [word for name in _DEVICES for word in ("--dev-bind-try", f"/dev/{name}", f"/dev/{name}")]
     shown = inside(visible)
     for path, place in zip(visible.paths, shown.paths, strict=True):

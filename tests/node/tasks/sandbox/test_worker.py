@@ -13,6 +13,7 @@ import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.tasks.sandbox import limits, modes
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
+from fedgrove.node.tasks.sandbox.launch import launch, python
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible, WarmSettings
 from fedgrove.node.tasks.sandbox.worker import Worker
@@ -278,3 +279,16 @@ def test_a_job_gets_what_its_control_group_leaves(monkeypatch):
     assert (JobLimits().memory, JobLimits().scratch) == (3 << 28, 1 << 27)
     monkeypatch.setattr(limits, "memory_limit", lambda: limits.MACHINE)
     assert JobLimits().memory == limits.MACHINE
+
+
+def test_libraries_may_write_temporary_files_while_they_are_imported(tmp_path):
+    """Some builds of torch ask for a folder for them, which jobs get only once they have begun."""
+    require(Mode.STRICT)
+    (tmp_path / "task").mkdir()
+    program = python("-c", "import sys, tempfile; sys.stderr.write(tempfile.TemporaryDirectory().name)")
+    launched = launch(Mode.STRICT, Visible(tmp_path / "task", None), program)
+    try:
+        launched.process.wait(60)
+        assert launched.complaint().startswith("/fedgrove/scratch/home/")
+    finally:
+        launched.close()

@@ -1,0 +1,66 @@
+"""Records of the order of those that drew."""
+
+from dataclasses import dataclass
+
+from fedgrove.chain import tree
+from fedgrove.chain.calldata import byte_argument
+from fedgrove.chain.records.base import Call, Phase, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed(Record):
+    """The order of all drawn clients is fixed; ``order_seed`` is what it is sorted with (``tree.key``)."""
+
+    EVENT = "i:uint64 uint32 bytes32 bytes32"
+    CALLS = ("seal", "sealChunk")
+    TITLE = "Order sealed"
+    PHASE = Phase.SEAL
+
+    round: int
+    drawn: int
+    order_seed: bytes
+    order_root: bytes
+
+    def follows_from(self, call: Call) -> bool:
+        return call.number(0) == self.round and (call.name != "seal" or self._orders(call.data))
+
+    def _orders(self, data: bytes) -> bool:
+        """Whether the calldata of ``seal`` gives the order: tickets of 16 bytes, and a permutation of them."""
+        packed, permutation = byte_argument(data, 1), byte_argument(data, 2)
+        tickets = [int.from_bytes(packed[start : start + 16], "big") for start in range(0, len(packed), 16)]
+        indices = [int.from_bytes(permutation[start : start + 2], "big") for start in range(0, len(permutation), 2)]
+        if not len(tickets) == len(indices) == self.drawn or any(index >= len(tickets) for index in indices):
+            return False
+        return tree.order_root([tickets[index] for index in indices]) == self.order_root
+
+
+@dataclass(frozen=True, slots=True)
+class SealChunk(Record):
+    """A sender has placed this many tickets of a large round so far."""
+
+    EVENT = "i:uint64 uint32"
+    CALLS = ("sealChunk",)
+    TITLE = "Part of the order"
+    PHASE = Phase.SEAL
+
+    round: int
+    placed: int
+
+    def follows_from(self, call: Call) -> bool:
+        return call.number(0) == self.round
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped(Record):
+    """Fewer clients than the quorum were drawn."""
+
+    EVENT = "i:uint64 uint32"
+    CALLS = ("skip",)
+    TITLE = "Round skipped"
+    PHASE = Phase.SEAL
+
+    round: int
+    drawn: int
+
+    def follows_from(self, call: Call) -> bool:
+        return call.number(0) == self.round
