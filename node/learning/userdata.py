@@ -87,7 +87,8 @@ def part_in(path: Path, spec: ModelSpec, most: int = MAX_VALUES) -> Samples:
     """The part of a file to evaluate on, or else the one to train on; raises as ``part_from_file``."""
     parts = parts_from_file(path, spec, most)
     if not parts:
-        raise DatasetError(f"{path} has neither x_test and y_test nor x_train and y_train")
+        advice = "name its arrays so, or the images x to predict for without labels"
+        raise DatasetError(f"{path} has neither x_test and y_test nor x_train and y_train: {advice}")
     return parts["test"] if "test" in parts else parts["train"]
 
 

@@ -18,7 +18,7 @@ from fedgrove.node.base.tensor_views import metadata
 from fedgrove.node.base.tensors import InvalidModel, load, with_metadata
 from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
-from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.datasets import DatasetError, load_dataset
 from fedgrove.node.methods.kmeans.prediction import NearestCentre
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import method_of
@@ -154,6 +154,9 @@ def test_a_network_predicts_probabilities_of_its_classes(run, tmp_path):
     assert scores.log_loss == pytest.approx(last["loss"], rel=1e-4)
     values = predictor.labelled(tmp_path / "test.npz").values
     assert scores.auc == pytest.approx(metrics.roc_auc_score(labels, values, multi_class="ovr"), abs=1e-9)
+    np.savez(tmp_path / "other.npz", images=images[:5])
+    with pytest.raises(DatasetError, match="or the images x to predict for without labels"):
+        predictor.predict(tmp_path / "other.npz")
     with pytest.raises(InvalidConfig, match="there is one model for everybody"):
         fg.load(run.directory, cluster=1)
 
