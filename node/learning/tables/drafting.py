@@ -160,7 +160,8 @@ def _column(name: str, seen: _Seen) -> str:
         return f'{key} = {{ kind = "number", range = {_range(seen)} }}'
     if len(seen.texts) <= MAX_CATEGORIES:
         return f'{key} = {{ kind = "category", values = {_list(seen.texts)} }}'
-    return f"# {key} is left out: it has more than {MAX_CATEGORIES} different texts"
+    many = f"it has more than {MAX_CATEGORIES} different texts"
+    return f"# {key} is left out: {many}; of dates state the form (--table-format dates=%d.%m.%Y)"
 
 
 def _range(seen: _Seen) -> str:

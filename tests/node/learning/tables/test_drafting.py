@@ -105,3 +105,12 @@ def test_a_table_with_nothing_to_learn_is_refused(draft, text, sentence):
 def test_numbers_with_another_decimal_mark_do_not_become_categories(draft, text, form, said):
     with pytest.raises(InvalidTable, match=said):
         draft(text, **form)
+
+
+def test_dates_in_a_form_that_is_not_stated_are_left_out_with_how_to_state_it(tmp_path):
+    days = [f"{day:02}.{month:02}.2024" for day in range(1, 27) for month in (1, 2, 3)]
+    rows = "".join(f"{day},{n},{'no' if n < 30 else 'yes'}\n" for n, day in enumerate(days))
+    (tmp_path / "mine.csv").write_text("admitted,age,ill\n" + rows)
+    text = draft_terms(tmp_path / "mine.csv", "ill")
+    assert "# admitted is left out" in text and "--table-format dates=" in text
+    assert 'admitted = { kind = "date"' in draft_terms(tmp_path / "mine.csv", "ill", TableFormat(dates="%d.%m.%Y"))
