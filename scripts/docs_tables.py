@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -53,7 +54,7 @@ def network() -> str:
 def plan() -> str:
     """The plain values of a simulation's plan, by their places in its file."""
     defaults = {item.name: item.default for item in dataclasses.fields(Plan)}
-    meanings = {name: meaning for names, meaning in _attributes(Plan.__doc__ or "") for name in names}
+    meanings = {name: meaning for names, meaning in _attributes(Plan) for name in names}
     lines = [_row(["key", "default", "what"]), _row(["---"] * 3)]
     lines += [_row([f"`{place}`", _default(defaults[name]), meanings[name]]) for name, place in PLACES.items()]
     return "\n".join(lines)
@@ -112,7 +113,7 @@ def render(name: str) -> tuple[Path, str]:
 def _fields(kind: type) -> str:
     """A table of a dataclass's fields; what they mean is taken from the Attributes of its docstring."""
     lines = [_row(["key", "default", "what"]), _row(["---"] * 3)]
-    for names, meaning in _attributes(kind.__doc__ or ""):
+    for names, meaning in _attributes(kind):
         fields = {item.name: item for item in dataclasses.fields(kind)}
         keys = ", ".join(f"`{name}`" for name in names)
         lines.append(_row([keys, ", ".join(_default_of(fields[name]) for name in names), meaning]))
@@ -134,11 +135,11 @@ def _default(value: object) -> str:
     return {"": '`""`', (): "none"}.get(value, str(value))
 
 
-def _attributes(docstring: str) -> list[tuple[list[str], str]]:
-    section = docstring.split("----------\n", 1)[1]
+def _attributes(kind: type) -> list[tuple[list[str], str]]:
+    section = (inspect.getdoc(kind) or "").split("----------\n", 1)[1]
     found: list[tuple[list[str], str]] = []
     for line in section.splitlines():
-        current = re.match(r"    ([a-z_, ]+) : ", line)
+        current = re.match(r"([a-z_, ]+) : ", line)
         if current:
             found.append((current[1].split(", "), ""))
         elif line.strip() and found:

@@ -116,7 +116,8 @@ def test_impossible_words_make_the_metrics_void_and_the_model_stands(attacked, l
 
 
 def test_without_the_check_impossible_metrics_would_be_stated(attacked, monkeypatch):
-    monkeypatch.setattr(members_metrics, "_implausible", lambda *_: "")
+    for check in ("_implausible", "_miscounted"):
+        monkeypatch.setattr(members_metrics, check, lambda *_: "")
     federation = attacked((1, 1000), patience=0, rounds=1)
     assert stated(federation)[0].accuracy > 1
 

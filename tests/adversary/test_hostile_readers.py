@@ -293,6 +293,6 @@ def test_without_a_bound_on_members_a_list_is_read_whole(dust, monkeypatch):
 
 def test_without_a_header_of_its_own_numpy_raises_what_nobody_catches(tmp_path):
     path = npz(tmp_path / "a.npz", HEADERS["parentheses"])
-    with pytest.raises(Exception, match="EOF in multi-line statement") as fault:  # numpy: a tokenizer's error
+    with pytest.raises(Exception, match=r"EOF in multi-line statement|too many nested parentheses") as fault:
         np.load(path)["points"]
     assert not isinstance(fault.value, ValueError | OSError)
