@@ -165,7 +165,8 @@ def test_an_earlier_version_counts_when_it_is_the_one_that_is_mined(slow_chain, 
 
 def test_at_the_cap_it_waits_until_the_timeout(slow_chain, account):
     slow_chain.max_fee = 4 * GWEI
-    sending = Background(lambda: pay(Sender(slow_chain, account), timeout=6))
+    set_base_fee(slow_chain, GWEI)  # near enough to the cap that few replacements reach it
+    sending = Background(lambda: pay(Sender(slow_chain, account), timeout=10))
     until(lambda: pending(slow_chain, account))
     mine_full_blocks(slow_chain, lambda: not sending.running)
     with pytest.raises(TransactionTimeout, match="max_fee_gwei"):
