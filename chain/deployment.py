@@ -9,6 +9,7 @@ import rlp
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
 from fedgrove.chain.abi import creation
 from fedgrove.chain.errors import WrongCode, artifact
+from fedgrove.common.wire import canonical_json
 
 PRACTICE_CHAINS = frozenset({1337, 31337, 131277322940537})
 """Chain ids that no public chain has: Ganache's and geth's --dev, Hardhat's and Anvil's, the embedded chain's."""
@@ -160,7 +161,7 @@ class Deployment:
 
     def to_json(self) -> str:
         """Canonical JSON, one line."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return canonical_json(asdict(self)).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Deployment":

@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 
 from fedgrove.chain.errors import ChainError, ConnectionFailed
 from fedgrove.chain.hexadecimal import to_int
-
-from fedgrove.bounded_http import UNREACHABLE, TooMuch, TooSlow, answered, body, new_session, way_fault
-from fedgrove.one_line import one_line
+from fedgrove.common.bounded_http import UNREACHABLE, TooMuch, TooSlow, answered, body, new_session, way_fault
+from fedgrove.common.text import one_line
 
 BATCH = 100
 _NO_METHOD = (-32601, -32004)  # JSON-RPC's and EIP-1474's

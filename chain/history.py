@@ -34,6 +34,7 @@ from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.log_index import read_blocks
 from fedgrove.chain.records import Record
+from fedgrove.common.wire import canonical_json
 
 __all__ = ["BadHistory", "Block", "Body", "LedgerHistory", "TransactionFacts", "capture"]
 
@@ -211,7 +212,7 @@ def _head(fields: dict[str, Any]) -> tuple[Deployment, int]:
 
 
 def _line(fields: dict[str, Any]) -> str:
-    return json.dumps(fields, sort_keys=True, separators=(",", ":")) + "\n"
+    return canonical_json(fields).decode() + "\n"
 
 
 def _read_line(line: bytes) -> dict[str, Any]:

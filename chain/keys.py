@@ -21,7 +21,7 @@ from fedgrove.chain.account import Account
 from fedgrove.chain.errors import KeystoreError
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.secret_storage import STANDARD_COST
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 
 MAX_KEYSTORE_BYTES = 1 << 18
 MAX_PAST_MAILBOXES = 256

@@ -19,6 +19,8 @@ from typing import IO, Any, Protocol, TypeVar
 import ipfshttpclient
 import requests
 import urllib3
+from fedgrove.common.bounded_http import PIECE_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits, way_fault
+from fedgrove.common.text import one_line
 from fedgrove.ipfs import car
 from fedgrove.ipfs.blobs import BlockReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
@@ -29,9 +31,6 @@ from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES
 from ipfshttpclient import exceptions
 from ipfshttpclient.http_requests import ClientSync
 from requests.adapters import HTTPAdapter
-
-from fedgrove.bounded_http import PIECE_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits, way_fault
-from fedgrove.one_line import one_line
 
 Answer = TypeVar("Answer")
 

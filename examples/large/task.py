@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
+import fedgrove as fg
 import numpy as np
 from torch import nn
-
-import fedgrove as fg
 
 WIDTH, INNER = 768, 3072
 PAIR = 2 * WIDTH * INNER + WIDTH + INNER

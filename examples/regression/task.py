@@ -1,7 +1,6 @@
+import fedgrove as fg
 import numpy as np
 from torch import nn
-
-import fedgrove as fg
 
 
 class Progression(fg.Task):

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
+import fedgrove as fg
 import numpy as np
 from torch import nn
 from torch.nn import functional
-
-import fedgrove as fg
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))
 """Width, in multiples of the first, and stride of each stage."""

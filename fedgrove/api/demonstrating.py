@@ -13,7 +13,7 @@ from fedgrove.api.history import History
 from fedgrove.api.rounds import Round
 from fedgrove.api.running import Run, RunRound
 from fedgrove.api.tasks import paths_by_name, task_path
-from fedgrove.command_line import command_line
+from fedgrove.common.text import command_line
 from fedgrove.node.base.nested_tables import from_dotted
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.devnet.demo_request import DemoRequest, ServePages, options_of, suggestion

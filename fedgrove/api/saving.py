@@ -6,12 +6,12 @@ from pathlib import Path
 
 from fedgrove.api.history import History, ModelOrigin
 from fedgrove.chain.regular_file import read_regular
+from fedgrove.common.text import one_line
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensor_views import NotSafetensors, metadata
 from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load, with_metadata
 from fedgrove.node.learning.moments import second_moments
 from fedgrove.node.protocol.prediction import ModelChoice
-from fedgrove.one_line import one_line
 
 FORMAT = "fedgrove-model-1"
 ON_RECORD, STATE_DICT, ONE_OF = "as on record", "state dict", "one of several"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fedgrove.chain.history import BadHistory, LedgerHistory
 from fedgrove.chain.regular_file import open_regular, read_regular
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedgrove.chain.records import Record, Withdrawn
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.methods.kmeans.method import KMeans

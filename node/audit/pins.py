@@ -5,13 +5,12 @@ is that it is the whole one, of the federation one means: whoever delivers it ca
 block that somebody published closes that gap, as far as the block goes.
 """
 
-import json
 from dataclasses import asdict, dataclass, replace
 
 from eth_utils import is_checksum_address
 from fedgrove.chain.account import Account
 from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import canonical_json, parse_json
 from fedgrove.node.protocol.bad_record import bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.rounds import Rounds
@@ -52,7 +51,7 @@ class HeadStatement:
     def to_bytes(self) -> bytes:
         """One line of canonical JSON."""
         table = {"format": FORMAT, **asdict(self)}
-        return (json.dumps(table, sort_keys=True, separators=(",", ":")) + "\n").encode()
+        return canonical_json(table) + b"\n"
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "HeadStatement":

@@ -4,9 +4,8 @@ import time
 
 from fedgrove.chain.endpoint import origin_of
 from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.common.bounded_http import UNREACHABLE, LimitExceeded, answered, new_session
 from fedgrove.node.audit.verdict import Verdict
-
-from fedgrove.bounded_http import UNREACHABLE, LimitExceeded, answered, new_session
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 1.0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
@@ -30,8 +31,6 @@ from fedgrove.node.devnet.method_option import TRAINING
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.sandbox.modes import AUTO
-
-from fedgrove.command_line import command_line
 
 if TYPE_CHECKING:
     from fedgrove.node.devnet.demo_request import DemoRequest, ServePages

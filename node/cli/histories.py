@@ -12,11 +12,13 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address
+from fedgrove.api.history import History
 from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.founding import read_deployment, verify_code
 from fedgrove.chain.history import BadHistory, LedgerHistory, capture
 from fedgrove.chain.networks import connect
+from fedgrove.common.text import command_line
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import opened_car
@@ -28,9 +30,6 @@ from fedgrove.node.cli.stores import open_content, open_kubo_store
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.network_settings import NetworkSettings
-
-from fedgrove.api.history import History
-from fedgrove.command_line import command_line
 
 RUN = "A run's directory, a CAR file, a federation's TOML file, or a ledger's address with --rpc and --store."
 Run = Annotated[str | None, typer.Argument(metavar="RUN", help=RUN)]

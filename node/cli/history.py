@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
-from fedgrove.node.cli.output import CommandError, answer, print_json
-
 from fedgrove.api.saving import write_new
 from fedgrove.api.tables import HistoryTable, tables_of
+from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
+from fedgrove.node.cli.output import CommandError, answer, print_json
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from fedgrove.common.text import command_line
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json
@@ -18,8 +19,6 @@ from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.step import Kind, Step
 from rich.table import Table
-
-from fedgrove.command_line import command_line
 
 _DIRECTORY = Path("clusters")
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, cast
 
 import typer
 from fedgrove.chain.errors import ChainError
+from fedgrove.common.text import command_line
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import missing, require
 from fedgrove.node.cli.given import given
@@ -40,8 +41,6 @@ from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.status.standing import Standing
 from fedgrove.node.tasks.sandbox.modes import AUTO as ANY_SANDBOX
 from rich.table import Table
-
-from fedgrove.command_line import command_line
 
 app = typer.Typer(
     no_args_is_help=True,

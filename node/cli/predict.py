@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from fedgrove.api.saving import write_new
 from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
@@ -17,12 +18,9 @@ from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.learning.scores import Scores
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
-from fedgrove.api.saving import write_new
-
 if TYPE_CHECKING:
-    from fedgrove.node.protocol.prediction import Predictions
-
     from fedgrove.api.predicting import Predictor
+    from fedgrove.node.protocol.prediction import Predictions
 
 
 def predict(

@@ -8,6 +8,7 @@ from fedgrove.chain.history import capture
 from fedgrove.chain.keys import Keys, load
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.records import Withdrawn
+from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.certificate import NoCertificate, certify
 from fedgrove.node.base.files import AlreadyInUse, write_atomically
@@ -20,8 +21,6 @@ from fedgrove.node.methods.kmeans.asking import CannotForget, ask
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.journal import Journal
-
-from fedgrove.command_line import command_line
 
 _HERE = Path("clusters")
 _MAX_POINTS = 1 << 20

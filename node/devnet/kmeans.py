@@ -28,7 +28,7 @@ from fedgrove.chain.keys import Keys, load, save
 from fedgrove.chain.ledger import Ledger
 from fedgrove.chain.networks import Network, anvil
 from fedgrove.chain.regular_file import read_regular
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.archive import STORE, VERIFIED, chain_facts, write_archive

@@ -16,7 +16,7 @@ from typing import Any
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.keys import Keys, load, save
 from fedgrove.chain.regular_file import read_regular
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import AlreadyInUse, exclusive, write_atomically
 
 _OPTIONS, _DEPLOYMENT, _SECONDS = "options.json", "deployment.json", "seconds.json"

@@ -8,7 +8,7 @@ import json
 import math
 from dataclasses import dataclass
 
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.base.visible import is_visible
 

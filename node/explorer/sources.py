@@ -11,6 +11,7 @@ from fedgrove.chain.access import Network
 from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.history import BadHistory, LedgerHistory, capture
 from fedgrove.chain.ledger import Ledger
+from fedgrove.common.text import command_line
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader, StoreError
@@ -21,8 +22,6 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.status.standing import Standing, standing
-
-from fedgrove.command_line import command_line
 
 
 class Source(Protocol):

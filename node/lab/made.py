@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from fedgrove.common.text import command_line
 from fedgrove.node.base.files import write_atomically
-
-from fedgrove.command_line import command_line
 
 MADE = "made.json"
 _PACKAGES = ("torch", "numpy")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.chain.regular_file import read_regular
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged

@@ -1,11 +1,11 @@
 """Closed rounds, recomputed by those who are to train on them (spec 02, step 6)."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from fedgrove.chain.records import Closed
+from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.store import ContentReader, Malformed, StoreError, TooLarge
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel
@@ -203,4 +203,4 @@ class Closings:
 
 def evidence(current: RoundRecords, fault: str) -> bytes:
     """The content behind a dispute's digest: canonical JSON for people; an auditor recomputes the round."""
-    return json.dumps({"fault": fault, "round": current.number}, sort_keys=True, separators=(",", ":")).encode()
+    return canonical_json({"fault": fault, "round": current.number})

@@ -1,6 +1,5 @@
 """Blobs that the roles exchange through the store: bounded fetches, parsed and checked before use."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from fedgrove.chain.records import Closed
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import canonical_json, parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.scores import checked
@@ -101,7 +100,7 @@ class Metrics:
             table["only_class"] = self.only_class
         if self.scores is not None:
             table["scores"] = dict(self.scores)
-        return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
+        return canonical_json(table)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Metrics":

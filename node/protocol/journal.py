@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fedgrove.chain.regular_file import NotRegular, open_regular, read_regular
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots
 from fedgrove.node.base.pieces import Buffer, joined

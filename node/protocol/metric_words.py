@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.node.learning.settings import is_count
 from fedgrove.node.masking.ring import WORD
 

@@ -5,7 +5,6 @@ that others do not see. ``node.methods.terms_file`` reads both forms.
 """
 
 import dataclasses
-import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from eth_utils import is_checksum_address
 from fedgrove.chain.deployment import Settings as LedgerSettings
+from fedgrove.common.wire import canonical_json
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.learning.server_steps import ServerSettings
 from fedgrove.node.learning.settings import (
@@ -344,7 +344,7 @@ class FederationConfig:
 
     @cached_property
     def _canonical(self) -> bytes:
-        return json.dumps(self.to_tables(), sort_keys=True, separators=(",", ":")).encode()
+        return canonical_json(self.to_tables())
 
 
 def _check_task(config: FederationConfig, task: TaskSettings) -> None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import MARK, write_atomically
 
 _MAX_BYTES = 1 << 20

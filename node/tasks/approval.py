@@ -9,7 +9,6 @@ bundle. Remove its file to withdraw it. Anyone who can write to the directory ca
 a new one.
 """
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ from eth_utils import is_checksum_address
 from fedgrove.chain.account import Account
 from fedgrove.chain.regular_file import read_regular
 from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import canonical_json, parse_json
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.files import write_atomically
@@ -74,7 +73,7 @@ class TaskApproval:
     def to_bytes(self) -> bytes:
         """One line of canonical JSON."""
         table = {"format": FORMAT, **asdict(self)}
-        return (json.dumps(table, sort_keys=True, separators=(",", ":")) + "\n").encode()
+        return canonical_json(table) + b"\n"
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "TaskApproval":

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from typing import Any
 
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import parse_json
 from fedgrove.node.tasks.imports import ImportedModule, foreign_imports
 from fedgrove.node.tasks.names import InvalidBundle
 

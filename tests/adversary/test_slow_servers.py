@@ -2,7 +2,8 @@
 
 Who attacks: whoever runs an endpoint of the chain, a store or the address of a webhook, or sits on the way to it. It
 wants to hold a member past its windows, or to fill its memory. What stops it: one deadline and one bound on bytes for
-a whole request, its header included (``fedgrove.bounded_http``), whoever makes it; then the next endpoint is asked.
+a whole request, its header included (``fedgrove.common.bounded_http``), whoever makes it; then the next endpoint is
+asked.
 """
 
 import time

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import fedgrove as fg
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import dump
@@ -15,7 +16,6 @@ from fedgrove.node.tasks.bundle import draft, pack
 from fedgrove.node.tasks.sandbox.modes import choose
 from sklearn.datasets import load_diabetes
 
-import fedgrove as fg
 from tests.examples.held import EXAMPLES, copied, held
 
 TASK = EXAMPLES / "regression" / "task.py"

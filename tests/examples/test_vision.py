@@ -4,6 +4,7 @@ import importlib.util
 import sys
 from types import SimpleNamespace
 
+import fedgrove as fg
 import numpy as np
 import pytest
 import tomli_w
@@ -16,7 +17,6 @@ from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.tasks.sandbox.modes import choose
 
-import fedgrove as fg
 from tests.examples.held import EXAMPLES, copied, held
 
 CLASSES, NARROW = 3, {"width": 4, "blocks": 1, "classes": 3}

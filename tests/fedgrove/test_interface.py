@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 
+import fedgrove as fg
 import numpy as np
 import pytest
 import torch
@@ -14,8 +15,6 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
 from fedgrove.node.learning.datasets import load_dataset
-
-import fedgrove as fg
 
 
 def test_a_run_is_audited_as_a_directory_and_as_an_archive(run, tmp_path):

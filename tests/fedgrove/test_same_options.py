@@ -5,9 +5,8 @@
 
 import inspect
 
-from fedgrove.node.cli.main import command_line
-
 import fedgrove as fg
+from fedgrove.node.cli.main import command_line
 
 RUNNERS = ("demo", "network up", "fg.demo", "simulate", "fg.simulate")
 NAMES = {

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import fedgrove as fg
 from fedgrove.chain.networks import anvil, embedded
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
@@ -13,7 +14,6 @@ from fedgrove.node.audit.archive import LEDGER, STORE, export_car
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.protocol.terms import FederationSettings
 
-import fedgrove as fg
 from tests.adversary.kept_runs import QUICK, kept, write_run
 from tests.adversary.test_spoilers import Poisoner
 from tests.node.conftest import run_federation

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import fedgrove as fg
 import numpy as np
 import pytest
 from fedgrove.chain.history import BadHistory
@@ -20,7 +21,6 @@ from fedgrove.node.cli.main import COMMANDS, command_line
 from fedgrove.node.protocol.prediction import ModelChoice
 from typer.core import TyperGroup
 
-import fedgrove as fg
 from tests.matrix.kinds import KINDS, Run
 from tests.node.cli.test_bad_input import Result, fedgrove
 from tests.node.explorer.test_export import links

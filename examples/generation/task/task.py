@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
+import fedgrove as fg
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
-
-import fedgrove as fg
 
 END = 0  # in front of a line, behind it, and where it is cut
 FIRST, LAST = " ", "~"

@@ -3,14 +3,13 @@
 import csv
 from pathlib import Path
 
+import fedgrove as fg
 import torch
 from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional
 from transformers import AutoModel
-
-import fedgrove as fg
 
 SECTIONS = {
     "admin": "system administration",

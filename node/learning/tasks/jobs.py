@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from fedgrove.common.text import one_line
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.frozen_base import BASES
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
@@ -40,8 +41,6 @@ from fedgrove.node.learning.tasks.training import (
 )
 from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
 from torch.utils.data import Subset
-
-from fedgrove.one_line import one_line
 
 
 def first(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:

@@ -5,12 +5,11 @@ a salt, so that nobody can try out rows; whoever is shown the blob can check it 
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fedgrove.chain.strict_json import parse_json
+from fedgrove.common.wire import canonical_json, parse_json
 
 _SALT_BYTES = 32
 _MAX_ROWS = 1 << 24
@@ -57,7 +56,7 @@ class Request:
 
     def to_bytes(self) -> bytes:
         """Canonical JSON."""
-        return json.dumps({"rows": self.rows, "salt": self.salt}, sort_keys=True, separators=(",", ":")).encode()
+        return canonical_json({"rows": self.rows, "salt": self.salt})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Request":

@@ -5,13 +5,13 @@ canonical JSON ‖ the models as safetensors. Equal states have equal bytes. Cli
 and clusters from 0.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from fedgrove.common.wire import canonical_json
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
 from fedgrove.node.methods.procfl import plain_values as plain
 from fedgrove.node.methods.procfl.cases import Case
@@ -160,7 +160,7 @@ class ClusterState:
         head = {name: getattr(self, name) for name in _HEAD}
         head["cases"] = [vars(case) for case in self.cases]
         head |= {name: len(getattr(self, name)) for name in _MODELS}
-        return json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
+        return canonical_json(head)
 
     @classmethod
     def from_bytes(cls, data: bytes, layout: Layout | None = None) -> "ClusterState":

@@ -5,9 +5,10 @@ that follows from both, everybody computes alike (``node.methods.procfl.course``
 round in its place can state nothing.
 """
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
+
+from fedgrove.common.wire import canonical_json
 
 _STATEMENT = b"fedgrove statement 1"
 
@@ -58,7 +59,7 @@ class Stated:
             Digest of the state that this is stated of, 32 bytes. It names the federation by its comparisons.
         """
         table = replace(self, signature=b"").to_table()
-        return _STATEMENT + state + json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
+        return _STATEMENT + state + canonical_json(table)
 
     @classmethod
     def of(cls, table: Any) -> "Stated | None":

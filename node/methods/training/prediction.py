@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.training import probabilities
@@ -12,8 +13,6 @@ from fedgrove.node.learning.userdata import images_in, part_in
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed
 from fedgrove.node.protocol.prediction import OpenTask, Predictions
 from fedgrove.node.protocol.terms import FederationConfig
-
-from fedgrove.one_line import one_line
 
 MAX_ROWS, MAX_VALUES, MAX_CLASSES = 1 << 24, 1 << 29, 10_000
 _LONGEST = 200  # characters of a name that a task says

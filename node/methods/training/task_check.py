@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from fedgrove.common.text import one_line
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
@@ -17,8 +18,6 @@ from fedgrove.node.methods.training.task_probe import LoadedTask, TaskProbe
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.reading_notes import reading_notes
 from fedgrove.node.tasks.task_methods import task_classes
-
-from fedgrove.one_line import one_line
 
 _VALUE_BYTES = 4
 _NAMED = 4  # tensors that a sentence names

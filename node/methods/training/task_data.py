@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from fedgrove.common.text import one_line
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, check_value
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
@@ -22,8 +23,6 @@ from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
 from fedgrove.node.tasks.sandbox.worker import Reply, Worker
-
-from fedgrove.one_line import one_line
 
 JOBS = "fedgrove.node.learning.tasks.jobs:"
 PRELOADED = ("fedgrove.node.learning.tasks.jobs",)

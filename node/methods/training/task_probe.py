@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, Tensors, prefixed
 from fedgrove.node.learning.held_out import HoldOutRule
 from fedgrove.node.learning.local_update import MODEL, LocalUpdate, RoundPosition
@@ -13,8 +14,6 @@ from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
 from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.terms import FederationConfig
-
-from fedgrove.one_line import one_line
 
 _SHOWN = 200  # characters of what a task says of itself
 

@@ -1,10 +1,10 @@
 """What the phases of a coordinator share, and how a round is recorded as failed."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fedgrove.chain.records import FailureReason
+from fedgrove.common.wire import canonical_json
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.protocol.aggregation import outcome
 from fedgrove.node.protocol.method import Aides, Method
@@ -62,7 +62,7 @@ def fail(
     context: CoordinatorContext, current: RoundRecords, reason: FailureReason, evidence: Mapping[str, object]
 ) -> Step:
     """Record a round as failed; the evidence is canonical JSON in the store, for people."""
-    data = json.dumps({"round": current.number, **evidence}, sort_keys=True, separators=(",", ":")).encode()
+    data = canonical_json({"round": current.number, **evidence})
     receipt = context.ledger.fail(current.number, reason, context.store.put(data).digest)
     return _failed("recover", reason, receipt.gas_used)
 

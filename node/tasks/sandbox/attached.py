@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from fedgrove.common.text import one_line
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.launch import Launched, launch, python
 from fedgrove.node.tasks.sandbox.settings import Visible, WarmSettings
 from fedgrove.node.tasks.sandbox.warm import END, MESSAGE
-
-from fedgrove.one_line import one_line
 
 _PATIENCE = 10.0  # seconds for the warm process to say how a job ended: it only has to kill it
 

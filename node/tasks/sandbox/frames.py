@@ -10,12 +10,11 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from fedgrove.common.text import one_line
 from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, load
 from fedgrove.node.tasks.sandbox.faults import JobReplyInvalid
-
-from fedgrove.one_line import one_line
 
 SIZES = struct.Struct("!IQ")
 # A reply's JSON may nest this deep: far beyond metrics, far below what a parser's stack holds.

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgrove.common.text import one_line
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.frozen_base import BASES
 from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.tasks.sandbox.frames import SIZES, pack, parse_header
 from fedgrove.node.tasks.sandbox.settings import Visible
-
-from fedgrove.one_line import one_line
 
 Entry = Callable[[dict[str, Any], Tensors, Path, Path | None], tuple[dict[str, Any], Tensors]]
 """A function of the product that runs a task's code: of a header, tensors, the task and its data; the same back."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from fedgrove.common.text import one_line
 from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.tasks.sandbox import bubblewrap, runtime
@@ -37,8 +38,6 @@ from fedgrove.node.tasks.sandbox.frames import body_limit, pack, parse_header, p
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible, WarmSettings
 from fedgrove.node.tasks.sandbox.warm import NOT_CONTAINED
-
-from fedgrove.one_line import one_line
 
 _COMPLAINT = "InvalidTask"
 """What fedgrove itself raises about a task (``fedgrove.node.learning.tasks``): its message is a whole sentence."""

@@ -6,9 +6,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import fedgrove as fg
 import numpy as np
 import pytest
 import torch
+from fedgrove.api.saving import model_file
 from fedgrove.chain.history import capture
 from fedgrove.chain.keys import Keys
 from fedgrove.chain.networks import embedded
@@ -29,9 +31,6 @@ from fedgrove.node.protocol.terms import FederationConfig, LedgerSettings, Membe
 from fedgrove.node.tasks.approval import Approvals, NotApproved
 from fedgrove.node.tasks.sandbox.settings import Mode
 from sklearn import metrics
-
-import fedgrove as fg
-from fedgrove.api.saving import model_file
 
 TERMS = """
 [task]

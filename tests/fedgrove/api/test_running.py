@@ -6,16 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fedgrove as fg
 import pandas
 import pytest
 import torch
+from fedgrove.api import demonstrating, simulating
 from fedgrove.node.devnet.demo_request import InvalidOption
 from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.tasks.names import BundleError
 
-import fedgrove as fg
-from fedgrove.api import demonstrating, simulating
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.lab.simulation.own_task import TASK, table, write_task
 

@@ -3,9 +3,11 @@
 import json
 from contextlib import ExitStack
 
+import fedgrove as fg
 import numpy as np
 import pytest
 import torch
+from fedgrove.api.saving import model_file
 from fedgrove.chain.history import capture
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
@@ -17,9 +19,6 @@ from fedgrove.node.tasks.sandbox.settings import Mode
 from safetensors import safe_open
 from safetensors.torch import load as load_torch
 from torch import nn
-
-import fedgrove as fg
-from fedgrove.api.saving import model_file
 
 TASK = """
 import numpy as np

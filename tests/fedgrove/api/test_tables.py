@@ -6,11 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from fedgrove.node.protocol.content import Metrics
-
 import fedgrove as fg
+import pytest
 from fedgrove.api.tables import METRICS, RECORDS, ROUNDS, tables_of
+from fedgrove.node.protocol.content import Metrics
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference.md"
 

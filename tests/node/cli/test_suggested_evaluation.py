@@ -3,13 +3,13 @@
 import json
 import os
 
+import fedgrove as fg
 import pytest
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
 
-import fedgrove as fg
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.lab.simulation.own_task import TERMS, table, write_task
 

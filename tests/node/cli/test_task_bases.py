@@ -3,6 +3,7 @@
 import json
 import os
 
+import fedgrove as fg
 import numpy as np
 import pytest
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, read_record
@@ -12,7 +13,6 @@ from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
 from safetensors.numpy import save_file
 
-import fedgrove as fg
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.lab.simulation.own_task import table
 

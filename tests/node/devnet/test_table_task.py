@@ -4,6 +4,7 @@ import csv
 import tomllib
 from contextlib import ExitStack
 
+import fedgrove as fg
 import numpy as np
 import pytest
 import torch
@@ -23,8 +24,6 @@ from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.tasks.sandbox.modes import choose
-
-import fedgrove as fg
 
 TERMS = """
 [task]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 
+import fedgrove as fg
 import numpy as np
 import pytest
 from fedgrove.chain.history import capture
@@ -19,7 +20,6 @@ from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.settings import Mode
 
-import fedgrove as fg
 from tests.node.learning.tasks.examples import table
 
 REGRESSION = """

@@ -4,7 +4,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import fedgrove as fg
 import pytest
+from fedgrove.api.tables import tables_of
 from fedgrove.chain.networks import embedded
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit.archive import STORE, audit_directory, write_archive
@@ -17,8 +19,6 @@ from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
 from prometheus_client import generate_latest
 
-import fedgrove as fg
-from fedgrove.api.tables import tables_of
 from tests.node.explorer.conftest import exploring
 from tests.node.federation import Federation
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import fedgrove
 import pytest
 from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import pack
 from fedgrove.node.tasks.names import BundleError
-
-import fedgrove
 
 MODULES = ("task", "example_data", "test_task")
 

@@ -5,6 +5,7 @@ import math
 from contextlib import ExitStack
 from dataclasses import replace
 
+import fedgrove as fg
 import pytest
 from fedgrove.chain.history import capture
 from fedgrove.chain.networks import embedded
@@ -25,7 +26,6 @@ from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.tasks.sandbox.modes import choose
 
-import fedgrove as fg
 from tests.node.lab.simulation.conftest import generated
 from tests.node.lab.simulation.own_task import TERMS, table, write_task
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedgrove.api.tables import tables_of
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.audit.archive import chain_facts
@@ -34,7 +35,6 @@ from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, M
 from fedgrove.node.roles.metrics import ServiceMetrics
 from prometheus_client import generate_latest
 
-from fedgrove.api.tables import tables_of
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import QUICK
 

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
+from fedgrove.api.history import History
+from fedgrove.api.saving import model_file
 from fedgrove.chain.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, RoundOpened
 from fedgrove.node.audit.auditor import Auditor
@@ -21,8 +23,6 @@ from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings, StartSettings, StrategySettings
 
-from fedgrove.api.history import History
-from fedgrove.api.saving import model_file
 from tests.node.conftest import run_federation
 from tests.node.federation import Federation
 

@@ -4,11 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, dump
 from fedgrove.node.tasks.sandbox.faults import JobReplyInvalid
 from fedgrove.node.tasks.sandbox.frames import SIZES, body_limit, pack, parse_header, parse_tensors
-
-from fedgrove.one_line import one_line
 
 TENSORS = {"layer.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "süß\n": np.ones((1, 1, 1), np.float32)}
 LAYOUT = Layout.of(TENSORS)

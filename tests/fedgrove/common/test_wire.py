@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fedgrove.chain.strict_json import MAX_DEPTH, parse_json
+from fedgrove.common.wire import MAX_DEPTH, parse_json
 from hypothesis import given
 from hypothesis import strategies as st
 

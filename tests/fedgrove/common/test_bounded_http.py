@@ -11,10 +11,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from fedgrove.chain.endpoint import Endpoint, Fault
+from fedgrove.common.bounded_http import way_fault
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import StoreError, Unreachable
-
-from fedgrove.bounded_http import way_fault
 
 DIGEST = bytes(32)
 

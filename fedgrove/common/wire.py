@@ -1,7 +1,8 @@
-"""JSON from files and peers that may be hostile: bounded in depth before the parser sees it.
+"""JSON between members: written with one form for one value, read from files and peers that may be hostile.
 
-Python's parser recurses. Libraries below web3 raise the interpreter's recursion limit far above what the stack holds,
-so a few kilobytes of brackets would otherwise end the process instead of raising an error.
+What is read is bounded in depth before the parser sees it: Python's parser recurses, and libraries below web3 raise the
+interpreter's recursion limit far above what the stack holds, so a few kilobytes of brackets would otherwise end the
+process instead of raising an error.
 """
 
 import json
@@ -30,3 +31,8 @@ def parse_json(data: bytes) -> Any:
         elif first in b"]}":
             depth -= 1
     return json.loads(data.decode())
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one form of a value in JSON, of which digests are taken: sorted keys, no spaces, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

@@ -1,4 +1,6 @@
-"""What others say, as it may be shown: nodes, stores, tasks."""
+"""Text as people may see it: what nodes, stores and tasks answered, and commands to copy."""
+
+import shlex
 
 
 def one_line(text: str, most: int) -> str:
@@ -6,3 +8,8 @@ def one_line(text: str, most: int) -> str:
     shown = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * most])
     shown = " ".join(shown.split())
     return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def command_line(*words: object) -> str:
+    """The ``fedgrove`` command with these words; a shell splits it into the same words, whatever is in a path."""
+    return shlex.join(["fedgrove", *map(str, words)])

@@ -4,9 +4,9 @@ import re
 import shlex
 from pathlib import Path
 
-from fedgrove.command_line import command_line
+from fedgrove.common.text import command_line
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_shell_splits_it_into_the_same_words():

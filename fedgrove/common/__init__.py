@@ -1,0 +1,1 @@
+"""What ``chain``, ``ipfs`` and ``node`` all use: bounded requests, decoding of what others wrote, text for people."""
