@@ -34,5 +34,5 @@ def parse_json(data: bytes) -> Any:
 
 
 def canonical_json(value: Any) -> bytes:
-    """The one form of a value in JSON, of which digests are taken: sorted keys, no spaces, ASCII."""
+    """The one form of a value in JSON that digests are taken from: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
