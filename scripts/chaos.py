@@ -22,9 +22,9 @@ from pathlib import Path
 from signal import SIGKILL
 
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.founding import read_deployment
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import connect
+from fedgrove.chain.face.founding import read_deployment
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import connect
 from fedgrove.chain.records import Closed, Failed, Skipped
 from fedgrove.node.devnet.testnet.control import look
 from fedgrove.node.devnet.testnet.identity import Identity

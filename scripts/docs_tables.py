@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fedgrove.chain.deployment import Settings
+from fedgrove.chain.records.deployment import Settings
 from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.lab.simulation.plan import PLACES, Plan

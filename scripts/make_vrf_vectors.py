@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from fedgrove.chain import vrf
+from fedgrove.chain.crypto import vrf
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLISHED = ROOT / "tests" / "vectors" / "ecvrf_secp256k1.json"

@@ -25,9 +25,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fedgrove.chain.founding import read_deployment
-from fedgrove.chain.history import LedgerHistory, capture
-from fedgrove.chain.networks import connect
+from fedgrove.chain.face.founding import read_deployment
+from fedgrove.chain.face.networks import connect
+from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.node.audit.archive import LEDGER, REPORT
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds

@@ -53,7 +53,9 @@ ELSEWHERE = {
         "rounds": ("deadlines", "only_evaluates"),
     }.items()
 } | {
-    "chain/ledger.py": [f"tests/chain/test_ledger{part}.py" for part in ("", "_draws", "_endings", "_members")],
+    "chain/face/ledger.py": [
+        f"tests/chain/face/test_ledger{part}.py" for part in ("", "_draws", "_endings", "_members")
+    ],
     "node/methods/procfl/course.py": COURSE,
     "node/methods/procfl/terms.py": ["tests/node/methods/procfl/test_standing.py", *COURSE],
 }

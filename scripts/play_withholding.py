@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from fedgrove.chain import tree
+from fedgrove.chain.crypto import tree
 from fedgrove.node.lab.attacks.withholding import find_trap
 from fedgrove.node.masking.collusion import exposed, exposure_bound, simulated_exposure
 from fedgrove.node.masking.context import Participant, RoundContext

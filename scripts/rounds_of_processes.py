@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from fedgrove.chain.founding import read_deployment
-from fedgrove.chain.history import capture
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import AnvilNetwork, anvil
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.founding import read_deployment
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import AnvilNetwork, anvil
+from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore

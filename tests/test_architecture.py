@@ -15,7 +15,8 @@ WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
 sys.modules["sklearn"] = None
-import fedgrove.chain.history, fedgrove.chain.ledger, fedgrove.chain.networks, fedgrove.ipfs.disk, fedgrove.ipfs.kubo
+import fedgrove.chain.network.history, fedgrove.chain.face.ledger, fedgrove.chain.face.networks
+import fedgrove.ipfs.disk, fedgrove.ipfs.kubo
 import fedgrove.node.audit.auditor, fedgrove.node.audit.archive, fedgrove.node.roles.coordinator
 import fedgrove.node.masking.aggregate
 import fedgrove.node.cli.main

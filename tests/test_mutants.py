@@ -109,7 +109,7 @@ def test_every_mutant_is_a_program_and_has_tests(scripts, package):
 
 def test_the_tests_of_a_module_are_those_of_its_name_or_those_that_import_it(scripts):
     tests_of = scripts["mutants"].tests_of
-    assert tests_of("chain/vrf.py") == ["tests/chain/test_vrf.py"]
+    assert tests_of("chain/crypto/vrf.py") == ["tests/chain/crypto/test_vrf.py"]
     for path, tests in scripts["mutants"].ELSEWHERE.items():
         assert (ROOT / path).exists() and all((ROOT / test).exists() for test in tests)
     assert "tests/adversary/test_certificates.py" in tests_of("node/audit/certificate.py")

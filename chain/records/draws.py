@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from fedgrove.chain.calldata import list_length
 from fedgrove.chain.records.base import Call, Phase, Record
+from fedgrove.chain.records.calldata import list_length
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from fedgrove.chain import tree
-from fedgrove.chain.calldata import byte_argument
+from fedgrove.chain.crypto import tree
 from fedgrove.chain.records.base import Call, Phase, Record
+from fedgrove.chain.records.calldata import byte_argument
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ abstract contract RoundClock is ITrainingLedger {
     }
 
     // The last block of each phase, counted from the opening: the recorded one, else the end of the phase before and
-    // the window. Python has the same in chain/phases.py.
+    // the window. Python has the same in chain/records/phases.py.
 
     function _drawEnd(RoundState state) internal view returns (uint256) {
         uint256 recorded = state.drawEnd();

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from fedgrove.api.ledgers import is_endpoint, read_live
 from fedgrove.api.rounds import Round
 from fedgrove.api.tables import tables_of
-from fedgrove.chain.history import LedgerHistory
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Failed, Record
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
@@ -64,7 +64,7 @@ class History:
     run : path, str or LedgerHistory
         A directory, as ``fedgrove demo --out`` leaves it; a CAR file of ``fedgrove audit export``; with ``ledger`` and
         ``store`` the URL of a chain's endpoint (JSON-RPC), whose records up to now are read; or a ledger's history, as
-        ``fedgrove.chain.history.capture`` reads it.
+        ``fedgrove.chain.network.history.capture`` reads it.
     store : ContentReader or str, optional
         Blobs of a ledger's history; ``disk:PATH`` or the URL of a Kubo API for that of a URL. A run has its own.
     ledger : str, optional
@@ -76,7 +76,7 @@ class History:
         The directory holds no run.
     InvalidArchive
         The CAR file is none, or is damaged.
-    fedgrove.chain.history.BadHistory
+    fedgrove.chain.network.history.BadHistory
         Its ledger is no chain of blocks with all records.
     ValueError, ChainError, StoreError
         As ``fedgrove.api.ledgers.read_live``.

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from fedgrove.chain.founding import read_deployment, verify_code
-from fedgrove.chain.history import LedgerHistory, capture
-from fedgrove.chain.networks import connect
+from fedgrove.chain.face.founding import read_deployment, verify_code
+from fedgrove.chain.face.networks import connect
+from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentReader

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
-from fedgrove.chain.history import BadHistory, LedgerHistory
-from fedgrove.chain.regular_file import open_regular, read_regular
+from fedgrove.chain.crypto.regular_file import open_regular, read_regular
+from fedgrove.chain.network.history import BadHistory, LedgerHistory
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader

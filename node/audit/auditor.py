@@ -2,13 +2,13 @@
 
 The verifier's steps, by their numbers in the code:
 
-(0) the history file is canonical and within bounds                             chain.history
+(0) the history file is canonical and within bounds                             chain.network.history
 (1) each header has its hash and number, and names the one before               chain.blocks
 (2) transactions and receipts hash to its roots; no body with records is left out
 (3) each log of the contracts is one of their events, in canonical form
 (4) its transaction took effect, was signed for this chain and this contract by the account that answers for the record,
     and says what the record says; both contracts were created with the code of this version and the terms stated
-                                                                                chain.authors
+                                                                                chain.records.authors
 (5) it keeps the ledger's rules: who, when, which proof, which order            node.protocol.ledger_rules
 (6) the blob behind it is what it must be                                       node.audit.content
 (7) each closed model is the sum of the survivors' updates, with the server's step on it, bit for bit

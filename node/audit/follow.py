@@ -10,12 +10,12 @@ in any audit.
 
 from dataclasses import replace
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.blocks import BadHistory
-from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.errors import ChainError, ConnectionFailed
-from fedgrove.chain.indexes import index_of
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.blocks import BadHistory
+from fedgrove.chain.network.indexes import index_of
 from fedgrove.chain.records import Closed, Failed, Record, RoundOpened, Skipped, Voided
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.pins import Pins

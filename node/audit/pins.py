@@ -8,8 +8,8 @@ block that somebody published closes that gap, as far as the block goes.
 from dataclasses import asdict, dataclass, replace
 
 from eth_utils import is_checksum_address
-from fedgrove.chain.account import Account
-from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.crypto.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 from fedgrove.common.wire import canonical_json, parse_json
 from fedgrove.node.protocol.bad_record import bad
 from fedgrove.node.protocol.chain_facts import ChainFacts

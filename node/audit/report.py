@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from statistics import mean
 
-from fedgrove.chain.history import LedgerHistory
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,

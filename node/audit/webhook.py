@@ -2,8 +2,8 @@
 
 import time
 
-from fedgrove.chain.endpoint import origin_of
 from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.chain.network.endpoint import origin_of
 from fedgrove.common.bounded_http import UNREACHABLE, LimitExceeded, answered, new_session
 from fedgrove.node.audit.verdict import Verdict
 

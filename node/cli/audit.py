@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 import typer.core
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import LedgerHistory, capture
-from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.crypto.regular_file import read_regular
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.history import LedgerHistory, capture
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.status.budget import ETHER
 from fedgrove.node.status.costs import Costs
 from fedgrove.node.status.price import Price

@@ -10,12 +10,12 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from fedgrove.chain.access import GWEI, Network
-from fedgrove.chain.endpoint import origin_of
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import connect, find_anvil
-from fedgrove.chain.standstill import stopped
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import connect, find_anvil
+from fedgrove.chain.network.access import GWEI, Network
+from fedgrove.chain.network.endpoint import origin_of
+from fedgrove.chain.network.standstill import stopped
 from fedgrove.ipfs.store import StoreError
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.cli.extras import EXTRAS, missing

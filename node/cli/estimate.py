@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.chain.access import GWEI, Network
-from fedgrove.chain.deployment import PRACTICE_CHAINS
-from fedgrove.chain.fees import FeeHistory
-from fedgrove.chain.networks import connect
+from fedgrove.chain.face.networks import connect
+from fedgrove.chain.network.access import GWEI, Network
+from fedgrove.chain.network.fees import FeeHistory
+from fedgrove.chain.records.deployment import PRACTICE_CHAINS
 from fedgrove.node.cli.options import EtherPrice
 from fedgrove.node.cli.output import CommandError, answer, answer_with, complain, print_json
 from fedgrove.node.methods.terms import load_config

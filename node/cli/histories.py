@@ -13,11 +13,11 @@ from typing import Annotated
 import typer
 from eth_utils import is_address
 from fedgrove.api.history import History
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.founding import read_deployment, verify_code
-from fedgrove.chain.history import BadHistory, LedgerHistory, capture
-from fedgrove.chain.networks import connect
+from fedgrove.chain.face.founding import read_deployment, verify_code
+from fedgrove.chain.face.networks import connect
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.history import BadHistory, LedgerHistory, capture
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.text import command_line
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.store import ContentReader

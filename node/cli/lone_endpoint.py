@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from fedgrove.chain.endpoint import origin_of
+from fedgrove.chain.network.endpoint import origin_of
 from fedgrove.node.protocol.network_settings import NetworkSettings
 
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address
-from fedgrove.chain.keys import load
-from fedgrove.chain.networks import connect
+from fedgrove.chain.crypto.keys import load
+from fedgrove.chain.face.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.options import JsonFlag

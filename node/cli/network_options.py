@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typer
-from fedgrove.chain.networks import INSTALL_ANVIL, has_anvil
+from fedgrove.chain.face.networks import INSTALL_ANVIL, has_anvil
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.output import CommandError, note
 from fedgrove.node.devnet.kubo.local_node import INSTALL_KUBO, find_kubo

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.founding import read_deployment, verify_code
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import connect
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.founding import read_deployment, verify_code
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import connect
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentStore

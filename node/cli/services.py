@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import numpy as np
 import typer
-from fedgrove.chain.access import Network
+from fedgrove.chain.crypto.keys import Keys, load
 from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
-from fedgrove.chain.heads import Heads
-from fedgrove.chain.keys import Keys, load
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.heads import Heads
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.files import AlreadyInUse, exclusive
 from fedgrove.node.base.key_slots import keeps_overwritten

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address, to_checksum_address
-from fedgrove.chain.access import Network
+from fedgrove.chain.crypto.keys import Keys, load
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.founding import read_deployment
-from fedgrove.chain.keys import Keys, load
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.standstill import stopped
+from fedgrove.chain.face.founding import read_deployment
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.standstill import stopped
 from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.cli.cost_look import CostSight
 from fedgrove.node.cli.lone_endpoint import lone_endpoint

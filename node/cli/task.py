@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from eth_utils import is_address, to_checksum_address
-from fedgrove.chain.keys import load
+from fedgrove.chain.crypto.keys import load
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.cli.output import CommandError, answer, note, print_json, read_password

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.chain.history import capture
-from fedgrove.chain.keys import Keys, load
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.crypto.keys import Keys, load
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Withdrawn
 from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import chain_facts

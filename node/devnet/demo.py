@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from fedgrove.chain.deployment import Deployment, Settings
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import Network
-from fedgrove.chain.standstill import Standstill
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import Network
+from fedgrove.chain.network.standstill import Standstill
+from fedgrove.chain.records.deployment import Deployment, Settings
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.process_pool import process_pool

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.protocol.ledger_view import LedgerView

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.nested_tables import Tables
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import capture
-from fedgrove.chain.networks import Network, anvil, connect, embedded
+from fedgrove.chain.face.networks import Network, anvil, connect, embedded
+from fedgrove.chain.network.history import capture
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentStore

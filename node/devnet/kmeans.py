@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from fedgrove.chain.anvil_state import was_written
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import capture
-from fedgrove.chain.keys import Keys, load, save
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import Network, anvil
-from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.crypto.keys import Keys, load, save
+from fedgrove.chain.crypto.regular_file import read_regular
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import Network, anvil
+from fedgrove.chain.network.anvil_state import was_written
+from fedgrove.chain.network.history import capture
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore

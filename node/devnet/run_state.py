@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.keys import Keys, load, save
-from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.crypto.keys import Keys, load, save
+from fedgrove.chain.crypto.regular_file import read_regular
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import AlreadyInUse, exclusive, write_atomically
 

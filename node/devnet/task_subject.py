@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.files import MARK
 from fedgrove.node.devnet.demo import DemoPlan, common_terms

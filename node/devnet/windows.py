@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Settings
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records.deployment import Settings
 from fedgrove.node.status.pace import pace
 
 _STEP_SECONDS = 30

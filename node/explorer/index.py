@@ -14,10 +14,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from fedgrove.chain.block_rlp import decode_header
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import LedgerHistory, TransactionFacts
+from fedgrove.chain.network.block_rlp import decode_header
+from fedgrove.chain.network.history import LedgerHistory, TransactionFacts
 from fedgrove.chain.records import Record
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
 from fedgrove.node.explorer.sums import sum_up
 

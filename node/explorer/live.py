@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import serving

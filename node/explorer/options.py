@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
-from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.status.price import Price
 
 KIND, NAME = "{kind}", "{id}"

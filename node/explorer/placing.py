@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
-from fedgrove.chain import tree, vrf
+from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import LEDGER_RECORDS, Record
 
 MAX_INTEGER = (1 << 63) - 1  # SQLite's
@@ -135,7 +135,7 @@ def _part(database: sqlite3.Connection, entry: Entry) -> None:
 
 
 def _line_up(database: sqlite3.Connection, sealed: Entry) -> None:
-    """Give each drawn client its position along the leaves of the cooperation tree, as ``chain.tree.order`` does."""
+    """Give each drawn client its position along the leaves of the cooperation tree, as ``tree.order`` does."""
     number, order_seed = sealed.round, bytes.fromhex(sealed.fields["order_seed"])
     keys = []
     for row in database.execute("SELECT * FROM records WHERE round = ? AND kind = 'Drawn'", (number,)).fetchall():

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import BadHistory, LedgerHistory, capture
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.history import BadHistory, LedgerHistory, capture
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.text import command_line
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.disk import DiskReader

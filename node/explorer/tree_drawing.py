@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgrove.chain import tree
+from fedgrove.chain.crypto import tree
 from markupsafe import Markup
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fedgrove.chain.deployment import Deployment, Settings
+from fedgrove.chain.records.deployment import Deployment, Settings
 
 
 @dataclass(frozen=True)

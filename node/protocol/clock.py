@@ -1,7 +1,7 @@
 """The phase of a round: a function of what is on record and of a block number, the same as in ``RoundClock.sol``."""
 
-from fedgrove.chain.phases import Deadlines
 from fedgrove.chain.records import Closed, Failed, Phase, Skipped
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.rounds import RoundRecords
 
 IN_FORCE = {Closed: Phase.CLOSED, Skipped: Phase.SKIPPED, Failed: Phase.FAILED}

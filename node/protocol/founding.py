@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.account import Account
-from fedgrove.chain.deployment import Deployment, Terms
-from fedgrove.chain.founding import deploy
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.face.founding import deploy
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records.deployment import Deployment, Terms
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.terms import FederationConfig
 

@@ -29,7 +29,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
-from fedgrove.chain.regular_file import NotRegular, open_regular, read_regular
+from fedgrove.chain.crypto.regular_file import NotRegular, open_regular, read_regular
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots

@@ -2,13 +2,12 @@
 
 Nobody has to trust that the contracts on the chain are the published ones, or that an endpoint tells the truth: every
 author, proof, window, membership and order is recomputed from the records alone (spec 01); what concerns members is in
-``membership_rules``. That a record is its author's is checked where it is read (``chain.blocks``).
+``membership_rules``. That a record is its author's is checked where it is read (``chain.network.blocks``).
 """
 
 from dataclasses import dataclass, field
 
-from fedgrove.chain import tree
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.crypto import tree
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
@@ -41,6 +40,7 @@ from fedgrove.chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.bad_record import bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.clock import phase_of

@@ -1,10 +1,10 @@
 """A role's own, growing picture of the ledger."""
 
-from fedgrove.chain import tree
+from fedgrove.chain.crypto import tree
 from fedgrove.chain.errors import InvalidLog
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Record
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.ledger_rules import LedgerRules

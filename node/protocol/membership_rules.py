@@ -7,7 +7,7 @@ the same delay, a revocation from the next round on. A member that was absent fr
 import functools
 from dataclasses import dataclass, field
 
-from fedgrove.chain import tree, vrf
+from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,

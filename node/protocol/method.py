@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentReader, ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig

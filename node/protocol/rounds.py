@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from fedgrove.chain import tree, vrf
-from fedgrove.chain.deployment import Settings
-from fedgrove.chain.phases import Deadlines, Ends
+from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,
@@ -35,6 +33,8 @@ from fedgrove.chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
+from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph, build_graph
 from fedgrove.node.masking.parameters import Sharing, partners_of_all, sharing

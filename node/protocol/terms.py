@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from eth_utils import is_checksum_address
-from fedgrove.chain.deployment import Settings as LedgerSettings
+from fedgrove.chain.records.deployment import Settings as LedgerSettings
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.learning.server_steps import ServerSettings

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Phase
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.ending import MetricsWatch

@@ -1,8 +1,8 @@
 """Time on a chain while nobody has anything to do: blocks are asked for, or it is said that there are none."""
 
-from fedgrove.chain.access import Network
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.standstill import Standstill
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.standstill import Standstill
 
 BLOCK_SECONDS = 1.0
 """After this long without a block a practice node is asked for one."""

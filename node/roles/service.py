@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fedgrove.chain.errors import ChainError, FeeAboveCap, InsufficientFunds
-from fedgrove.chain.heads import Heads
+from fedgrove.chain.network.heads import Heads
 from fedgrove.ipfs.store import DiskFull
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds

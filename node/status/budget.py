@@ -2,8 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.ledger import GAS, SEAL_GAS, SEAL_GAS_PER_CLIENT, Ledger
+from fedgrove.chain.face.ledger import GAS, SEAL_GAS, SEAL_GAS_PER_CLIENT, Ledger
+from fedgrove.chain.network.access import Network
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedgrove.chain.access import Network, Paid
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network, Paid
 
 FOUNDING = 0
 """Stands for a round's number where a transaction belongs to no round."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from fedgrove.chain.phases import Deadlines, Ends
-from fedgrove.chain.tree import EVERYONE
+from fedgrove.chain.crypto.tree import EVERYONE
+from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status import gas
 from fedgrove.node.status.price import Price

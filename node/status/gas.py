@@ -4,7 +4,7 @@ Whole transactions, as their senders pay for them: intrinsic gas and calldata in
 the contracts' own snapshot and with a federation on the embedded chain.
 """
 
-from fedgrove.chain.ledger import MAX_CHUNK, MAX_SEAL
+from fedgrove.chain.face.ledger import MAX_CHUNK, MAX_SEAL
 
 DEPLOY_REGISTRY, DEPLOY_LEDGER = 1_520_700, 5_387_200
 APPROVE = 47_850

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedgrove.chain.access import Network
+from fedgrove.chain.network.access import Network
 
 BLOCKS = 32
 STALLED_BLOCKS = 10

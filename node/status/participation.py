@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from fedgrove.chain import tree, vrf
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, RoundOpened, Skipped, Voided
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Member, RoundRecords
 

@@ -7,9 +7,9 @@ at once, so that one member that hangs can use up all of them; people must hear 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fedgrove.chain.deployment import Terms
+from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.chain.records import Failed, FailureReason
-from fedgrove.chain.tree import EVERYONE
+from fedgrove.chain.records.deployment import Terms
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.step import name_clients
 

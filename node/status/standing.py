@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.crypto.tree import EVERYONE
+from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Phase
-from fedgrove.chain.tree import EVERYONE
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords

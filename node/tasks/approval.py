@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from eth_utils import is_checksum_address
-from fedgrove.chain.account import Account
-from fedgrove.chain.regular_file import read_regular
-from fedgrove.chain.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.crypto.regular_file import read_regular
+from fedgrove.chain.crypto.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 from fedgrove.common.wire import canonical_json, parse_json
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader

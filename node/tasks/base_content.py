@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedgrove.chain.regular_file import NotRegular, open_regular
+from fedgrove.chain.crypto.regular_file import NotRegular, open_regular
 from fedgrove.ipfs.cid import CID, DAG_PB
 from fedgrove.ipfs.directory import DirectoryEntry, encode_directory
 from fedgrove.ipfs.store import ContentStore

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from fedgrove.chain.regular_file import NotRegular, read_regular
+from fedgrove.chain.crypto.regular_file import NotRegular, read_regular
 from fedgrove.node.base.files import sync_directory
 from fedgrove.node.tasks.names import (
     MAX_BUNDLE_BYTES,

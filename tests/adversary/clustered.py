@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import Network
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.crypto.signatures import sign_message
+from fedgrove.chain.face.networks import Network
 from fedgrove.chain.records import Closed, Phase
-from fedgrove.chain.signatures import sign_message
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Tensors, flatten, unflatten
 from fedgrove.node.learning.datasets import load_dataset

@@ -3,10 +3,11 @@
 import os
 from unittest import mock
 
-from fedgrove.chain import ledger, tree
-from fedgrove.chain.draws import sign_draw
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto import tree
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face import ledger
 from fedgrove.chain.records import FailureReason, Phase, Skipped, Voided
+from fedgrove.chain.records.signed_draws import sign_draw
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.coordinator import Coordinator

@@ -12,12 +12,12 @@ from typing import Any
 import rlp
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-from fedgrove.chain.access import Mined, Network, Paid, Payer
-from fedgrove.chain.block_rlp import decode_header, trie_root
-from fedgrove.chain.blocks import Body
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import Block, LedgerHistory
+from fedgrove.chain.network.access import Mined, Network, Paid, Payer
+from fedgrove.chain.network.block_rlp import decode_header, trie_root
+from fedgrove.chain.network.blocks import Body
+from fedgrove.chain.network.history import Block, LedgerHistory
 from fedgrove.chain.records import Log, Position
+from fedgrove.chain.records.deployment import Deployment
 
 PARENT, TRANSACTIONS, RECEIPTS, BLOOM, NUMBER, TIME, EXTRA = 0, 4, 5, 6, 8, 11, 12
 

@@ -6,7 +6,6 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from eth_utils import keccak
-from fedgrove.chain.deployment import Deployment, creation_data
 from fedgrove.chain.records import (
     Closed,
     Committed,
@@ -17,6 +16,7 @@ from fedgrove.chain.records import (
     RoundOpened,
     Shared,
 )
+from fedgrove.chain.records.deployment import Deployment, creation_data
 
 from tests.adversary.forgery import LIMIT, Draft, Forgery, samples
 from tests.adversary.forging import STRANGER, Place, other_value

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from eth_utils import keccak
-from fedgrove.chain.account import Account
+from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,

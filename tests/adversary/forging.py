@@ -16,14 +16,10 @@ from eth_abi import encode as abi_encode
 from eth_bloom import BloomFilter
 from eth_keys.datatypes import PrivateKey
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-from fedgrove.chain import tree, vrf
-from fedgrove.chain.abi import functions
-from fedgrove.chain.account import Account
-from fedgrove.chain.block_rlp import decode_header, decode_receipt, trie_root
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.events import LEDGER_EVENTS, REGISTRY_EVENTS, decode
-from fedgrove.chain.history import Block, Body, LedgerHistory
-from fedgrove.chain.phases import Deadlines, Ends
+from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.network.block_rlp import decode_header, decode_receipt, trie_root
+from fedgrove.chain.network.history import Block, Body, LedgerHistory
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
@@ -49,6 +45,10 @@ from fedgrove.chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
+from fedgrove.chain.records.abi import functions
+from fedgrove.chain.records.deployment import Deployment
+from fedgrove.chain.records.events import LEDGER_EVENTS, REGISTRY_EVENTS, decode
+from fedgrove.chain.records.phases import Deadlines, Ends
 
 PARENT, TRANSACTIONS, RECEIPTS, BLOOM, NUMBER = 0, 4, 5, 6, 8
 STRANGER = Account(keccak(text="a stranger's key"))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fedgrove.chain.account import Account
-from fedgrove.chain.history import LedgerHistory
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, REPORT, STORE, seal_archive
 from fedgrove.node.audit.report import build_report

@@ -7,15 +7,26 @@ from dataclasses import dataclass, field
 import numpy as np
 from eth_abi import encode as abi_encode
 from eth_account import Account as EthAccount
-from fedgrove.chain import events, tree, vrf
-from fedgrove.chain.access import Network
-from fedgrove.chain.contract import Contract
-from fedgrove.chain.deployment import Deployment
+from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.phases import Deadlines, Ends
-from fedgrove.chain.records import Committed, DrawEnded, Drawn, Position, Record, Released, RoundOpened, Sealed, Shared
+from fedgrove.chain.face.contract import Contract
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records import (
+    Committed,
+    DrawEnded,
+    Drawn,
+    Position,
+    Record,
+    Released,
+    RoundOpened,
+    Sealed,
+    Shared,
+    events,
+)
+from fedgrove.chain.records.deployment import Deployment
+from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import WORD, encode

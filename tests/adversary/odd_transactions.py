@@ -9,10 +9,10 @@ import rlp
 from eth_abi import encode
 from eth_keys.datatypes import PrivateKey
 from eth_utils import keccak, to_canonical_address
-from fedgrove.chain.abi import functions
-from fedgrove.chain.access import Network
-from fedgrove.chain.account import Account
-from fedgrove.chain.draws import SignedDraw
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records.abi import functions
+from fedgrove.chain.records.signed_draws import SignedDraw
 
 GAS = 3_000_000
 FEE = 3 * 10**9

@@ -4,15 +4,15 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from fedgrove.chain import tree, vrf
-from fedgrove.chain.access import Network
-from fedgrove.chain.contract import Contract
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.draws import SignedDraw, sign_draw, signed_by
+from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.face.contract import Contract
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
 from fedgrove.chain.records import Closed, Phase
+from fedgrove.chain.records.deployment import Deployment
+from fedgrove.chain.records.signed_draws import SignedDraw, sign_draw, signed_by
 from fedgrove.node.protocol.ledger_view import LedgerView
 
 from tests.adversary.odd_transactions import Odd

@@ -9,10 +9,10 @@ from typing import Any
 
 import rlp
 from eth_utils import keccak
-from fedgrove.chain.access import Mined, Network
-from fedgrove.chain.block_rlp import DEPOSIT, SIGNED_KINDS, decode_header, decode_receipt
 from fedgrove.chain.errors import ChainError, ContractRevert
-from fedgrove.chain.signed_transactions import decode_transaction
+from fedgrove.chain.network.access import Mined, Network
+from fedgrove.chain.network.block_rlp import DEPOSIT, SIGNED_KINDS, decode_header, decode_receipt
+from fedgrove.chain.records.signed_transactions import decode_transaction
 
 WORDS = ("parentHash", "sha3Uncles", "miner", "stateRoot", "transactionsRoot", "receiptsRoot", "logsBloom")
 NUMBERS = ("difficulty", "number", "gasLimit", "gasUsed", "timestamp")

@@ -8,16 +8,17 @@ filled in, and readers want the very transaction that creates the shipped contra
 
 import pytest
 from eth_utils import keccak, to_canonical_address, to_checksum_address
-from fedgrove.chain import authors, founding
-from fedgrove.chain.blocks import BadHistory
-from fedgrove.chain.contract import Contract
-from fedgrove.chain.deployment import Deployment, created_address, creation_data, deployed_code
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ContractRevert, InvalidLog, WrongCode, artifact
-from fedgrove.chain.founding import LEDGER_GAS, REGISTRY_GAS, deploy, verify_code
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import embedded
-from fedgrove.chain.transactions import sender_of
+from fedgrove.chain.face import founding
+from fedgrove.chain.face.contract import Contract
+from fedgrove.chain.face.founding import LEDGER_GAS, REGISTRY_GAS, deploy, verify_code
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.blocks import BadHistory
+from fedgrove.chain.network.transactions import sender_of
+from fedgrove.chain.records import authors
+from fedgrove.chain.records.deployment import Deployment, created_address, creation_data, deployed_code
 from fedgrove.node.protocol.ledger_rules import LedgerRules
 from fedgrove.node.protocol.ledger_view import LedgerView
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, Position
 from fedgrove.node.methods.kmeans.client_work import LocalClustering
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code

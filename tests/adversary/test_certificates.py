@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Position, Voided, Withdrawn
 from fedgrove.node.audit import certificate
 from fedgrove.node.audit.archive import chain_facts

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.procfl import codec as cluster_uploads
 from fedgrove.node.methods.procfl import course, suspicion

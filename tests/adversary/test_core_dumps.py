@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.networks import free_port
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.networks import free_port
 from fedgrove.node.base.memory import keep_private
 from fedgrove.node.cli.main import COMMANDS
 from fedgrove.node.devnet.testnet.identity import Identity

@@ -5,11 +5,11 @@ chain takes only its own; a tip is paid as offered. What stops it: ``network.max
 """
 
 import pytest
-from fedgrove.chain.access import GWEI
-from fedgrove.chain.fees import FeeHistory
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import anvil
-from fedgrove.chain.transactions import Sender
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.networks import anvil
+from fedgrove.chain.network.access import GWEI
+from fedgrove.chain.network.fees import FeeHistory
+from fedgrove.chain.network.transactions import Sender
 
 CLAIMED = 400 * GWEI
 

@@ -7,7 +7,7 @@ verified. A block that the chain abandoned after the closing ends in the same wa
 """
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Disputed, Phase, Voided
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol import closing as closings

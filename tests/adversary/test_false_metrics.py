@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, RoundOpened, Skipped, Voided
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.masking.ring import WORD

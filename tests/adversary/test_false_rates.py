@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, Voided
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings

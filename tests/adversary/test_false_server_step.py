@@ -8,7 +8,7 @@ name the step and all its numbers, and its state is published with the model: wh
 from dataclasses import replace
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, RoundOpened, Voided
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.server_side import SteppingServer

@@ -16,9 +16,7 @@ from pathlib import Path
 
 import pytest
 from eth_abi import encode as abi_encode
-from fedgrove.chain.abi import functions
-from fedgrove.chain.history import LedgerHistory
-from fedgrove.chain.phases import Deadlines, Ends
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import (
     Closed,
     Committed,
@@ -29,6 +27,8 @@ from fedgrove.chain.records import (
     RoundOpened,
     Voided,
 )
+from fedgrove.chain.records.abi import functions
+from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.audit.archive import audit_directory
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict

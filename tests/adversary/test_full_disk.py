@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from typing import TextIO
 
 import pytest
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import DiskFull

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fedgrove.chain import anvil_state
-from fedgrove.chain.networks import has_anvil
+from fedgrove.chain.face.networks import has_anvil
+from fedgrove.chain.network import anvil_state
 from fedgrove.ipfs.store import DiskFull
 from fedgrove.node.cli.output import fault_of_disk
 from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, read_record

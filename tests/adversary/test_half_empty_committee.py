@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.node.masking.opening import open_update
 from fedgrove.node.masking.ring import encode
 from fedgrove.node.methods.procfl import committee, suspicion

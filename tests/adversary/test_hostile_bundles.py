@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 
 import pytest
-from fedgrove.chain.account import Account
+from fedgrove.chain.crypto.account import Account
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.directory import (
     DirectoryEntry,

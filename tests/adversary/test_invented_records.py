@@ -11,13 +11,13 @@ from contextlib import suppress
 import pytest
 from eth_abi import encode as abi_encode
 from eth_utils import to_canonical_address
-from fedgrove.chain import authors, events, vrf
-from fedgrove.chain.blocks import BadHistory, Body
-from fedgrove.chain.contract import Contract
+from fedgrove.chain.crypto import vrf
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import InvalidLog
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.contract import Contract
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.blocks import BadHistory, Body
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Approved,
@@ -36,6 +36,8 @@ from fedgrove.chain.records import (
     Shared,
     VrfKeyRotated,
     Withdrawn,
+    authors,
+    events,
 )
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol import ledger_rules

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.methods.terms import method_of

@@ -13,7 +13,7 @@ import os
 import numpy as np
 import pytest
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Drawn, Failed, Released
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import Layout, flatten, load

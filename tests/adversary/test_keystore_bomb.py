@@ -15,8 +15,8 @@ import sys
 import time
 
 import pytest
+from fedgrove.chain.crypto.keys import Keys, load, save
 from fedgrove.chain.errors import KeystoreError
-from fedgrove.chain.keys import Keys, load, save
 
 from tests.adversary.bounded import HANGS, bounded
 
@@ -97,14 +97,14 @@ def environment():
 
 
 def test_without_the_bound_a_keystore_takes_as_long_as_it_likes(keystore, monkeypatch):
-    monkeypatch.setattr("fedgrove.chain.secret_storage.MAX_WORK", 1 << 40)
-    monkeypatch.setattr("fedgrove.chain.secret_storage.MAX_BLOCKS", 1 << 40)
+    monkeypatch.setattr("fedgrove.chain.crypto.secret_storage.MAX_WORK", 1 << 40)
+    monkeypatch.setattr("fedgrove.chain.crypto.secret_storage.MAX_BLOCKS", 1 << 40)
     path = keystore(n=1 << 18, r=8, p=64)
     assert bounded(lambda: load(path, "secret"), seconds=5, mebibytes=1024) == HANGS
 
 
 def test_without_the_bound_a_keystore_takes_gigabytes(keystore, monkeypatch):
-    monkeypatch.setattr("fedgrove.chain.secret_storage.MAX_WORK", 1 << 40)
+    monkeypatch.setattr("fedgrove.chain.crypto.secret_storage.MAX_WORK", 1 << 40)
     path = keystore(n=1 << 20, r=15, p=1)
     told = bounded(lambda: load(path, "secret"), seconds=60, mebibytes=1024)
     assert told.kind is not KeystoreError  # scrypt itself fails for want of memory

@@ -10,7 +10,7 @@ import tracemalloc
 from dataclasses import dataclass
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Released, Shared
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import DiskStore

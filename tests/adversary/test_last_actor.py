@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedgrove.chain.draws import sign_draw
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.networks import embedded
-from fedgrove.chain.phases import Deadlines, Ends
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import DrawEnded, Phase, Record, RoundOpened
+from fedgrove.chain.records.phases import Deadlines, Ends
+from fedgrove.chain.records.signed_draws import sign_draw
 from fedgrove.node.masking import parameters
 from fedgrove.node.masking.collusion import exposed
 from fedgrove.node.protocol.bad_record import RuleBroken

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.procfl import suspicion

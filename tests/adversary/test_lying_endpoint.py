@@ -14,15 +14,16 @@ import os
 from contextlib import ExitStack
 
 import pytest
-from fedgrove.chain import authors, log_index, tree
-from fedgrove.chain.abi import functions
-from fedgrove.chain.access import Network
+from fedgrove.chain.crypto import tree
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ConnectionFailed, ContractRevert
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import connect, embedded
-from fedgrove.chain.records import Drawn
-from fedgrove.chain.signed_transactions import decode_transaction
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import connect, embedded
+from fedgrove.chain.network import log_index
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records import Drawn, authors
+from fedgrove.chain.records.abi import functions
+from fedgrove.chain.records.signed_transactions import decode_transaction
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.sealing import InvalidShares

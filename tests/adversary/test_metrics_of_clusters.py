@@ -8,7 +8,7 @@ threat model says.
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.masking.ring import WORD

@@ -8,9 +8,9 @@ import json
 import shutil
 
 import pytest
+from fedgrove.chain.crypto.keys import Keys, load, save
 from fedgrove.chain.errors import KeystoreError
-from fedgrove.chain.history import LedgerHistory
-from fedgrove.chain.keys import Keys, load, save
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID

@@ -12,20 +12,20 @@ from dataclasses import replace
 import pytest
 from eth_account import Account as EthAccount
 from eth_utils import keccak
-from fedgrove.chain import authors, block_rlp, blocks, calldata, draws, endpoint
-from fedgrove.chain.blocks import BadHistory
-from fedgrove.chain.contract import Contract
-from fedgrove.chain.deployment import Deployment, created_address, creation_data
-from fedgrove.chain.draws import sign_draw
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ConnectionFailed, InvalidLog
-from fedgrove.chain.founding import LEDGER_GAS, REGISTRY_GAS
-from fedgrove.chain.history import capture
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import connect, embedded
-from fedgrove.chain.records import Drawn, LedgerFounded, Registered, RegistryFounded
-from fedgrove.chain.signed_transactions import decode_transaction
-from fedgrove.chain.transactions import sender_of
+from fedgrove.chain.face.contract import Contract
+from fedgrove.chain.face.founding import LEDGER_GAS, REGISTRY_GAS
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import connect, embedded
+from fedgrove.chain.network import block_rlp, blocks, endpoint
+from fedgrove.chain.network.blocks import BadHistory
+from fedgrove.chain.network.history import capture
+from fedgrove.chain.network.transactions import sender_of
+from fedgrove.chain.records import Drawn, LedgerFounded, Registered, RegistryFounded, authors, calldata, signed_draws
+from fedgrove.chain.records.deployment import Deployment, created_address, creation_data
+from fedgrove.chain.records.signed_draws import sign_draw
+from fedgrove.chain.records.signed_transactions import decode_transaction
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.protocol import ledger_rules
 from fedgrove.node.protocol.bad_record import RuleBroken
@@ -161,7 +161,7 @@ def test_a_copy_of_a_draw_beside_it_changes_nobodys_authorship(federation):
 
 
 def test_a_copy_stops_readers_that_take_the_first_item_that_fits(federation, monkeypatch):
-    monkeypatch.setattr(authors, "batched_draw", lambda data, item: draws.batched_draw(data, 0))
+    monkeypatch.setattr(authors, "batched_draw", lambda data, item: signed_draws.batched_draw(data, 0))
     assert not batch_with_copy(federation, plain(federation))
 
 
@@ -172,7 +172,7 @@ def test_a_batch_in_any_order_is_read(federation, seed):
 
 def test_offsets_that_wrap_around_stop_readers_that_only_go_forwards(federation, monkeypatch):
     wraps = calldata.word
-    for reader in (calldata, draws):
+    for reader in (calldata, signed_draws):
         monkeypatch.setattr(reader, "word", lambda data, place: wraps(data, place) if place < len(data) else 0)
     assert not batch_with_copy(federation, odd(federation.network).batch)
 

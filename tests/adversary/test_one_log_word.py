@@ -16,15 +16,15 @@ import pytest
 import rlp
 from eth_abi import decode
 from eth_abi.exceptions import DecodingError
-from fedgrove.chain import blocks, events, record_index
-from fedgrove.chain.block_rlp import DecodedReceipt, type_of
-from fedgrove.chain.blocks import BadHistory, Body, check_block
-from fedgrove.chain.blocks import addresses_of as addresses
 from fedgrove.chain.errors import ChainError, InvalidLog
-from fedgrove.chain.history import LedgerHistory
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import embedded
-from fedgrove.chain.records import Drawn, Log, Registered
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network import blocks, record_index
+from fedgrove.chain.network.block_rlp import DecodedReceipt, type_of
+from fedgrove.chain.network.blocks import BadHistory, Body, check_block
+from fedgrove.chain.network.blocks import addresses_of as addresses
+from fedgrove.chain.network.history import LedgerHistory
+from fedgrove.chain.records import Drawn, Log, Registered, events
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, audit_directory, chain_facts
 from fedgrove.node.audit.auditor import Auditor

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Failed, FailureReason, RoundOpened, Voided
 from fedgrove.node.base.tensors import flatten, load
 from fedgrove.node.learning.server_side import without_state

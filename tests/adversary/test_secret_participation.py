@@ -15,7 +15,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Drawn
 from fedgrove.node.audit.report import build_report
 from fedgrove.node.cli.privacy_look import PrivacyLook

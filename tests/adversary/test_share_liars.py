@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Recovered
 from fedgrove.node.audit.verdict import BadRecord
 from fedgrove.node.learning.settings import TrainingSettings

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 import pytest
-from fedgrove.chain.account import Account
+from fedgrove.chain.crypto.account import Account
 from fedgrove.ipfs.directory import folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.tasks.approval import Approvals

@@ -11,10 +11,10 @@ import tracemalloc
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from fedgrove.chain import heads
 from fedgrove.chain.errors import ConnectionFailed
-from fedgrove.chain.heads import Heads
-from fedgrove.chain.networks import anvil, connect, embedded
+from fedgrove.chain.face.networks import anvil, connect, embedded
+from fedgrove.chain.network import heads
+from fedgrove.chain.network.heads import Heads
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import StoreError

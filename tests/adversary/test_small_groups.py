@@ -8,7 +8,7 @@ survive as hide each other from all colluders, else nothing of it is revealed.
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.settings import TrainingSettings

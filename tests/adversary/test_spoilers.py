@@ -8,7 +8,7 @@ round that came to nothing; who shared or released garbage is named by its own c
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import ENTRY_BYTES, SEALED_BYTES

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Committed
 from fedgrove.node.base.tensors import dump, flatten, unflatten
 from fedgrove.node.masking.ring import WORD

@@ -11,7 +11,7 @@ from itertools import groupby
 
 import pytest
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Recovered, Released, RoundOpened
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of

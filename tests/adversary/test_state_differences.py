@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.node.masking.aggregate import left_over
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans import round_inputs as kmeans_rounds

@@ -12,7 +12,7 @@ import shutil
 import time
 
 import pytest
-from fedgrove.chain.networks import anvil, embedded
+from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step

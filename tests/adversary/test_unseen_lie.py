@@ -11,7 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Closed, Position
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.terms import TrainingTerms

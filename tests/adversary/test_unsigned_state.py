@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.node.audit.content import ContentRules
 from fedgrove.node.methods.procfl import method, plain_values, state, stated
 from fedgrove.node.methods.procfl import round_inputs as cluster_rounds

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedgrove.chain import authors, block_rlp, blocks, events, history
-from fedgrove.chain.abi import decode_abi
-from fedgrove.chain.block_rlp import DecodedReceipt
-from fedgrove.chain.records import Closed, Drawn, LedgerFounded, Released, Withdrawn
+from fedgrove.chain.network import block_rlp, blocks, history
+from fedgrove.chain.network.block_rlp import DecodedReceipt
+from fedgrove.chain.records import Closed, Drawn, LedgerFounded, Released, Withdrawn, authors, events
+from fedgrove.chain.records.abi import decode_abi
 from fedgrove.node.audit import archive, content
 from fedgrove.node.audit.archive import LEDGER, REPORT, audit_directory, seal_archive
 from fedgrove.node.audit.content import ContentRules

@@ -9,9 +9,9 @@ import functools
 
 import numpy as np
 import pytest
-from fedgrove.chain import tree
+from fedgrove.chain.crypto import tree
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.node.lab.attacks.withholding import find_trap
 from fedgrove.node.masking import parameters
 from fedgrove.node.masking.collusion import exposed, exposure_bound

@@ -1,9 +1,10 @@
 """Chains for the tests: an embedded one for each test, one anvil for each file."""
 
 import pytest
-from federations import found
-from fedgrove.chain.networks import embedded
-from nodes import anvil_or_skip
+from fedgrove.chain.face.networks import embedded
+
+from tests.chain.federations import found
+from tests.chain.nodes import anvil_or_skip
 
 
 @pytest.fixture

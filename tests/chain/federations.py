@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from fedgrove.chain import tree, vrf
-from fedgrove.chain.deployment import Deployment, Settings, Terms
-from fedgrove.chain.founding import deploy
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import Network
+from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.founding import deploy
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import Network
+from fedgrove.chain.records.deployment import Deployment, Settings, Terms
 
 SETTINGS = Settings(
     seed_delay=1,

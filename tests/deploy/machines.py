@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from fedgrove.chain.networks import free_port
+from fedgrove.chain.face.networks import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).with_name("ipfs_stand_in.py")

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import tomli_w
 import yaml
-from fedgrove.chain.keys import save
-from fedgrove.chain.networks import anvil, free_port, has_anvil
+from fedgrove.chain.crypto.keys import save
+from fedgrove.chain.face.networks import anvil, free_port, has_anvil
 from fedgrove.node.roles.metrics import ServiceMetrics
 from packaging.requirements import Requirement
 

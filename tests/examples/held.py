@@ -4,8 +4,8 @@ import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
-from fedgrove.chain.history import capture
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor

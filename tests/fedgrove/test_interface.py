@@ -9,8 +9,8 @@ import fedgrove as fg
 import numpy as np
 import pytest
 import torch
-from fedgrove.chain.history import BadHistory
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.face.networks import anvil
+from fedgrove.chain.network.history import BadHistory
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan

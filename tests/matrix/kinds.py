@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import fedgrove as fg
-from fedgrove.chain.networks import anvil, embedded
+from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, export_car

@@ -13,7 +13,7 @@ from pathlib import Path
 import fedgrove as fg
 import numpy as np
 import pytest
-from fedgrove.chain.history import BadHistory
+from fedgrove.chain.network.history import BadHistory
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.base.tensors import InvalidModel

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 
 import pytest
 from fastapi.testclient import TestClient
-from fedgrove.chain.networks import connect
+from fedgrove.chain.face.networks import connect
 from fedgrove.node.explorer.api import BASE
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.comparing import PATHS

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fedgrove.chain.history import LedgerHistory, capture
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive

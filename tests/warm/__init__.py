@@ -14,7 +14,7 @@ from fedgrove.node.devnet.forks import ForkServer
 
 # What commands import when they run.
 LATER = (
-    *("fedgrove.chain.embedded", "fedgrove.node.devnet.demo", "sklearn.datasets"),
+    *("fedgrove.chain.embedded.evm", "fedgrove.node.devnet.demo", "sklearn.datasets"),
     *("fedgrove.node.lab.simulation.task_folder", "fedgrove.node.roles.client", "fedgrove.node.roles.coordinator"),
     "fedgrove.node.audit.auditor",
 )

@@ -12,9 +12,9 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.founding import read_deployment
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import connect
+from fedgrove.chain.face.founding import read_deployment
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import connect
 from fedgrove.node.base.files import open_log
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.keeper import Status

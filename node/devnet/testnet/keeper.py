@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from fedgrove.chain.networks import dying_with_parent
+from fedgrove.chain.face.networks import dying_with_parent
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.base.files import open_log
 from fedgrove.node.devnet.kubo.local_node import LocalKubo

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedgrove.chain.regular_file import read_regular
+from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.method_option import TRAINING, ledger_rounds

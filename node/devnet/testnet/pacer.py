@@ -3,8 +3,8 @@
 Nobody has anything to do in them. On any other chain time passes as it does.
 """
 
-from fedgrove.chain.access import Network
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
 

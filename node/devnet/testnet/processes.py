@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from fedgrove.chain.networks import anvil_command, embedded_command, free_port
+from fedgrove.chain.face.networks import anvil_command, embedded_command, free_port
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.forks import ForkServer
 from fedgrove.node.devnet.kubo.local_node import LocalKubo

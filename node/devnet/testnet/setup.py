@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from fedgrove.chain.anvil_state import was_written
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import anvil, embedded
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import anvil, embedded
+from fedgrove.chain.network.anvil_state import was_written
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.tensors import load
 from fedgrove.node.devnet.task_subject import TaskPart, TaskSubject

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fedgrove.chain.deployment import Settings
+from fedgrove.chain.records.deployment import Settings
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.learning.samples import Samples

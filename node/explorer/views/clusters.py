@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from fedgrove.chain.vrf import InvalidProof, proof_to_hash
+from fedgrove.chain.crypto.vrf import InvalidProof, proof_to_hash
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.clusters import hear
 from fedgrove.node.explorer.heatmap import Heatmap

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedgrove.chain.phases import Deadlines, Ends
-from fedgrove.chain.tree import EVERYONE
+from fedgrove.chain.crypto.tree import EVERYONE
+from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.explorer.checks import Check, Checks
 from fedgrove.node.explorer.drawings import PhaseWindow
 from fedgrove.node.explorer.index import Index

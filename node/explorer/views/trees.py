@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fedgrove.chain.tree import partners
+from fedgrove.chain.crypto.tree import partners
 from fedgrove.node.explorer.tree_drawing import Leaf, cooperation_tree
 from markupsafe import Markup
 

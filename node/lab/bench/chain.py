@@ -4,15 +4,15 @@ import os
 from collections.abc import Callable, Iterable
 from statistics import mean
 
-from fedgrove.chain import tree, vrf
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Deployment, Settings, Terms
-from fedgrove.chain.founding import deploy
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.founding import deploy
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.transactions import Receipt
 from fedgrove.chain.records import Drawn
-from fedgrove.chain.transactions import Receipt
+from fedgrove.chain.records.deployment import Deployment, Settings, Terms
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 
 # Whole transactions of a client that has taken part before; order: per client at 1,000 clients. Half of all VRF

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow

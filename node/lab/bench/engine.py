@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 import torch
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan

@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fedgrove.chain import vrf
-from fedgrove.chain.deployment import Deployment, Settings, Terms
-from fedgrove.chain.history import TransactionFacts
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto import vrf
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.network.history import TransactionFacts
 from fedgrove.chain.records import (
     Closed,
     Committed,
@@ -30,6 +29,7 @@ from fedgrove.chain.records import (
     SeedFixed,
     Shared,
 )
+from fedgrove.chain.records.deployment import Deployment, Settings, Terms
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.auditor import Progress
 from fedgrove.node.audit.verdict import Verdict

@@ -5,7 +5,7 @@ from random import Random
 from statistics import median_low
 
 import numpy as np
-from fedgrove.chain import tree
+from fedgrove.chain.crypto import tree
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate
 from fedgrove.node.masking.client import RoundSecrets, mask_update, seal_shares

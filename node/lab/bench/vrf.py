@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable
 from statistics import mean
 
-from fedgrove.chain import curve, vrf
-from fedgrove.chain.abi import creation
-from fedgrove.chain.contract import Contract
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import embedded
-from fedgrove.chain.transactions import sender_of
+from fedgrove.chain.crypto import curve, vrf
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.contract import Contract
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.transactions import sender_of
+from fedgrove.chain.records.abi import creation
 from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 
 _PROOFS = 24

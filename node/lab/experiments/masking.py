@@ -7,7 +7,7 @@ from random import Random
 from statistics import fmean
 
 import numpy as np
-from fedgrove.chain import tree
+from fedgrove.chain.crypto import tree
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
 from fedgrove.node.lab.experiments.measures import Spread

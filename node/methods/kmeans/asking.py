@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.transactions import Receipt
 from fedgrove.chain.records import Withdrawn
-from fedgrove.chain.transactions import Receipt
 from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.notebook import read_notebook
 from fedgrove.node.methods.kmeans.request import Request, name_of

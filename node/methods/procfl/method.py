@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig

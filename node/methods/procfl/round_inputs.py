@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 
+from fedgrove.chain.crypto.signatures import is_signed_by
 from fedgrove.chain.records import Drawn, Voided
-from fedgrove.chain.signatures import is_signed_by
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency

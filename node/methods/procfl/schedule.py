@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedgrove.chain.vrf import proof_to_hash
+from fedgrove.chain.crypto.vrf import proof_to_hash
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.codec import clients_at

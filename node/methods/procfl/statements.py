@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.signatures import sign_message
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.store import BlobError
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Tensors

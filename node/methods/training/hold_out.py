@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.node.learning.held_out import MARK_BYTES, HoldOutRule
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.method import Workplace

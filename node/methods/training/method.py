@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, root_of
 from fedgrove.node.base.pieces import cut

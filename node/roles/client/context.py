@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fedgrove.chain import vrf
+from fedgrove.chain.crypto import vrf
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.transactions import Receipt
+from fedgrove.chain.network.transactions import Receipt
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.ledger_view import LedgerView

@@ -3,8 +3,8 @@
 from functools import partial
 from hashlib import sha256
 
-from fedgrove.chain import vrf
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto import vrf
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.store import NotFound
 from fedgrove.node.protocol.closing import evidence

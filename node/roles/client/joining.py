@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from fedgrove.chain import tree, vrf
+from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import Phase
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.policy import attendance_fault

@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from fedgrove.chain.crypto.keys import Keys, load
 from fedgrove.chain.errors import KeystoreError
-from fedgrove.chain.keys import Keys, load
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.step import Kind, Step

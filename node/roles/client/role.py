@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Phase
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of

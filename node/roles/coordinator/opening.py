@@ -1,7 +1,7 @@
 """Between rounds and up to the order: absences are reported, a round is opened, its seed fixed, its order sealed."""
 
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.ledger import MAX_BARRED, MAX_REPORT
+from fedgrove.chain.face.ledger import MAX_BARRED, MAX_REPORT
 from fedgrove.chain.records import Phase
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.rounds import RoundRecords

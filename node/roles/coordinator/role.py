@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Phase
 from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.base.tensors import InvalidModel

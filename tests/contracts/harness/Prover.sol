@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {vm, Vm} from "./Vm.sol";
 
 /// @notice Makes ECVRF proofs with their hints inside a test, so that tests may choose keys, chains, contracts and rounds freely.
-/// Written from RFC 9381 apart from the contracts and from chain/vrf.py; slow, and careless with secrets.
+/// Written from RFC 9381 apart from the contracts and from chain/crypto/vrf.py; slow, and careless with secrets.
 library Prover {
     uint256 internal constant P = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEFFFFFC2F;
     uint256 internal constant N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141;

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.api.saving import model_file
-from fedgrove.chain.history import capture
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import metadata

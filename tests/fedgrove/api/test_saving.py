@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.api.saving import model_file
-from fedgrove.chain.history import capture
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel, dump, load

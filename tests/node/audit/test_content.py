@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.records import (
     Closed,
     Committed,
@@ -19,6 +18,7 @@ from fedgrove.chain.records import (
     Shared,
     Skipped,
 )
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit.content import ContentRules

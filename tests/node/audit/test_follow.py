@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
-from fedgrove.chain.deployment import Deployment, Settings, Terms
 from fedgrove.chain.records import Closed, Position, RoundOpened, Voided
+from fedgrove.chain.records.deployment import Deployment, Settings, Terms
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.verdict import Verdict
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from eth_utils import keccak
-from fedgrove.chain.account import Account
-from fedgrove.chain.deployment import Deployment, Settings, Terms
+from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.records import Position, Registered
+from fedgrove.chain.records.deployment import Deployment, Settings, Terms
 from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidHead, Pins
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts

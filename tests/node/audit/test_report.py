@@ -1,6 +1,6 @@
 """The report: every record has a call, and a member's oversized blob is counted, not an error."""
 
-from fedgrove.chain.events import LEDGER_EVENTS, REGISTRY_EVENTS
+from fedgrove.chain.records.events import LEDGER_EVENTS, REGISTRY_EVENTS
 from fedgrove.node.audit.report import CALLS, build_report
 
 

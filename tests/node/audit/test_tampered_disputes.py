@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Disputed, Registered, RoundOpened, Voided
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.learning.settings import TrainingSettings

@@ -1,8 +1,8 @@
 """Every kind of tampering is found, and the right record is named.
 
 The history is a real one: a real EVM, a real store, real training. A record is changed as a dishonest chain or exporter
-would show it (below the receipt proofs, which ``tests/chain/test_history.py`` attacks on their own); a blob is changed
-in a store, with the record that names it changed along where the villain could do so.
+would show it (below the receipt proofs, which ``tests/chain/network/test_history.py`` attacks on their own); a blob is
+changed in a store, with the record that names it changed along where the villain could do so.
 """
 
 import shutil

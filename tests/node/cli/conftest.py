@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from fedgrove.chain import keys
+from fedgrove.chain.crypto import keys
 
 
 @pytest.fixture(autouse=True, scope="session")

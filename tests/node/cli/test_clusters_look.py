@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from fedgrove.chain.deployment import Terms
-from fedgrove.chain.phases import Deadlines
 from fedgrove.chain.records import Closed, Committed
+from fedgrove.chain.records.deployment import Terms
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.methods.training.terms import TrainingTerms

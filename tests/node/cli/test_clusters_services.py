@@ -14,9 +14,9 @@ from signal import SIGKILL
 
 import numpy as np
 import pytest
-from fedgrove.chain.founding import read_deployment
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import AnvilNetwork, anvil, connect
+from fedgrove.chain.face.founding import read_deployment
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import AnvilNetwork, anvil, connect
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.cli.reach import open_store

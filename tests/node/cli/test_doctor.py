@@ -5,9 +5,9 @@ import time
 
 import pytest
 from eth_utils import to_checksum_address
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import anvil
-from fedgrove.chain.rpc import RpcNetwork
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.networks import anvil
+from fedgrove.chain.network.rpc import RpcNetwork
 from fedgrove.node.cli import doctor_checks
 from fedgrove.node.cli.doctor_checks import Health, federation_findings, machine_findings
 from fedgrove.node.methods.terms import load_config

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.face.networks import anvil
 
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 

@@ -146,7 +146,7 @@ def test_the_packages_of_the_core_take_120_megabytes_before_they_are_compiled():
 def test_web3_is_asked_for_by_its_extra(tmp_path):
     code = """
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.rpc import RpcNetwork
+from fedgrove.chain.network.rpc import RpcNetwork
 try:
     RpcNetwork.web3.func(object())
 except ChainError as fault:

@@ -8,7 +8,7 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from fedgrove.chain.networks import anvil, connect
+from fedgrove.chain.face.networks import anvil, connect
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable

@@ -9,8 +9,8 @@ import tomllib
 
 import numpy as np
 import pytest
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.networks import connect
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.networks import connect
 from sklearn.datasets import load_digits
 
 from tests import warm

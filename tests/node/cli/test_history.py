@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan

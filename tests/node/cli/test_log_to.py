@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from fedgrove.chain.networks import anvil, embedded
+from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.ipfs.store import NotFound
 from fedgrove.node.cli.log_to import log_targets, opened_logs
 from fedgrove.node.cli.output import CommandError

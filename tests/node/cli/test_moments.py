@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fedgrove.chain import secret_storage
+from fedgrove.chain.crypto import secret_storage
 
 from tests.node.cli.test_bad_input import fedgrove, files
 

@@ -5,7 +5,7 @@ import os
 import tomllib
 
 import pytest
-from fedgrove.chain.keys import load
+from fedgrove.chain.crypto.keys import load
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, client_name

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.networks import anvil
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.audit.pins import HeadStatement
 

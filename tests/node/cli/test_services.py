@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import requests
-from fedgrove.chain.deployment import Settings
-from fedgrove.chain.history import capture
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import AnvilNetwork, anvil
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import AnvilNetwork, anvil
+from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed, Committed, Drawn
+from fedgrove.chain.records.deployment import Settings
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from fedgrove.chain.keys import save
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.crypto.keys import save
+from fedgrove.chain.face.networks import anvil
 from fedgrove.node.cli.cost_look import CostSight
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.terms import FederationSettings

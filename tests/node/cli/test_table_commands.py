@@ -4,8 +4,8 @@ import json
 from contextlib import ExitStack
 
 import pytest
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import load
 from fedgrove.node.cli.task_data import approved_data

@@ -7,11 +7,11 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 
 import pytest
-from fedgrove.chain.founding import read_deployment
-from fedgrove.chain.history import capture
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import AnvilNetwork, anvil, free_port
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.founding import read_deployment
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import AnvilNetwork, anvil, free_port
+from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed, Committed, Drawn
 from fedgrove.ipfs.kubo import open_kubo
 from fedgrove.node.audit.archive import chain_facts

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedgrove.chain.history import LedgerHistory
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Withdrawn
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.audit.certificate import Certificate

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedgrove.chain.history import capture
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import anvil
+from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed, Withdrawn
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.node.audit.archive import chain_facts

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from fedgrove.chain.access import Network
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import LedgerHistory, capture
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.ledger import Ledger
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records import Closed, Failed, Withdrawn
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor

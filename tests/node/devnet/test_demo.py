@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan
 from fedgrove.node.learning.datasets import load_dataset
@@ -134,7 +134,7 @@ def test_clients_never_tell_the_store_their_weights(run):
 
 
 def test_a_chain_that_stops_is_said_to_make_no_blocks(monkeypatch, tmp_path):
-    monkeypatch.setattr("fedgrove.chain.standstill.STANDSTILL_SECONDS", 0.3)
+    monkeypatch.setattr("fedgrove.chain.network.standstill.STANDSTILL_SECONDS", 0.3)
     seen = []
     with embedded() as network:
         network.can_mine = False  # nobody asks it for blocks

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from fedgrove.chain.history import LedgerHistory
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Failed, FailureReason, Withdrawn
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor

@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from fedgrove.chain.embedded_state import StateFile
+from fedgrove.chain.embedded.blocks_file import StateFile
 from fedgrove.node.audit.archive import audit_directory
 from fedgrove.node.devnet import demonstration
 from fedgrove.node.devnet.demo import DemoFailed, DemoPlan

@@ -8,8 +8,8 @@ import fedgrove as fg
 import numpy as np
 import pytest
 import torch
-from fedgrove.chain.history import capture
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor

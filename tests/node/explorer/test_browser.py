@@ -7,7 +7,7 @@ from contextlib import closing
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import STORE, audit_directory

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fedgrove.chain.signatures import sign_message
+from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import STORE, write_archive
 from fedgrove.node.audit.report import build_report

@@ -1,7 +1,7 @@
 """Live ledgers, each named by its federation's file, are compared with each other and with runs at rest."""
 
 import pytest
-from fedgrove.chain.networks import anvil, has_anvil
+from fedgrove.chain.face.networks import anvil, has_anvil
 
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 from tests.node.federation import Federation

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 from fedgrove.chain import records as kinds
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.history import LedgerHistory
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Drawn, Position, Record, Registered, RoundOpened, Sealed
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import DIGESTS, entry_of, place
 from fedgrove.node.explorer.sources import DirectorySource

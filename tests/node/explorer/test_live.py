@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from fastapi.testclient import TestClient
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Shared
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.node.devnet.kubo.local_node import LocalKubo

@@ -162,7 +162,7 @@ def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer
         assert f"<dt>Practice fees</dt><dd>{in_unit(fee, unit)}<small> {unit}</small></dd>" in page
     for page in (compared.page(), compared.page("runs/1/"), compared.page("rounds.csv")):
         assert "EUR" not in page  # a practice chain's fees cost nothing
-    monkeypatch.setattr("fedgrove.chain.deployment.PRACTICE_CHAINS", frozenset())
+    monkeypatch.setattr("fedgrove.chain.records.deployment.PRACTICE_CHAINS", frozenset())
     public = TestClient(make_app(*compared.watches, options=PageOptions(Price(2500, "EUR"))), base_url=HOME)
     page = html.unescape(public.get("/runs/1/rounds/2/").text)
     assert f"<dt>Fees</dt><dd>{in_unit(fee, unit)}<small> {unit}, {coins(2500 * fee)} EUR</small>" in page

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from fedgrove.chain import tree
+from fedgrove.chain.crypto import tree
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MIN_CLIENTS, WITNESSES, InvalidGraph, build_graph, random_regular
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from eth_utils import keccak
-from fedgrove.chain import tree, vrf
-from fedgrove.chain.deployment import Deployment, Settings, Terms
+from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
     Approved,
     Closed,
@@ -23,6 +22,7 @@ from fedgrove.chain.records import (
     SeedFixed,
     Shared,
 )
+from fedgrove.chain.records.deployment import Deployment, Settings, Terms
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.ledger_rules import LedgerRules

@@ -5,11 +5,11 @@ from contextlib import suppress
 from dataclasses import asdict, astuple
 
 import pytest
-from fedgrove.chain.deployment import Settings
 from fedgrove.chain.errors import ChainError
-from fedgrove.chain.networks import embedded
-from fedgrove.chain.phases import Deadlines, Ends
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import CommitEnded, Committed, DrawEnded, Drawn, FailureReason, Shared, ShareEnded
+from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.clock import phase_of

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Phase, Recovered
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore

@@ -3,10 +3,9 @@
 import os
 
 import pytest
-from fedgrove.chain import tree
-from fedgrove.chain.draws import sign_draw
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.crypto import tree
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,
@@ -19,6 +18,7 @@ from fedgrove.chain.records import (
     Skipped,
     VrfKeyRotated,
 )
+from fedgrove.chain.records.signed_draws import sign_draw
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.step import Step

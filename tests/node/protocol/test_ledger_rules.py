@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fedgrove.chain.deployment import Deployment
 from fedgrove.chain.records import AbsenceRecorded, Approved, Drawn, Record, Registered, RoundOpened
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.ledger_rules import LedgerRules

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fedgrove.chain import tree
+from fedgrove.chain.crypto import tree
 from fedgrove.chain.records import (
     DrawEnded,
     Failed,

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.phases import Deadlines
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.rounds import Member, RoundRecords
 from fedgrove.node.roles.client.context import ClientTurn, Outbox

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.methods.terms import method_of

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Disputed, Drawn, Phase, RoundOpened, Voided
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import NotFound

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fedgrove.chain.errors import InvalidLog
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, Released, RoundOpened, Shared
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable

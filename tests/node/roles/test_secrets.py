@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Committed, Drawn, Recovered
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.masking.client import RoundSecrets

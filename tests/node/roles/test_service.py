@@ -4,8 +4,8 @@ import io
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain.deployment import Terms
 from fedgrove.chain.errors import ChainError, InsufficientFunds
+from fedgrove.chain.records.deployment import Terms
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.logs import ServiceLog

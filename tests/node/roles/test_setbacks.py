@@ -4,7 +4,7 @@ import io
 import json
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.node.cli import doctor_checks, services
 from fedgrove.node.cli.doctor_checks import Health
 from fedgrove.node.learning.settings import TrainingSettings

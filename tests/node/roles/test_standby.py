@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of

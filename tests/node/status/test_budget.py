@@ -1,8 +1,8 @@
 """What a round cost an account, by an oracle that looks at who sent each transaction."""
 
 import pytest
-from fedgrove.chain.ledger import GAS
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.ledger import GAS
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import RoundOpened
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.ledger_view import LedgerView

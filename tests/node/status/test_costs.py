@@ -1,7 +1,7 @@
 """What a federation has cost, by receipts: what is missing in its accounts, and no more."""
 
 import pytest
-from fedgrove.chain.networks import anvil, embedded
+from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.node.status.costs import CostReader
 
 from tests.node.federation import Federation

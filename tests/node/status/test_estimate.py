@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fedgrove.chain.deployment import Settings
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import embedded
-from fedgrove.chain.phases import Deadlines, Ends
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.report import CALLS, gas_table
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan, make_config

@@ -7,7 +7,7 @@ from pathlib import Path
 import fedgrove as fg
 import pytest
 from fedgrove.api.tables import tables_of
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit.archive import STORE, audit_directory, write_archive
 from fedgrove.node.audit.report import build_report

@@ -3,8 +3,8 @@
 import dataclasses
 
 import pytest
-from fedgrove.chain.deployment import Terms
 from fedgrove.chain.records import Closed, Failed, FailureReason, Skipped
+from fedgrove.chain.records.deployment import Terms
 from fedgrove.node.protocol.rounds import Member, Rounds
 from fedgrove.node.status.setbacks import MOST_NAMED, Absentee, setbacks
 

@@ -5,8 +5,8 @@ import os
 from dataclasses import replace
 
 import pytest
-from fedgrove.chain.account import Account
-from fedgrove.chain.signatures import sign_message
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import NotFound

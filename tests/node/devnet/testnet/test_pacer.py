@@ -1,7 +1,7 @@
 """Blocks are skipped only while nobody has anything to do."""
 
 import pytest
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.face.networks import anvil
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.settings import TrainingSettings
 

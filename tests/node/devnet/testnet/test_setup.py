@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedgrove.chain.founding import read_deployment, verify_code
-from fedgrove.chain.keys import load
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.crypto.keys import load
+from fedgrove.chain.face.founding import read_deployment, verify_code
+from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.testnet import setup
 from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, client_name, read_record

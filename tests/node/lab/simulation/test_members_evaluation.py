@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import fedgrove as fg
 import pytest
-from fedgrove.chain.history import capture
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo, DemoPlan

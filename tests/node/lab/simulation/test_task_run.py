@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
-from fedgrove.chain.history import capture
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.report import build_report

@@ -9,7 +9,7 @@ from random import Random
 from types import SimpleNamespace
 
 import numpy as np
-from fedgrove.chain.signatures import sign_message
+from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import TooLarge
 from fedgrove.ipfs.unixfs import cid_of

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from fedgrove.chain.account import Account
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.devnet.demo import DemoPlan, make_config

@@ -15,9 +15,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-from fedgrove.chain.history import LedgerHistory
-from fedgrove.chain.keys import Keys
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.cli.clusters_look import ClusterLook
 from fedgrove.node.learning.held_out import HoldOutRule, marks_of, split

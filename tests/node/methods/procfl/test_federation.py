@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.chain.records import AbsenceRecorded
-from fedgrove.chain.signatures import sign_message
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.strict_tables import InvalidConfig

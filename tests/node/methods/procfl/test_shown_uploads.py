@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.chain.records import Closed, Voided
-from fedgrove.chain.signatures import sign_message
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import dump, flatten

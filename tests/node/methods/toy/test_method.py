@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from fedgrove.chain.history import capture
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.network.history import capture
 from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.settings import TrainingSettings

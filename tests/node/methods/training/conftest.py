@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.settings import TrainingSettings

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Drawn
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor

@@ -7,7 +7,7 @@ import pytest
 import tomli_w
 from fedgrove.api.history import History
 from fedgrove.api.saving import model_file
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, RoundOpened
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import Layout, Tensors, dump, load

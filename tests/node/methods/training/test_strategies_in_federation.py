@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Layout, dump, flatten, load, unflatten

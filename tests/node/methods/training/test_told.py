@@ -4,7 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import audit_directory, write_archive

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain import vrf
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto import vrf
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.roles.client.dispute import Dispute, lot

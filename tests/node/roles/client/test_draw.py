@@ -4,8 +4,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain import tree, vrf
-from fedgrove.chain.keys import Keys
+from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.roles.client.joining import Draw
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.errors import KeystoreError
-from fedgrove.chain.keys import Keys, save
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Committed, Drawn
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain import vrf
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.crypto import vrf
+from fedgrove.chain.face.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.closing import Closings

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain.ledger import MAX_REPORT
+from fedgrove.chain.face.ledger import MAX_REPORT
 from fedgrove.chain.records import Closed
 from fedgrove.node.roles.coordinator.opening import ReportAbsences
 

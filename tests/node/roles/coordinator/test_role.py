@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Phase
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step

@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 
-from fedgrove.chain.contract import functions
-from fedgrove.chain.rpc import RpcNetwork
-from fedgrove.chain.transactions import Sender
+from fedgrove.chain.face.contract import functions
+from fedgrove.chain.network.rpc import RpcNetwork
+from fedgrove.chain.network.transactions import Sender
 from fedgrove.ipfs import disk
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base import files

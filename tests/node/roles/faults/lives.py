@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from fedgrove.chain.deployment import Deployment
-from fedgrove.chain.heads import Heads
-from fedgrove.chain.keys import load
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import connect
+from fedgrove.chain.crypto.keys import load
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import connect
+from fedgrove.chain.network.heads import Heads
+from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from fedgrove.chain.networks import free_port
+from fedgrove.chain.face.networks import free_port
 from fedgrove.chain.records import Closed
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.status.participation import fate

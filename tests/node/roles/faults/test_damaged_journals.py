@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, Released, Shared
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.unixfs import cid_of
 
 from tests.node.federation import Federation

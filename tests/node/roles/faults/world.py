@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from fedgrove.chain.deployment import Settings
-from fedgrove.chain.keys import save
-from fedgrove.chain.ledger import Ledger
-from fedgrove.chain.networks import anvil
+from fedgrove.chain.crypto.keys import save
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.records import Closed
+from fedgrove.chain.records.deployment import Settings
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings

@@ -5,7 +5,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from fedgrove.chain.networks import embedded
+from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.lab.simulation.checkpoint import RECORD

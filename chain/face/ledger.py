@@ -1,0 +1,321 @@
+"""The facade of a federation's contracts: one method for each transition, reads as dataclasses, records in order.
+
+Every transition waits until its transaction is in a block, returns a ``Receipt``, and raises ``ContractRevert`` with
+the contract's own reason, ``InsufficientFunds``, ``TransactionTimeout`` or ``ConnectionFailed``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eth_utils import to_checksum_address
+from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.errors import ChainError
+from fedgrove.chain.face.contract import Contract
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.indexes import index_of
+from fedgrove.chain.network.transactions import Receipt, sender_of
+from fedgrove.chain.records import FailureReason, Phase, Position, Record
+from fedgrove.chain.records.deployment import Deployment
+from fedgrove.chain.records.signed_draws import SignedDraw, key_tag
+
+# Limits of gas, about twice what each call was measured to use; what is left over is not paid for.
+GAS = {
+    "register": 400_000,
+    "rotateVrfKey": 400_000,
+    "rotateMailboxKey": 120_000,
+    "withdraw": 60_000,
+    "approve": 120_000,
+    "revoke": 120_000,
+    "open": 300_000,
+    "fixSeed": 150_000,
+    "draw": 400_000,
+    "skip": 120_000,
+    "share": 120_000,
+    "commit": 150_000,
+    "release": 120_000,
+    "recover": 150_000,
+    "close": 150_000,
+    "fail": 150_000,
+    "disputeRound": 200_000,
+}
+SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
+CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
+BATCH_GAS, BATCH_GAS_PER_DRAW = 200_000, 350_000
+OPEN_GAS_PER_BARRED = 15_000
+REPORT_GAS, REPORT_GAS_PER_CLIENT = 100_000, 60_000
+MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT, MAX_BARRED = 1_000, 500, 32, 250, 250
+
+
+@dataclass(frozen=True, slots=True)
+class ClientView:
+    """The registry's entry of an account; ``client`` is 0 if it is not registered."""
+
+    client: int
+    active_from: int
+    absences: int
+    approved: bool
+    key_tag: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """One round as the ledger sees it; the blocks are those of ``phases.Deadlines``. All zero when there is none."""
+
+    phase: Phase
+    opened_at: int
+    seed_block: int
+    draw_end: int
+    order_block: int
+    seal_end: int
+    share_end: int
+    commit_end: int
+    recover_end: int
+    close_end: int
+    sampling_rate: int
+    drawn: int
+    committed: int
+    seed: bytes
+    order_root: bytes
+    model_digest: bytes
+
+
+class Ledger:
+    """A federation's ledger and registry on one network.
+
+    Parameters
+    ----------
+    network : Network
+        Shared by any number of facades.
+    deployment : Deployment
+        Whose contracts these are.
+    account : Account, optional
+        Sends the transactions; without one the facade only reads.
+    """
+
+    def __init__(self, network: Network, deployment: Deployment, account: Account | None = None) -> None:
+        self._network = network
+        self._ledger = Contract(network, "TrainingLedger", deployment.ledger)
+        self._registry = Contract(network, "ClientRegistry", deployment.registry)
+        self._sender = sender_of(network, account) if account is not None else None
+        self._index = index_of(network, deployment)
+        self.deployment = deployment
+
+    @property
+    def chain_id(self) -> int:
+        """The chain's id, as in every VRF input."""
+        return self.deployment.chain_id
+
+    @property
+    def address(self) -> str:
+        """The ledger contract's checksummed address."""
+        return self.deployment.ledger
+
+    @property
+    def account(self) -> str:
+        """The checksummed address that sends the transactions; empty for a facade that only reads."""
+        return self._sender.address if self._sender is not None else ""
+
+    # --- membership -------------------------------------------------------------------------------------------------
+
+    def register(self, keys: Keys) -> Receipt:
+        """Register these keys for the account; with the same keys a second time it changes nothing."""
+        x, y = vrf.coordinates(keys.vrf_public)
+        return self._transact(self._registry, "register", x, y, keys.mailbox_public, self._possession(keys))
+
+    def rotate_vrf_key(self, keys: Keys) -> Receipt:
+        """Replace the registered VRF key by that of ``keys``, which must be saved by now."""
+        x, y = vrf.coordinates(keys.vrf_public)
+        return self._transact(self._registry, "rotateVrfKey", x, y, self._possession(keys))
+
+    def rotate_mailbox_key(self, keys: Keys) -> Receipt:
+        """Replace the registered mailbox key by that of ``keys``, which must be saved by now."""
+        return self._transact(self._registry, "rotateMailboxKey", keys.mailbox_public)
+
+    def withdraw(self, points: int, digest: bytes) -> Receipt:
+        """Withdraw this number of the client's data points (0: all, for good); ``digest`` commits to the points."""
+        return self._transact(self._registry, "withdraw", points, digest)
+
+    def approve(self, account: str) -> Receipt:
+        """Let an account take part; for the admin."""
+        return self._transact(self._registry, "approve", account)
+
+    def revoke(self, account: str) -> Receipt:
+        """End an account's approval; for the admin."""
+        return self._transact(self._registry, "revoke", account)
+
+    # --- rounds -----------------------------------------------------------------------------------------------------
+
+    def open(self, model_digest: bytes, barred: Sequence[str] = ()) -> Receipt:
+        """Open the next round, which trains from the model in force.
+
+        ``barred`` are accounts of registered clients that may not draw in it, at most ``MAX_BARRED``: where everyone is
+        drawn, the draws end when all others have drawn.
+        """
+        ordered = sorted(barred, key=lambda account: int(account, 16))
+        data = self._ledger.data("open", model_digest, ordered)
+        return self._send(self._ledger, data, GAS["open"] + OPEN_GAS_PER_BARRED * len(ordered))
+
+    def fix_seed(self, number: int) -> Receipt:
+        """Fix the round's seed; the first draw also does this."""
+        return self._transact(self._ledger, "fixSeed", number)
+
+    def draw(self, number: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Receipt:
+        """Prove this client's VRF output over ``alpha`` (``tree.draw_alpha``) and enter the round.
+
+        ``mask_key`` and ``seal_key`` are the round's X25519 public keys, ``samples`` the client's sample count.
+        """
+        x, y = vrf.coordinates(keys.vrf_public)
+        message = vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
+        return self._transact(self._ledger, "draw", number, x, y, mask_key, seal_key, samples, message)
+
+    def draw_batch(self, number: int, items: Sequence[SignedDraw]) -> Receipt:
+        """Hand in draws that others signed (``draws.sign_draw``), at most 32; bad ones are recorded as rejected."""
+        if not 1 <= len(items) <= MAX_BATCH:
+            raise ValueError(f"a batch holds 1 to {MAX_BATCH} draws, not {len(items)}")
+        data = self._ledger.data("drawBatch", number, [item.as_tuple() for item in items])
+        return self._send(self._ledger, data, BATCH_GAS + BATCH_GAS_PER_DRAW * len(items))
+
+    def seal(self, number: int, tickets: Sequence[int], order_block: int) -> Receipt:
+        """Seal the order, given all tickets in the order of the draws; above 1,000 in several transactions.
+
+        ``order_block`` is the block whose randomness orders them, which must be past. A seal in chunks goes on where
+        this account stopped. The receipt is the last transaction's.
+        """
+        randao = self.deployment.settings.randao
+        randomness = self.block_randomness(order_block) if randao else self.block_hash(order_block)
+        seed = tree.order_seed(self.chain_id, self.address, number, randomness)
+        header = self._network.headers(order_block, order_block)[0] if randao else b""
+        if len(tickets) > MAX_SEAL:
+            return self._seal_in_chunks(number, tree.order(tickets, seed), header)
+        permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets, seed))
+        data = self._ledger.data("seal", number, _pack(tickets), permutation, header)
+        return self._send(self._ledger, data, SEAL_GAS + SEAL_GAS_PER_CLIENT * len(tickets))
+
+    def skip(self, number: int) -> Receipt:
+        """End a round that drew fewer clients than the quorum."""
+        return self._transact(self._ledger, "skip", number)
+
+    def share(self, number: int, digest: bytes) -> Receipt:
+        """Record this client's encrypted shares."""
+        return self._transact(self._ledger, "share", number, digest)
+
+    def commit(self, number: int, digest: bytes, seed_hash: bytes) -> Receipt:
+        """Record this client's masked update, and the hash of its self-mask seed."""
+        return self._transact(self._ledger, "commit", number, digest, seed_hash)
+
+    def release(self, number: int, digest: bytes) -> Receipt:
+        """Record the shares that this client releases."""
+        return self._transact(self._ledger, "release", number, digest)
+
+    def recover(self, number: int, digest: bytes) -> Receipt:
+        """Close the list of survivors with the recovery record."""
+        return self._transact(self._ledger, "recover", number, digest)
+
+    def close(self, number: int, model_digest: bytes, metrics_digest: bytes) -> Receipt:
+        """End the round with the next global model."""
+        return self._transact(self._ledger, "close", number, model_digest, metrics_digest)
+
+    def fail(self, number: int, reason: FailureReason, evidence: bytes) -> Receipt:
+        """End the round without a model."""
+        return self._transact(self._ledger, "fail", number, int(reason), evidence)
+
+    def dispute(self, number: int, evidence: bytes) -> Receipt:
+        """Say that the closing of the latest closed round is wrong; for a client that committed in it, once.
+
+        ``evidence`` is the digest of a blob that says why. When more than half of those clients do, the round is void.
+        """
+        return self._transact(self._ledger, "disputeRound", number, evidence)
+
+    def report_absences(self, number: int, accounts: Sequence[str]) -> Receipt:
+        """Count the absences of the latest ended round, which closed: all of them, at most ``MAX_REPORT``."""
+        if not accounts:
+            raise ValueError("a report names at least one account")
+        ordered = sorted(accounts, key=lambda account: int(account, 16))
+        data = self._ledger.data("reportAbsences", number, ordered)
+        return self._send(self._ledger, data, REPORT_GAS + REPORT_GAS_PER_CLIENT * len(ordered))
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def current_round(self) -> int:
+        """Number of the latest round, 0 before the first."""
+        return self._ledger.call("currentRound")
+
+    def current_model(self) -> bytes:
+        """Digest of the model in force, zero before the first round."""
+        return self._ledger.call("currentModel")
+
+    def round(self, number: int) -> RoundView:
+        """One round as it stands in the latest block."""
+        phase, *rest = self._ledger.call("round", number)
+        return RoundView(Phase(phase), *rest)
+
+    def client_of(self, account: str) -> ClientView:
+        """The registry's entry of an account."""
+        return ClientView(*self._registry.call("clientOf", to_checksum_address(account)))
+
+    def sits_out_until(self, account: str) -> int:
+        """The last round that the account must sit out because of its absences, 0 for none."""
+        return self._ledger.call("sitsOutUntil", account)
+
+    def holds_vrf_key(self, keys: Keys) -> bool:
+        """Whether the registry has this VRF key for this account; if not, a rotation was begun and not finished."""
+        x, y = vrf.coordinates(keys.vrf_public)
+        return self.client_of(keys.address).key_tag == key_tag(x, y)
+
+    def block_hash(self, number: int) -> bytes:
+        """Hash of a block that ``records`` has read, 32 bytes; proven."""
+        return self._index.block_hash(number)
+
+    def block_randomness(self, number: int) -> bytes:
+        """The RANDAO mix in the header of a block that ``records`` has read, 32 bytes; proven."""
+        return self._index.randomness(number)
+
+    def confirmed_block(self, confirmations: int = 0) -> int:
+        """The latest block that ``records`` has read on which at least ``confirmations`` blocks lie."""
+        return max(0, self._index.head - confirmations)
+
+    def records(self, since: Position | None = None) -> list[Record]:
+        """All records of both contracts in the order of the chain, or those after ``since``. Reads only new blocks.
+
+        Each is proven to be the chain's, and signed by its author, up to the latest block that the endpoints agree on.
+        """
+        records = self._index.records()
+        if since is None:
+            return records
+        after = (since.block, since.log_index)
+        return [record for record in records if (record.at.block, record.at.log_index) > after]
+
+    def forget(self) -> None:
+        """Read all records anew at the next call, from another endpoint if there is one: those at hand break a rule."""
+        self._index.forget()
+        self._network.distrust("returns records that a ledger cannot hold")
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def _transact(self, contract: Contract, function: str, *arguments: object) -> Receipt:
+        return self._send(contract, contract.data(function, *arguments), GAS[function])
+
+    def _send(self, contract: Contract, data: bytes, gas: int) -> Receipt:
+        if self._sender is None:
+            raise ChainError("This facade only reads; construct Ledger with an account to send transactions.")
+        mined = self._sender.transact(contract.address, data, gas)
+        return Receipt(mined.block, mined.gas_used, mined.transaction)
+
+    def _possession(self, keys: Keys) -> bytes:
+        alpha = tree.registration_alpha(self.chain_id, self.deployment.registry, keys.address)
+        return vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
+
+    def _seal_in_chunks(self, number: int, ordered: Sequence[int], header: bytes) -> Receipt:
+        placed = self._ledger.call("placedSoFar", number, self._sender.address) if self._sender else 0
+        # The last ticket is sent again when all are placed, so that the ledger says in which phase the round is.
+        for start in range(min(placed, len(ordered) - 1), len(ordered), MAX_CHUNK):
+            chunk = ordered[start : start + MAX_CHUNK]
+            data = self._ledger.data("sealChunk", number, _pack(chunk), header)
+            receipt = self._send(self._ledger, data, CHUNK_GAS + CHUNK_GAS_PER_CLIENT * len(chunk))
+        return receipt
+
+
+def _pack(tickets: Sequence[int]) -> bytes:
+    return b"".join(ticket.to_bytes(16, "big") for ticket in tickets)

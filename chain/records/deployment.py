@@ -1,0 +1,258 @@
+"""Addresses of a federation's contracts, the terms fixed in them, and the code that they must have."""
+
+import json
+import re
+from dataclasses import asdict, astuple, dataclass
+from itertools import pairwise
+
+import rlp
+from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
+from fedgrove.chain.errors import WrongCode, artifact
+from fedgrove.chain.records.abi import creation
+from fedgrove.common.wire import canonical_json
+
+PRACTICE_CHAINS = frozenset({1337, 31337, 131277322940537})
+"""Chain ids that no public chain has: Ganache's and geth's --dev, Hardhat's and Anvil's, the embedded chain's."""
+
+MAX_RATES = 1_000
+EVERYONE = 1_000_000
+MAX_JSON_BYTES = 1 << 14
+_UINT16, _UINT32, _UINT64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
+_MAY_BE_ZERO = ("coordinator_grace", "absence_rounds")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Windows (in blocks) and limits of a federation, fixed at deployment; the ledger's immutables.
+
+    Attributes
+    ----------
+    seed_delay : int
+        Blocks from the opening to the block whose hash seeds the round.
+    draw_window, seal_window, share_window, commit_window, recover_window, close_window : int
+        Length of each phase at most: it ends earlier once nobody is missing.
+    order_delay : int
+        Blocks from the end of the draws to the block whose randomness orders the drawn clients; the order can be sealed
+        once that block has passed.
+    coordinator_grace : int
+        Blocks in which the coordinator may act alone before any active client may act in its place.
+    quorum, max_clients : int
+        Minimum and maximum number of clients in a round.
+    absence_limit, absence_rounds : int
+        After every ``absence_limit`` absences a client sits out ``absence_rounds`` rounds.
+    max_samples : int
+        Highest sample count that a client may state.
+    randao : bool
+        The order's randomness is the RANDAO mix in its block's header instead of the block's hash. Use it on chains
+        whose validators take turns, as Ethereum's do: a validator can then only withhold its part of the randomness,
+        not try out hashes. Choose an ``order_delay`` of 4 or more with it.
+    """
+
+    seed_delay: int = 2
+    draw_window: int = 50
+    order_delay: int = 1
+    seal_window: int = 20
+    share_window: int = 50
+    commit_window: int = 100
+    recover_window: int = 50
+    close_window: int = 50
+    coordinator_grace: int = 20
+    quorum: int = 3
+    max_clients: int = 1000
+    absence_limit: int = 3
+    absence_rounds: int = 1
+    max_samples: int = 1 << 24
+    randao: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.randao) is not bool:
+            raise ValueError(f"randao must be true or false, not {self.randao!r}")
+        for name, value in asdict(self).items():
+            if name == "randao":
+                continue
+            highest = _UINT32 if name == "max_samples" else _UINT16
+            lowest = 0 if name in _MAY_BE_ZERO else 1
+            if type(value) is not int or not lowest <= value <= highest:
+                raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, not {value!r}")
+        if self.max_clients < self.quorum:
+            raise ValueError(f"max_clients must be at least the quorum of {self.quorum}, not {self.max_clients}")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms agreed before the first round, fixed at deployment.
+
+    Attributes
+    ----------
+    config, model : str
+        Digests (64 hexadecimal characters) of the federation's terms, and of the model that round 1 trains from.
+    rates : tuple of (int, int)
+        First round and sampling rate (clients per million) of each phase of the training, from round 1 on.
+    rounds : int
+        How many rounds may close.
+    repeats : int
+        How many rounds more may be opened, in place of rounds that failed.
+    """
+
+    config: str
+    model: str
+    rates: tuple[tuple[int, int], ...] = ((1, EVERYONE),)
+    rounds: int = 1
+    repeats: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("config", "model"):
+            digest = getattr(self, name)
+            if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest) or not int(digest, 16):
+                raise ValueError(f"{name} must be a digest of 64 hexadecimal characters")
+        for name, lowest in (("rounds", 1), ("repeats", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or not lowest <= value <= _UINT32:
+                raise ValueError(f"{name} must be a whole number from {lowest} to {_UINT32}")
+        starts = [first for first, _ in self.rates]
+        ascending = all(before < after for before, after in pairwise(starts))
+        if starts[:1] != [1] or not ascending or starts[-1] >= 1 << 40 or len(starts) > MAX_RATES:
+            raise ValueError(f"rates must be at most {MAX_RATES} and ascend from round 1")
+        if any(type(number) is not int for pair in self.rates for number in pair):
+            raise ValueError("rates must be whole numbers")
+        if not all(1 <= rate <= EVERYONE for _, rate in self.rates):
+            raise ValueError(f"a rate must be from 1 to {EVERYONE} clients per million")
+
+    def rate_of(self, number: int) -> int:
+        """The sampling rate of a round, in clients per million."""
+        return next(rate for first, rate in reversed(self.rates) if first <= number)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Addresses of a federation's contracts, and the terms fixed in them.
+
+    Attributes
+    ----------
+    chain_id : int
+    registry, ledger : str
+        Checksummed addresses.
+    block : int
+        No record lies below this block.
+    coordinator, admin : str
+        Checksummed addresses; the admin is zero where membership is open and none was named.
+    open_membership : bool
+    activation_delay : int
+        Blocks from a registration to the first round that may draw the client.
+    settings : Settings
+    terms : Terms
+    """
+
+    chain_id: int
+    registry: str
+    ledger: str
+    block: int
+    coordinator: str
+    admin: str
+    open_membership: bool
+    activation_delay: int
+    settings: Settings
+    terms: Terms
+
+    @property
+    def practice(self) -> bool:
+        """Whether the chain is one that people run to practise: its coins are worth nothing, its fees no measure."""
+        return self.chain_id in PRACTICE_CHAINS
+
+    def to_json(self) -> str:
+        """Canonical JSON, one line."""
+        return canonical_json(asdict(self)).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "Deployment":
+        """Parse what ``to_json`` wrote. Raises ValueError on anything else."""
+        if len(text) > MAX_JSON_BYTES:
+            raise ValueError("the description is too long")
+        try:
+            fields = json.loads(text)
+            settings = Settings(**fields.pop("settings"))
+            terms = fields.pop("terms")
+            terms = Terms(**terms | {"rates": tuple((first, rate) for first, rate in terms["rates"])})
+            deployment = cls(**fields, settings=settings, terms=terms)
+            deployment._check()
+        except (AttributeError, KeyError, TypeError, RecursionError) as fault:
+            raise ValueError(f"this is not a deployment: {fault}") from None
+        return deployment
+
+    def _check(self) -> None:
+        for name in ("registry", "ledger", "coordinator", "admin"):
+            if not is_checksum_address(getattr(self, name)):
+                raise ValueError(f"{name} must be a checksummed address")
+        for name in ("chain_id", "block", "activation_delay"):
+            value = getattr(self, name)
+            highest = 2**256 - 1 if name == "chain_id" else _UINT64
+            if type(value) is not int or not 0 <= value <= highest:
+                raise ValueError(f"{name} must be a whole number from 0 to {highest}")
+        if type(self.open_membership) is not bool:
+            raise ValueError("open_membership must be true or false")
+
+
+def creation_data(contract: str, deployment: Deployment) -> bytes:
+    """Exact calldata of the transaction that creates the shipped contract with these terms."""
+    if contract == "ClientRegistry":
+        fixed = (deployment.open_membership, deployment.admin, deployment.ledger, deployment.activation_delay)
+        return creation(contract, fixed)
+    terms = deployment.terms
+    agreed = (bytes.fromhex(terms.config), bytes.fromhex(terms.model), terms.rates)
+    settings = (*astuple(deployment.settings), terms.rounds, terms.repeats)
+    return creation(contract, (deployment.registry, deployment.coordinator, settings, agreed))
+
+
+def deployed_code(contract: str, deployment: Deployment) -> bytes:
+    """The code of a shipped contract with these terms in the places of its immutables."""
+    shipped = artifact(contract)
+    code = bytearray.fromhex(shipped["deployedBytecode"][2:])
+    values = _registry_immutables(deployment) if contract == "ClientRegistry" else _ledger_immutables(deployment)
+    references = shipped["immutableReferences"]
+    if set(references) != set(values):
+        raise WrongCode(f"The {contract} of this version has unexpected immutables; reinstall fedgrove.")
+    for name, places in references.items():
+        for place in places:
+            code[place["start"] : place["start"] + place["length"]] = values[name].to_bytes(place["length"], "big")
+    return bytes(code)
+
+
+def _registry_immutables(deployment: Deployment) -> dict[str, int]:
+    return {
+        "openMembership": int(deployment.open_membership),
+        "admin": int(deployment.admin, 16),
+        "ledger": int(deployment.ledger, 16),
+        "activationDelay": deployment.activation_delay,
+    }
+
+
+def _ledger_immutables(deployment: Deployment) -> dict[str, int]:
+    s, terms = deployment.settings, deployment.terms
+    return {
+        "seedDelay": s.seed_delay,
+        "drawWindow": s.draw_window,
+        "orderDelay": s.order_delay,
+        "sealWindow": s.seal_window,
+        "shareWindow": s.share_window,
+        "commitWindow": s.commit_window,
+        "recoverWindow": s.recover_window,
+        "closeWindow": s.close_window,
+        "coordinatorGrace": s.coordinator_grace,
+        "quorum": s.quorum,
+        "maxClients": s.max_clients,
+        "absenceLimit": s.absence_limit,
+        "absenceRounds": s.absence_rounds,
+        "maxSamples": s.max_samples,
+        "randao": int(s.randao),
+        "rounds": terms.rounds,
+        "repeats": terms.repeats,
+        "registry": int(deployment.registry, 16),
+        "coordinator": int(deployment.coordinator, 16),
+        "config": int(terms.config, 16),
+        "firstModel": int(terms.model, 16),
+    }
+
+
+def created_address(sender: str, nonce: int) -> str:
+    """The checksummed address of the contract that an account creates with the transaction of this nonce."""
+    return to_checksum_address(keccak(rlp.encode([to_canonical_address(sender), nonce]))[12:])

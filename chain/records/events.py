@@ -1,0 +1,92 @@
+"""The events of both contracts, and how a log becomes a record. A log is hostile until it is decoded."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from eth_abi import encode as abi_encode
+from eth_utils import keccak, to_checksum_address
+from fedgrove.chain.errors import InvalidLog
+from fedgrove.chain.records import LEDGER_RECORDS, REGISTRY_RECORDS, FailureReason, Log, Record
+from fedgrove.chain.records.abi import decode_abi
+
+PROOF_BYTES = 81
+MAX_DATA_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class Event:
+    """How one record is laid out in a log: Solidity types of the indexed parameters, which come first, and the rest."""
+
+    record: type[Record]
+    indexed: tuple[str, ...]
+    plain: tuple[str, ...]
+
+
+def _event(record: type[Record]) -> tuple[bytes, Event]:
+    """The topic and the layout of a record's event; FailureReason is a uint8 in a signature."""
+    words = record.EVENT.split()
+    indexed = tuple(word[2:] for word in words if word.startswith("i:"))
+    plain = tuple(word for word in words if not word.startswith("i:"))
+    topic = keccak(text=f"{record.__name__}({','.join(indexed + plain)})")
+    return topic, Event(record, indexed, plain)
+
+
+REGISTRY_EVENTS = dict(map(_event, REGISTRY_RECORDS))
+LEDGER_EVENTS = dict(map(_event, LEDGER_RECORDS))
+_EVENTS = REGISTRY_EVENTS | LEDGER_EVENTS
+
+
+def decode(log: Log) -> Record:
+    """The record in a log of the registry or the ledger.
+
+    Raises
+    ------
+    InvalidLog
+        Unknown event, wrong number of topics, or bytes that are not the canonical encoding of the event's parameters.
+    """
+    event = _EVENTS.get(log.topics[0]) if log.topics else None
+    if event is None:
+        raise InvalidLog(log.at.block, log.at.log_index, "its first topic is not an event of the contracts")
+    try:
+        values = _values(event, log)
+        return event.record(log.at, *values)
+    except ValueError as fault:
+        reason = f"it is not a well-formed {event.record.__name__}: {fault}"
+        raise InvalidLog(log.at.block, log.at.log_index, reason) from None
+
+
+def decode_from(log: Log, registry: str, ledger: str) -> Record:
+    """Like ``decode``, and the event must be one of the contract that emitted it. Addresses are checksummed."""
+    own = {registry: REGISTRY_EVENTS, ledger: LEDGER_EVENTS}.get(log.address, {})
+    if not log.topics or log.topics[0] not in own:
+        raise InvalidLog(log.at.block, log.at.log_index, f"contract {log.address} does not emit this event")
+    return decode(log)
+
+
+def _values(event: Event, log: Log) -> list[Any]:
+    if len(log.topics) != 1 + len(event.indexed):
+        raise ValueError(f"{len(log.topics)} topics")
+    if len(log.data) > MAX_DATA_BYTES:
+        raise ValueError(f"{len(log.data)} bytes of data")
+    head = [_decode_exactly((kind,), topic)[0] for kind, topic in zip(event.indexed, log.topics[1:], strict=True)]
+    values = head + list(_decode_exactly(event.plain, log.data))
+    kinds = event.indexed + event.plain
+    return [_convert(kind, value) for kind, value in zip(kinds, values, strict=True)]
+
+
+def _decode_exactly(kinds: tuple[str, ...], data: bytes) -> tuple[Any, ...]:
+    """Decode, and refuse bytes that Solidity would not have written (padding, offsets, leftovers)."""
+    values = decode_abi(kinds, data)
+    if abi_encode(kinds, values) != data:
+        raise ValueError("the encoding is not canonical")
+    return values
+
+
+def _convert(kind: str, value: Any) -> Any:
+    if kind == "address":
+        return to_checksum_address(value)
+    if kind == "uint8":
+        return FailureReason(value)
+    if kind == "bytes" and len(value) != PROOF_BYTES:
+        raise ValueError(f"a proof of {len(value)} bytes")
+    return value

@@ -1,0 +1,63 @@
+"""The phases of a round as a pure function of block numbers, the same arithmetic as in RoundClock.sol."""
+
+from dataclasses import dataclass
+
+from fedgrove.chain.records.deployment import Settings
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Recorded ends of a round's phases as block numbers; 0: none so far.
+
+    Draw, share and commit end with the block in which the last of those acts who may, where nobody is missing; the seal
+    phase ends with the order, the recover phase with the recovery.
+    """
+
+    draw: int = 0
+    seal: int = 0
+    share: int = 0
+    commit: int = 0
+    recover: int = 0
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Block numbers of one round. Each ``…_end`` is the last block in which that phase accepts a record.
+
+    The order can be sealed once ``order_block`` is past, whose randomness orders the drawn clients.
+    """
+
+    opened_at: int
+    seed_block: int
+    draw_end: int
+    order_block: int
+    seal_end: int
+    share_end: int
+    commit_end: int
+    recover_end: int
+    close_end: int
+
+    @classmethod
+    def of(cls, opened_at: int, settings: Settings, ends: Ends) -> "Deadlines":
+        """Compute the ends of a round's phases: the recorded ones, else the end of the phase before and the window.
+
+        Parameters
+        ----------
+        opened_at : int
+            The block in which the round was opened.
+        settings : Settings
+            The windows, in blocks.
+        ends : Ends
+            What is on record of the round.
+        """
+        seed_block = opened_at + settings.seed_delay
+        draw_end = ends.draw or seed_block + settings.draw_window
+        order_block = draw_end + settings.order_delay
+        seal_end = ends.seal or order_block + settings.seal_window
+        share_end = ends.share or seal_end + settings.share_window
+        commit_end = ends.commit or share_end + settings.commit_window
+        recover_end = ends.recover or commit_end + settings.recover_window
+        close_end = recover_end + settings.close_window
+        return cls(
+            opened_at, seed_block, draw_end, order_block, seal_end, share_end, commit_end, recover_end, close_end
+        )
