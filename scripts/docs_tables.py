@@ -9,10 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedgrove.chain.records.deployment import Settings
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
-from fedgrove.node.lab.simulation.plan import PLACES, Plan
-from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.server_steps import SERVER_STEPS
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
@@ -25,6 +21,10 @@ from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.simulation.plan import PLACES, Plan
+from fedgrove.node.simulation.task_settings import SimulatedTask
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

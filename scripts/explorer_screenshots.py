@@ -16,7 +16,7 @@ from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.watch import IndexWatch
-from fedgrove.node.lab.bench.explorer import find_chromium
+from fedgrove_lab.bench.explorer import find_chromium
 from playwright.sync_api import Browser, Page, sync_playwright
 
 WIDTH = 1200

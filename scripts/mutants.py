@@ -61,7 +61,14 @@ ELSEWHERE = {
 }
 """Tests of modules that have them under other names, too: those of the rules tell one story of records to all of these.
 """
-APART = ("tests/node/roles/faults", "tests/node/lab", "tests/node/cli", "tests/node/devnet", "tests/node/explorer")
+APART = (
+    "tests/node/roles/faults",
+    "tests/lab",
+    "tests/node/simulation",
+    "tests/node/cli",
+    "tests/node/devnet",
+    "tests/node/explorer",
+)
 """Tests of whole commands and processes: too slow for every mutant."""
 
 Earlier = dict[str, str | int] | None

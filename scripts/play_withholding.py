@@ -12,11 +12,11 @@ from functools import cache
 
 import numpy as np
 from fedgrove.chain.crypto import tree
-from fedgrove.node.lab.attacks.withholding import find_trap
 from fedgrove.node.masking.collusion import exposed, exposure_bound, simulated_exposure
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MaskGraph, build_graph
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, partners_of_all, sharing
+from fedgrove_lab.attacks.withholding import find_trap
 
 SIZES = (64, 100, 256, 1000)
 FRACTIONS = (0.10, 0.20, 0.33)

@@ -20,7 +20,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedgrove.node.lab.made import read_made
+from fedgrove_lab.made import read_made
 from measured_page import write_results
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

@@ -1,6 +1,6 @@
 """Check the product's types with pyright: ``scripts/typecheck.py [PYRIGHT OPTIONS]``.
 
-An editable install maps chain/, ipfs/ and node/ to ``fedgrove.*`` by an import hook, which pyright does not run. So it
+An editable install maps chain/, ipfs/ and node/ to ``fedgrove.*``, and lab/ to ``fedgrove_lab``, by an import hook, which pyright does not run. So it
 checks a copy of the tree in the installed layout. Findings name the files of the repository.
 """
 
@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYRIGHT = ROOT / "node_modules" / ".bin" / "pyright"
 STUBS = ROOT / "scripts" / "stubs"
 INSIDE = ("chain", "ipfs", "node")
+LAB = "fedgrove_lab"
 # Rules beyond pyright's basic mode: those that find mistakes here and call for no ignores.
 RULES = (
     "reportConstantRedefinition",
@@ -44,9 +45,10 @@ def lay_out(folder: Path) -> None:
     shutil.copytree(ROOT / "fedgrove", folder / "fedgrove", ignore=ignored)
     for name in INSIDE:
         shutil.copytree(ROOT / name, folder / "fedgrove" / name, ignore=ignored)
+    shutil.copytree(ROOT / "lab", folder / LAB, ignore=ignored)
     environment = Path(sys.prefix)
     config = {
-        "include": ["fedgrove"],
+        "include": ["fedgrove", LAB],
         "stubPath": str(STUBS),
         "venvPath": str(environment.parent),
         "venv": environment.name,
@@ -71,6 +73,7 @@ def main() -> int:
     found = done.stdout
     for inside in INSIDE:
         found = found.replace(f"{folder}/fedgrove/{inside}/", f"{inside}/")
+    found = found.replace(f"{folder}/{LAB}/", "lab/")
     print(found.replace(f"{folder}/", ""), end="")
     return done.returncode
 

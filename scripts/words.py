@@ -24,17 +24,12 @@ PAGES = [
 ]
 CODE = [
     path
-    for package in ("chain", "ipfs", "fedgrove", "node", "scripts")
+    for package in ("chain", "ipfs", "fedgrove", "node", "lab", "scripts")
     for path in sorted((ROOT / package).rglob("*.py"))
     if path != Path(__file__).resolve()
 ]
-PRODUCT = [
-    path
-    for package in ("chain", "ipfs", "fedgrove", "node")
-    for path in sorted((ROOT / package).rglob("*.py"))
-    if not path.is_relative_to(ROOT / "node" / "lab")
-]
-COMMANDS = sorted((ROOT / "node" / "cli").glob("*.py"))
+PRODUCT = [path for package in ("chain", "ipfs", "fedgrove", "node") for path in sorted((ROOT / package).rglob("*.py"))]
+COMMANDS = [path for package in ("node", "lab") for path in sorted((ROOT / package / "cli").glob("*.py"))]
 TEMPLATES = sorted((ROOT / "node" / "explorer" / "templates").glob("*.html"))
 WIDTH = 120
 

@@ -45,7 +45,7 @@ LONG = [
     TESTS / name
     for name in (
         *("contracts", "test_types.py", "node/devnet", "adversary/test_half_empty_committee.py"),
-        *("matrix", "node/cli", "node/lab/simulation", "adversary", "node/explorer", "node/methods", "node/roles"),
+        *("matrix", "node/cli", "node/simulation", "adversary", "node/explorer", "node/methods", "node/roles"),
     )
 ]
 SPREAD_OVER = 0.6
@@ -53,7 +53,9 @@ SPREAD_OVER = 0.6
 
 
 # Where tests train tasks without being about how their code is contained.
-SHARED = [TESTS / name for name in ("examples", "fedgrove", "matrix", "node/cli", "node/devnet", "node/lab")]
+SHARED = [
+    TESTS / name for name in ("examples", "fedgrove", "matrix", "node/cli", "node/devnet", "node/simulation", "lab")
+]
 
 
 @pytest.fixture(scope="module", autouse=True)

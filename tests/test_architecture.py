@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("fedgrove", "chain", "ipfs", "node")
+IGNORED = shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
 
 WITHOUT_TORCH = """
 import sys
@@ -25,23 +26,31 @@ import fedgrove.node.cli.main
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """The wheel, unpacked as an installation has it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    _run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, _copy(folder / "source")], folder)
-    site = folder / "site"
-    _run([*pip, "install", "--no-deps", "--target", site, *folder.glob("*.whl")], folder)
-    return site
-
-
-def _copy(folder: Path) -> Path:
-    """The sources, so that building leaves nothing in the repository."""
+    """The product's wheel, unpacked as an installation has it."""
+    source = tmp_path_factory.mktemp("wheel") / "source"
+    source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        folder.mkdir(exist_ok=True)
-        shutil.copy(ROOT / name, folder)
+        shutil.copy(ROOT / name, source)
     for name in PACKAGES:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
+        shutil.copytree(ROOT / name, source / name, ignore=IGNORED)
+    return _install(source)
+
+
+@pytest.fixture(scope="module")
+def installed_lab(tmp_path_factory) -> Path:
+    """The lab's wheel."""
+    source = tmp_path_factory.mktemp("lab") / "source"
+    shutil.copytree(ROOT / "lab", source, ignore=IGNORED)
+    return _install(source)
+
+
+def _install(source: Path) -> Path:
+    """Build a wheel of a copy, so that nothing is left in the repository, and unpack it."""
+    folder = source.parent
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    _run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source], folder)
+    _run([*pip, "install", "--no-deps", "--target", folder / "site", *folder.glob("*.whl")], folder)
+    return folder / "site"
 
 
 def _run(command: list, cwd: Path, **options) -> subprocess.CompletedProcess:
@@ -62,9 +71,14 @@ def test_the_wheel_brings_one_import_name_and_every_file(installed):
     assert {path for path in there if "__pycache__" not in path.parts} == here
 
 
-def test_import_rules_hold(installed):
+def test_the_wheel_of_the_lab_brings_every_module_of_it(installed_lab):
+    here = {path.relative_to(ROOT / "lab") for path in (ROOT / "lab").rglob("*.py")}
+    assert {path.relative_to(installed_lab / "fedgrove_lab") for path in installed_lab.rglob("*.py")} == here
+
+
+def test_import_rules_hold(installed, installed_lab):
     linter = Path(sys.executable).parent / "lint-imports"
-    paths = {**os.environ, "PYTHONPATH": str(installed)}
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (installed, installed_lab)))}
     _run([linter, "--no-cache", "--config", ROOT / "pyproject.toml"], installed, env=paths)
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 from fedgrove.node.cli.main import command_line
-from fedgrove.node.lab.made import read_made
+from fedgrove_lab.made import read_made
 
 from tests.test_docs import PAGES, ROOT
 

@@ -9,13 +9,13 @@ from fedgrove.api.running import Run, RunRound
 from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.base.tensors import InvalidModel, Tensors
-from fedgrove.node.lab.simulation.figures import FiguresUnavailable
-from fedgrove.node.lab.simulation.logged_rounds import LoggedRounds
-from fedgrove.node.lab.simulation.plan_file import method_table, read_plan
-from fedgrove.node.lab.simulation.record import RoundResult
-from fedgrove.node.lab.simulation.session import SimulatedRun, SimulationRequest, open_session, run_directory
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
+from fedgrove.node.simulation.figures import FiguresUnavailable
+from fedgrove.node.simulation.logged_rounds import LoggedRounds
+from fedgrove.node.simulation.plan_file import method_table, read_plan
+from fedgrove.node.simulation.record import RoundResult
+from fedgrove.node.simulation.session import SimulatedRun, SimulationRequest, open_session, run_directory
 from fedgrove.node.status.figure_targets import FigureLogs, log_targets, opened_logs
 from fedgrove.node.tasks.sandbox.modes import AUTO
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from fedgrove.node.lab.simulation.figures import drawing
+from fedgrove.node.simulation.figures import drawing
 
 COLUMNS = 12
 INCHES = 0.62
@@ -15,7 +15,7 @@ def picture(rows: Mapping[str, np.ndarray], path: Path) -> None:
 
     Raises
     ------
-    node.lab.simulation.figures.FiguresUnavailable
+    node.simulation.figures.FiguresUnavailable
         matplotlib is not installed.
     """
     columns = min(COLUMNS, max(map(len, rows.values())))

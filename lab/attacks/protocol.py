@@ -10,12 +10,12 @@ from itertools import combinations
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.lab.attacks.measures import correlation, correlation_error, uniformity
-from fedgrove.node.lab.attacks.played_round import PlayedRound, PublicRound
 from fedgrove.node.masking.keys import RoundSecrets, clamp, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.sealing import InvalidShares, SealedShares, open_shares, parse_shares
+from fedgrove_lab.attacks.measures import correlation, correlation_error, uniformity
+from fedgrove_lab.attacks.played_round import PlayedRound, PublicRound
 
 _SIGNED = np.dtype("<i4")
 

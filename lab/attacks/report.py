@@ -7,10 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.lab.attacks.pictures import picture
-from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
-from fedgrove.node.lab.attacks.trials import gan, gradient, model, protocol
-from fedgrove.node.lab.made import Made, read_made
+from fedgrove_lab.attacks.pictures import picture
+from fedgrove_lab.attacks.scene import Scene, TrialFinding
+from fedgrove_lab.attacks.trials import gan, gradient, model, protocol
+from fedgrove_lab.made import Made, read_made
 
 TRIALS: dict[str, ModuleType] = {trial.NAME: trial for trial in (gradient, model, gan, protocol)}
 README = "README.md"

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
-from fedgrove.node.lab.attacks.played_round import AttackedTerms, draw_round
 from fedgrove.node.masking.client import mask_update
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import decode
@@ -22,6 +21,7 @@ from fedgrove.node.privacy.clipping import l2_norm
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid, grid_for
 from fedgrove.node.privacy.settings import MAX_CLIP, MAX_NOISE, MIN_CLIP, MIN_NOISE, ClientLevelSettings
+from fedgrove_lab.attacks.played_round import AttackedTerms, draw_round
 
 PLAIN, MASKED, NOISE, ONE_SHARE = "plain", "masked", "noise", "one share"
 KINDS = (PLAIN, MASKED, NOISE, ONE_SHARE)

@@ -13,7 +13,7 @@ from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.transactions import Receipt
 from fedgrove.chain.records import Drawn
 from fedgrove.chain.records.deployment import Deployment, Settings, Terms
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 # Whole transactions of a client that has taken part before; order: per client at 1,000 clients. Half of all VRF
 # messages hold one root; each further one costs about 1,100.

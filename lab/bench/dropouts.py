@@ -8,9 +8,9 @@ from statistics import median
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 _REPEATS = 3
 

@@ -18,12 +18,6 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
-from fedgrove.node.lab.bench.engine_rivals import Work, flower_simulation, plain_round
-from fedgrove.node.lab.bench.flower import FLOWER_VARIABLE, FlowerFailed
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.learning.models import ARCHITECTURES, PERCEPTRONS, Architecture, initial_tensors
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.samples import Dataset, Loaded, Samples
@@ -31,6 +25,12 @@ from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, Traini
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import prepare, train
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.run import Simulation
+from fedgrove_lab.bench.engine_rivals import Work, flower_simulation, plain_round
+from fedgrove_lab.bench.flower import FLOWER_VARIABLE, FlowerFailed
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 CLIENTS, DRAWN = 100, 10
 TRAINING = TrainingSettings(epochs=5, batch_size=50, learning_rate=0.01, momentum=0.5, weight_decay=1e-4)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fedgrove.node.lab.bench.flower import ask_flower
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove_lab.bench.flower import ask_flower
 from torch import nn
 
 _FLOWER_SCRIPT = "bench_flower_simulation.py"

@@ -38,8 +38,8 @@ from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.watch import IndexWatch
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.protocol.content import Metrics
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 _GOAL_SECONDS = 1.0
 _REPEATS = 3

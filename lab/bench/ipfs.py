@@ -10,7 +10,7 @@ from random import Random
 
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 _BYTES = 100_000_000
 _REPEATS = 3

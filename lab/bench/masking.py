@@ -7,14 +7,14 @@ from random import Random
 from typing import TypeVar
 
 import numpy as np
-from fedgrove.node.lab.bench.flower import FLOWER_VARIABLE, FlowerFailed, ask_flower
-from fedgrove.node.lab.bench.masking_round import CLIENTS, DROPOUTS, DrawnClients, MaskingRound, model
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.masking.client import seal_shares
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, partners_of_all
 from fedgrove.node.masking.prg import keystream
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.sealing import shares_bytes
+from fedgrove_lab.bench.flower import FLOWER_VARIABLE, FlowerFailed, ask_flower
+from fedgrove_lab.bench.masking_round import CLIENTS, DROPOUTS, DrawnClients, MaskingRound, model
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 _REPEATS = 5
 _MANY = 1000

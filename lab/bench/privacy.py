@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from fedgrove.node.lab.bench.masking_round import MaskingRound
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
 from fedgrove.node.masking.client import RoundSecrets, mask_words, seal_shares
 from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.release import held_shares, release
@@ -15,6 +13,8 @@ from fedgrove.node.privacy.client_level import encode_update
 from fedgrove.node.privacy.discrete import discrete_gaussian
 from fedgrove.node.privacy.grid import Grid, grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove_lab.bench.masking_round import MaskingRound
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 _REPEATS = 9
 _MEMBERS, _RATE = 1000, 0.1

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
-from fedgrove.node.lab.paper_intersection import EXPONENT, RsaKey, asker_of
-from fedgrove.node.lab.simulation.clustered.all_pairs import Psi
-from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
-from fedgrove.node.lab.simulation.clustered.similarity import compare_all
-from fedgrove.node.lab.simulation.clustered.work import RSA_BITS
-from fedgrove.node.lab.simulation.executors import open_executor
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.procfl.similarity import in_the_clear, pairs
+from fedgrove.node.simulation.clustered.all_pairs import Psi
+from fedgrove.node.simulation.clustered.paper_intersection import EXPONENT, RsaKey, asker_of
+from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.simulation.clustered.similarity import compare_all
+from fedgrove.node.simulation.clustered.work import RSA_BITS
+from fedgrove.node.simulation.executors import open_executor
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 from gmpy2 import invert, mpz, powmod_sec
 
 # Wall-clock seconds that 4,950 comparisons of 600 elements may take on two cores.

@@ -9,15 +9,15 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
-from fedgrove.node.lab.bench.removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
-from fedgrove.node.lab.kmeans.baselines import DCKMeans, k_fed, simplified
-from fedgrove.node.lab.kmeans.simulation import Federation
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import Points, PointsError, celltype, covtype, gaussian, reference_loss
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
+from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed, simplified
+from fedgrove.node.simulation.kmeans.federation import Federation
+from fedgrove_lab.bench.removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 from threadpoolctl import threadpool_limits
 
 LOSS_RATIOS = {  # tables 1 and 2: MUFC, MUFC with full clustering at clients, K-FED, DC-KM

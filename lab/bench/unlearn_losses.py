@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
-from fedgrove.node.lab.kmeans.trials import (
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.kmeans.trials import (
     CENTRAL,
     CLUSTERS,
     DC_KM,
@@ -27,7 +27,7 @@ from fedgrove.node.lab.kmeans.trials import (
     loss_ratios,
     removal_courses,
 )
-from fedgrove.node.lab.made import Made, add_made
+from fedgrove_lab.made import Made, add_made
 from threadpoolctl import threadpool_limits
 
 K_PRIME, STEP, REMOVALS, PREPARATION = "k-prime", "step", "removals", "preparation"

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.lab.bench.unlearn import LOSS_RATIOS
-from fedgrove.node.lab.bench.unlearn_losses import (
+from fedgrove.node.simulation.figures import SERIES, drawing
+from fedgrove_lab.bench.unlearn import LOSS_RATIOS
+from fedgrove_lab.bench.unlearn_losses import (
     COMPARED,
     K_PRIME,
     PREPARATION,
@@ -19,10 +20,9 @@ from fedgrove.node.lab.bench.unlearn_losses import (
     outcomes,
     values,
 )
-from fedgrove.node.lab.experiments.tables import ABSENT, markdown
-from fedgrove.node.lab.kmeans.trials import CENTRAL, CLUSTERS, DC_KM, DIFFERENCES, FULL, MUFC, ON_LEDGER, UNIFORM, Trial
-from fedgrove.node.lab.made import read_made
-from fedgrove.node.lab.simulation.figures import SERIES, drawing
+from fedgrove_lab.experiments.tables import ABSENT, markdown
+from fedgrove_lab.kmeans.trials import CENTRAL, CLUSTERS, DC_KM, DIFFERENCES, FULL, MUFC, ON_LEDGER, UNIFORM, Trial
+from fedgrove_lab.made import read_made
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

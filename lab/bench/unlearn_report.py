@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.lab.bench.removals import (
+from fedgrove.node.simulation.figures import SERIES, drawing
+from fedgrove_lab.bench.removals import (
     BY_THE_PAPER,
     METHODS,
     ON_LEDGER,
@@ -18,9 +19,8 @@ from fedgrove.node.lab.bench.removals import (
     WELL_WRITTEN,
     RemovalRun,
 )
-from fedgrove.node.lab.bench.rows import BenchResult
-from fedgrove.node.lab.made import Made
-from fedgrove.node.lab.simulation.figures import SERIES, drawing
+from fedgrove_lab.bench.rows import BenchResult
+from fedgrove_lab.made import Made
 
 README = "README.md"
 _COLOURS = dict(

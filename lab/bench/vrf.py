@@ -10,7 +10,7 @@ from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records.abi import creation
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 _PROOFS = 24
 _ON_CHAIN = 200

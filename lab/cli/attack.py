@@ -35,12 +35,12 @@ def attack(
 
     Example: fedgrove attack gradient --dataset digits --quick --out runs/attacks
     """
-    from fedgrove.node.lab.attacks.report import TRIALS, InvalidReport, read_documents, write_report
-    from fedgrove.node.lab.attacks.scene import make_scene
-    from fedgrove.node.lab.attacks.uploads import Noise
-    from fedgrove.node.lab.made import add_made, made_now
     from fedgrove.node.learning.datasets import load_dataset
     from fedgrove.node.learning.training import reproducible
+    from fedgrove_lab.attacks.report import TRIALS, InvalidReport, read_documents, write_report
+    from fedgrove_lab.attacks.scene import make_scene
+    from fedgrove_lab.attacks.uploads import Noise
+    from fedgrove_lab.made import add_made, made_now
 
     if name != ALL and name not in TRIALS:
         raise CommandError(f"there is no attack {name!r}: choose one of {', '.join(TRIALS)}, {ALL}")

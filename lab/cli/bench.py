@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 import typer
 from fedgrove.node.cli.output import CommandError, answer_with, print_json, progress_bar, read_seeds
 from fedgrove.node.cli.values import words
-from fedgrove.node.lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow
 from rich.table import Table
 
 Item = TypeVar("Item")
@@ -30,7 +30,7 @@ def vrf(as_json: JsonFlag = False) -> int:
 
     Example: fedgrove bench vrf
     """
-    from fedgrove.node.lab.bench.vrf import run
+    from fedgrove_lab.bench.vrf import run
 
     return _show("VRF", run, as_json)
 
@@ -44,7 +44,7 @@ def chain(
 
     Example: fedgrove bench chain --clients 100
     """
-    from fedgrove.node.lab.bench.chain import run
+    from fedgrove_lab.bench.chain import run
 
     return _show("Ledger", lambda: run(clients, _tracked), as_json)
 
@@ -58,7 +58,7 @@ def masking(
 
     Example: fedgrove bench masking
     """
-    from fedgrove.node.lab.bench.masking import run
+    from fedgrove_lab.bench.masking import run
 
     return _show("Masking", lambda: run(parameters), as_json)
 
@@ -72,7 +72,7 @@ def privacy(
 
     Example: fedgrove bench privacy
     """
-    from fedgrove.node.lab.bench.privacy import run
+    from fedgrove_lab.bench.privacy import run
 
     return _show("Privacy", lambda: run(parameters), as_json)
 
@@ -83,7 +83,7 @@ def ipfs(as_json: JsonFlag = False) -> int:
 
     Example: fedgrove bench ipfs
     """
-    from fedgrove.node.lab.bench.ipfs import run
+    from fedgrove_lab.bench.ipfs import run
 
     return _show("Store", run, as_json)
 
@@ -99,7 +99,7 @@ def dropouts(
 
     Example: fedgrove bench dropouts --clients 10 --drop 0.2
     """
-    from fedgrove.node.lab.bench.dropouts import run
+    from fedgrove_lab.bench.dropouts import run
 
     if not 0 < drop < 1:
         raise CommandError(f"--drop must be above 0 and below 1, not {drop}")
@@ -118,8 +118,8 @@ def engine(
 
     Example: fedgrove bench engine --data-dir data --rounds 3
     """
-    from fedgrove.node.lab.bench.engine import run, run_tiny
     from fedgrove.node.learning.datasets import load_dataset
+    from fedgrove_lab.bench.engine import run, run_tiny
 
     processes = workers or len(os.sched_getaffinity(0))
     if tiny:
@@ -153,11 +153,11 @@ def unlearn(
 
     Example: fedgrove bench unlearn --dataset celltype --data-dir data --order all --large --out runs/unlearning
     """
-    from fedgrove.node.lab.bench.removals import ORDERS
-    from fedgrove.node.lab.bench.unlearn import load, run
-    from fedgrove.node.lab.bench.unlearn_report import write_report
-    from fedgrove.node.lab.made import made_now
     from fedgrove.node.methods.kmeans.datasets import PointsError
+    from fedgrove_lab.bench.removals import ORDERS
+    from fedgrove_lab.bench.unlearn import load, run
+    from fedgrove_lab.bench.unlearn_report import write_report
+    from fedgrove_lab.made import made_now
 
     if order not in (*ORDERS, "all"):
         raise CommandError(f"--order must be {', '.join(ORDERS)} or all, not {order!r}")
@@ -196,11 +196,11 @@ def unlearn_losses(
 
     Example: fedgrove bench unlearn-losses --figure step --dataset gaussian --seeds 0 --out runs/losses
     """
-    from fedgrove.node.lab.bench.unlearn_losses import FIGURES, arms, run
-    from fedgrove.node.lab.bench.unlearn_losses_report import write_report
-    from fedgrove.node.lab.kmeans.trials import CLUSTERS
-    from fedgrove.node.lab.made import made_now
     from fedgrove.node.methods.kmeans.datasets import PointsError
+    from fedgrove_lab.bench.unlearn_losses import FIGURES, arms, run
+    from fedgrove_lab.bench.unlearn_losses_report import write_report
+    from fedgrove_lab.kmeans.trials import CLUSTERS
+    from fedgrove_lab.made import made_now
 
     figures = _of_them("--figure", figure, FIGURES)
     asked = arms(figures, _of_them("--dataset", dataset, tuple(CLUSTERS)))
@@ -234,8 +234,8 @@ def similarity(
     Example: fedgrove bench similarity --data-dir data --psi ecdh
     """
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
-    from fedgrove.node.lab.bench.similarity import run
     from fedgrove.node.learning.datasets import load_dataset
+    from fedgrove_lab.bench.similarity import run
 
     choices: dict[str, tuple[Literal["ecdh", "rsa"], ...]] = {
         "ecdh": ("ecdh",),
@@ -269,7 +269,7 @@ def explorer(
     from fedgrove.node.cli.extras import require
 
     require("explorer", "the explorer")
-    from fedgrove.node.lab.bench.explorer import find_chromium, run
+    from fedgrove_lab.bench.explorer import find_chromium, run
 
     found = find_chromium() if browser else None
     if browser and (found is None or importlib.util.find_spec("playwright") is None):

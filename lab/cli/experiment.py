@@ -13,9 +13,9 @@ from rich.table import Table
 
 if TYPE_CHECKING:  # these need torch, which the other commands do without
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
-    from fedgrove.node.lab.experiments.laboratory import ExperimentRequest, OpenExecutor
-    from fedgrove.node.lab.simulation.plan import Plan
-    from fedgrove.node.lab.simulation.record import RoundResult
+    from fedgrove.node.simulation.plan import Plan
+    from fedgrove.node.simulation.record import RoundResult
+    from fedgrove_lab.experiments.laboratory import ExperimentRequest, OpenExecutor
 
 
 def experiment(
@@ -51,11 +51,11 @@ def experiment(
 
     Example: fedgrove experiment rounds_to_90 --data-dir data --seeds 0,1,2 --workers 2
     """
-    from fedgrove.node.lab.experiments.base import Overrides
-    from fedgrove.node.lab.experiments.laboratory import FAULTS, ExperimentRequest
-    from fedgrove.node.lab.experiments.registry import EXPERIMENTS
-    from fedgrove.node.lab.simulation.executors import open_executor
-    from fedgrove.node.lab.simulation.workers import SimulationFailed
+    from fedgrove.node.simulation.executors import open_executor
+    from fedgrove.node.simulation.workers import SimulationFailed
+    from fedgrove_lab.experiments.base import Overrides
+    from fedgrove_lab.experiments.laboratory import FAULTS, ExperimentRequest
+    from fedgrove_lab.experiments.registry import EXPERIMENTS
 
     if name == "list":
         return _list(as_json)
@@ -100,10 +100,10 @@ def _perform(
 ) -> dict:
     """Run what is missing and write the report."""
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
-    from fedgrove.node.lab.experiments.laboratory import Workshop, conduct
-    from fedgrove.node.lab.experiments.report import write_report
-    from fedgrove.node.lab.experiments.store import RunStore
-    from fedgrove.node.lab.made import add_made, made_now
+    from fedgrove_lab.experiments.laboratory import Workshop, conduct
+    from fedgrove_lab.experiments.report import write_report
+    from fedgrove_lab.experiments.store import RunStore
+    from fedgrove_lab.made import add_made, made_now
 
     request.out.mkdir(parents=True, exist_ok=True)  # rather now than after hours of work
     store = RunStore(request.out)
@@ -139,7 +139,7 @@ class _Watcher:
 
 
 def _list(as_json: bool) -> int:
-    from fedgrove.node.lab.experiments.registry import EXPERIMENTS
+    from fedgrove_lab.experiments.registry import EXPERIMENTS
 
     if as_json:
         print_json({name: {"title": each.title, "paper": each.paper} for name, each in EXPERIMENTS.items()})

@@ -5,15 +5,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.fedaom_options import MORE_TRIALS, REFRESH
-from fedgrove.node.lab.experiments.measures import LAST, Spread, circumstances, end_accuracy
-from fedgrove.node.lab.experiments.regimes import METHODS, plan_of
-from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
-from fedgrove.node.lab.simulation.figures import accuracy_figure
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.simulation.figures import accuracy_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.fedaom_options import MORE_TRIALS, REFRESH
+from fedgrove_lab.experiments.measures import LAST, Spread, circumstances, end_accuracy
+from fedgrove_lab.experiments.regimes import METHODS, plan_of
+from fedgrove_lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RunRecord
 
 
 class InvalidExperiment(ValueError):

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.comparison_trials import CIFAR10_TRIALS, EVERY, LAST, METHODS, MNIST_TRIALS, Trials
-from fedgrove.node.lab.experiments.paired import Runs, accuracies, first, table
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.comparison_trials import CIFAR10_TRIALS, EVERY, LAST, METHODS, MNIST_TRIALS, Trials
+from fedgrove_lab.experiments.paired import Runs, accuracies, first, table
 
 CELLS = {
     "dirichlet0.1": ("Dirichlet 0.1", PartitionSettings("dirichlet", alpha=0.1)),

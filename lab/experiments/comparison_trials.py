@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
-from fedgrove.node.lab.experiments.measures import end_accuracy
-from fedgrove.node.lab.experiments.regimes import CIFAR10, PAPER_LIKE, plan_of
-from fedgrove.node.lab.experiments.tables import NAMES, markdown
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep, ServerSettings
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
+from fedgrove_lab.experiments.measures import end_accuracy
+from fedgrove_lab.experiments.regimes import CIFAR10, PAPER_LIKE, plan_of
+from fedgrove_lab.experiments.tables import NAMES, markdown
 
 ROUNDS = 40
 EVERY = 5

@@ -4,12 +4,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.measures import TARGET, WINDOW
-from fedgrove.node.lab.experiments.regimes import PAPER_LIKE, plan_of
-from fedgrove.node.lab.experiments.tables import curve_results, curve_table
-from fedgrove.node.lab.simulation.figures import accuracy_figure
-from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.simulation.figures import accuracy_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.measures import TARGET, WINDOW
+from fedgrove_lab.experiments.regimes import PAPER_LIKE, plan_of
+from fedgrove_lab.experiments.tables import curve_results, curve_table
 
 STEPS = (1, 2, 4, 8)
 SHARED_BATCHES = (5, 10, 15, 20, 50)

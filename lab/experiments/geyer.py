@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.measures import Spread, curve
-from fedgrove.node.lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
-from fedgrove.node.lab.simulation.figures import accuracy_figure
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.privacy_figures import scales_figure
-from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.simulation.figures import accuracy_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.privacy_figures import scales_figure
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.measures import Spread, curve
+from fedgrove_lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
 
 EPSILON = 8.0
 # Two sorted shards of 250 each for a hundred clients.

@@ -11,20 +11,20 @@ from types import TracebackType
 from typing import Protocol
 
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Laboratory, Overrides, choose
-from fedgrove.node.lab.experiments.report import reported_results
-from fedgrove.node.lab.experiments.store import RunStore
-from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
-from fedgrove.node.lab.simulation.executors import NoExecutor
-from fedgrove.node.lab.simulation.figures import FiguresUnavailable
-from fedgrove.node.lab.simulation.kinds import simulation_of
-from fedgrove.node.lab.simulation.loop import SimulationRun
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining
+from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
+from fedgrove.node.simulation.executors import NoExecutor
+from fedgrove.node.simulation.figures import FiguresUnavailable
+from fedgrove.node.simulation.kinds import simulation_of
+from fedgrove.node.simulation.loop import SimulationRun
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.record import RoundResult, RunRecord
+from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Laboratory, Overrides, choose
+from fedgrove_lab.experiments.report import reported_results
+from fedgrove_lab.experiments.store import RunStore
 
 # What a user can fix; each message says how.
 FAULTS = (InvalidExperiment, InvalidPlan, InvalidCheckpoint, NoExecutor, FiguresUnavailable)

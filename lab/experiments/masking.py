@@ -9,14 +9,6 @@ from statistics import fmean
 import numpy as np
 from fedgrove.chain.crypto import tree
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
-from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
-from fedgrove.node.lab.experiments.measures import Spread
-from fedgrove.node.lab.experiments.regimes import by_method
-from fedgrove.node.lab.experiments.tables import markdown, with_deviation
-from fedgrove.node.lab.paper_masking import paper_mask
-from fedgrove.node.lab.simulation.data import Dealt, deal_data
-from fedgrove.node.lab.simulation.figures import Masked, masked_figure
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining, evaluate, train
@@ -24,6 +16,14 @@ from fedgrove.node.masking.client import RoundSecrets, mask_update
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.ring import InvalidVector, decode
+from fedgrove.node.simulation.data import Dealt, deal_data
+from fedgrove.node.simulation.figures import Masked, masked_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
+from fedgrove_lab.experiments.measures import Spread
+from fedgrove_lab.experiments.regimes import by_method
+from fedgrove_lab.experiments.tables import markdown, with_deviation
+from fedgrove_lab.paper_masking import paper_mask
 
 CLIENTS = 8
 OURS = "fedgrove's masks"

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, stdev
 
-from fedgrove.node.lab.simulation.draws import last_round
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.simulation.draws import last_round
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RunRecord
 
 TARGET = 0.9
 WINDOW = 5

@@ -3,12 +3,12 @@
 from functools import partial
 from pathlib import Path
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.measures import LAST, Spread, end_accuracy, ood_end
-from fedgrove.node.lab.experiments.regimes import METHODS, by_method
-from fedgrove.node.lab.experiments.tables import NAMES, markdown, to_json, with_deviation
-from fedgrove.node.lab.simulation.figures import accuracy_figure, ood_figure
-from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.simulation.figures import accuracy_figure, ood_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.measures import LAST, Spread, end_accuracy, ood_end
+from fedgrove_lab.experiments.regimes import METHODS, by_method
+from fedgrove_lab.experiments.tables import NAMES, markdown, to_json, with_deviation
 
 PROBE_EVERY = 10
 

@@ -1,6 +1,6 @@
 """Compare methods seed by seed: means, and paired differences with their intervals (docs/results/PROTOCOL.md).
 
-    python -m fedgrove.node.lab.experiments.paired docs/results/accuracy_table mnist-dirichlet0.1
+    python -m fedgrove_lab.experiments.paired docs/results/accuracy_table mnist-dirichlet0.1
 
 Reads stored runs ``CELL-METHOD-seedN.json`` and runs nothing. Methods stand in alphabetical order.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
-from fedgrove.node.lab.experiments.measures import LAST, Spread, circumstances, diverged, end_accuracy
-from fedgrove.node.lab.experiments.store import RUNS, read_record
-from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
-from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove_lab.experiments.measures import LAST, Spread, circumstances, diverged, end_accuracy
+from fedgrove_lab.experiments.store import RUNS, read_record
+from fedgrove_lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
 
 BASE = "fedavg"
 FEWEST = 3  # seeds of an interval

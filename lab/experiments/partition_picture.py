@@ -4,13 +4,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.regimes import plan_of
-from fedgrove.node.lab.experiments.tables import markdown
-from fedgrove.node.lab.simulation.data import deal_data
-from fedgrove.node.lab.simulation.figures import partition_figure
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.simulation.data import deal_data
+from fedgrove.node.simulation.figures import partition_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.regimes import plan_of
+from fedgrove_lab.experiments.tables import markdown
 
 SHOWN = 20
 

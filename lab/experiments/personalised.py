@@ -6,19 +6,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.measures import Spread, circumstances, diverged
-from fedgrove.node.lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
-from fedgrove.node.lab.simulation.clustered.settings import (
+from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
+from fedgrove.node.simulation.clustered.settings import (
     ClusteringSettings,
     GlobalSettings,
     IfcaSettings,
     SimulatedProCfl,
 )
-from fedgrove.node.lab.simulation.figures import personal_figure
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
+from fedgrove.node.simulation.figures import personal_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.measures import Spread, circumstances, diverged
+from fedgrove_lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
 
 # The end of a run: the mean of its last evaluations.
 LAST = 5

@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.measures import Spread
-from fedgrove.node.lab.experiments.personalised import GROUPS, MODELS, NAMES, TRAINING, end_personal
-from fedgrove.node.lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
-from fedgrove.node.lab.simulation.clustered.poisoning import ATTACKS, AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import ClusteringSettings, GlobalSettings, SimulatedProCfl
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.simulation.clustered.poisoning import ATTACKS, AttackSettings
+from fedgrove.node.simulation.clustered.settings import ClusteringSettings, GlobalSettings, SimulatedProCfl
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.measures import Spread
+from fedgrove_lab.experiments.personalised import GROUPS, MODELS, NAMES, TRAINING, end_personal
+from fedgrove_lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
 
 ROUNDS = {"mnist": 20, "cifar10": 32}
 # Attackers behave until models are good, as a drop is what raises suspicion.

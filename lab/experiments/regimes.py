@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
+from fedgrove.node.simulation.plan import Plan
 
 METHODS = ("fedavg", "fedprox", "fedcurv", "moon", "fedaom")
 

@@ -1,6 +1,6 @@
 """All experiments by name."""
 
-from fedgrove.node.lab.experiments import (
+from fedgrove_lab.experiments import (
     accuracy_table,
     comparison,
     comparison_trials,
@@ -17,7 +17,7 @@ from fedgrove.node.lab.experiments import (
     signds,
     sweep,
 )
-from fedgrove.node.lab.experiments.base import Experiment
+from fedgrove_lab.experiments.base import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.tables import markdown
-from fedgrove.node.lab.made import Made, read_made
-from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.tables import markdown
+from fedgrove_lab.made import Made, read_made
 
 SUMMARY = "summary.json"
 README = "README.md"

@@ -3,12 +3,12 @@
 from functools import partial
 from pathlib import Path
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.measures import TARGET, WINDOW
-from fedgrove.node.lab.experiments.regimes import METHODS, by_method
-from fedgrove.node.lab.experiments.tables import NAMES, curve_results, curve_table, ratio_lines, ratios
-from fedgrove.node.lab.simulation.figures import accuracy_figure
-from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.simulation.figures import accuracy_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.measures import TARGET, WINDOW
+from fedgrove_lab.experiments.regimes import METHODS, by_method
+from fedgrove_lab.experiments.tables import NAMES, curve_results, curve_table, ratio_lines, ratios
 
 
 def arms(results: Path) -> dict[str, Plan]:

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fedgrove.node.lab.experiments import rounds_to_90, sweep
-from fedgrove.node.lab.experiments.fedaom_options import MORE_TRIALS
-from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments import rounds_to_90, sweep
+from fedgrove_lab.experiments.fedaom_options import MORE_TRIALS
 
 
 def arms(results: Path) -> dict[str, Plan]:
@@ -25,7 +25,7 @@ EXPERIMENT = replace(
     + """\
 - Paired seed by seed, FedAom's accuracy at the end is 7.0 points above FedAvg's, with a 95 % interval from -4.9 to
   19.0: by [the protocol](../PROTOCOL.md) of the next comparison no method is first
-  (`python -m fedgrove.node.lab.experiments.paired docs/results/rounds_to_90_tuned`).
+  (`python -m fedgrove_lab.experiments.paired docs/results/rounds_to_90_tuned`).
 - The method `share`, the only rival that also trains on the 50 shared labels, is not in the table.
 - Three seeds do not show the whole spread: on another seed, in a run that is not stored, FedAom needed 19 rounds, and
   FedAvg did not arrive.

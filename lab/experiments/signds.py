@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedgrove.node.lab.experiments.base import Experiment, Findings, Report
-from fedgrove.node.lab.experiments.measures import LAST, Spread, end_accuracy
-from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown, to_json, with_deviation
-from fedgrove.node.lab.simulation.figures import accuracy_figure
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RunRecord
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import SignDsSettings
+from fedgrove.node.simulation.figures import accuracy_figure
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.measures import LAST, Spread, end_accuracy
+from fedgrove_lab.experiments.tables import ABSENT, NAMES, markdown, to_json, with_deviation
 
 BASE = "fedavg"
 SETTINGS = SignDsSettings(epsilon=100.0, top=0.05, dimensions=50, step=2.5, step_decay=0.955)

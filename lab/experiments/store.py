@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.lab.experiments.base import InvalidExperiment
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import InvalidRunRecord, RunRecord
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import InvalidRunRecord, RunRecord
+from fedgrove_lab.experiments.base import InvalidExperiment
 
 RUNS = "runs"
 

@@ -8,12 +8,12 @@ from statistics import fmean
 from typing import Any
 
 from fedgrove.common.text import command_line
-from fedgrove.node.lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
-from fedgrove.node.lab.experiments.measures import TARGET, WINDOW, curve, diverged, rounds_to
-from fedgrove.node.lab.experiments.regimes import METHODS, PAPER_LIKE, TUNED_ROUNDS, plan_of
-from fedgrove.node.lab.experiments.tables import ABSENT, NAMES, markdown
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
+from fedgrove_lab.experiments.measures import TARGET, WINDOW, curve, diverged, rounds_to
+from fedgrove_lab.experiments.regimes import METHODS, PAPER_LIKE, TUNED_ROUNDS, plan_of
+from fedgrove_lab.experiments.tables import ABSENT, NAMES, markdown
 
 MOMENTA = (0.5, 0.9)
 RATES = (0.03, 0.1)

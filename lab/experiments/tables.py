@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedgrove.node.lab.experiments.measures import (
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove_lab.experiments.measures import (
     LAST,
     TARGET,
     WINDOW,
@@ -16,7 +17,6 @@ from fedgrove.node.lab.experiments.measures import (
     mean_change,
     rounds_to,
 )
-from fedgrove.node.lab.simulation.record import RunRecord
 
 ABSENT = "–"
 NAMES = {

@@ -1,7 +1,1 @@
-"""Federated K-means in one process (seed 000), and what it is compared with.
-
-simulation  training, removals, losses
-losses      the seed's induced loss and the loss that a user sees
-baselines   K-FED and DC-K-means
-paper       the decoder of appendix K, over the integers
-"""
+"""Trials of federated K-means (seed 000): data split over clients, and the decoder of appendix K over the integers."""

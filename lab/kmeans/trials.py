@@ -7,10 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from fedgrove.node.lab.kmeans.baselines import DCKMeans, k_fed
-from fedgrove.node.lab.kmeans.losses import nearest_loss
-from fedgrove.node.lab.kmeans.simulation import Federation, SimulationSettings
-from fedgrove.node.lab.kmeans.splits import by_column, fill_clients
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest, refine
 from fedgrove.node.methods.kmeans.datasets import (
     Points,
@@ -22,6 +18,10 @@ from fedgrove.node.methods.kmeans.datasets import (
     split_by_cluster,
 )
 from fedgrove.node.methods.kmeans.grid import BinGrid
+from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed
+from fedgrove.node.simulation.kmeans.federation import Federation, SimulationSettings
+from fedgrove.node.simulation.kmeans.losses import nearest_loss
+from fedgrove_lab.kmeans.splits import by_column, fill_clients
 
 CLIENTS = 100
 CLUSTERS = {"celltype": 4, "covtype": 7, "gaussian": 10}

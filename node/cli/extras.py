@@ -20,17 +20,14 @@ EXTRAS = {
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow",),
     "devnet": _DEVNET,
-    "lab": (*_DEVNET, "matplotlib", "distributed"),
+    "simulation": (*_LEARNING, "matplotlib", "distributed"),
 }
 """The modules that each extra of pyproject.toml brings."""
 
 OF_COMMANDS = {
     "demo": "devnet",
     "network": "devnet",
-    "simulate": "lab",
-    "experiment": "lab",
-    "attack": "lab",
-    "bench": "lab",
+    "simulate": "simulation",
     "kmeans": "kmeans",
     "privacy": "privacy",
 }

@@ -138,9 +138,9 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
 
 
 def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
-    from fedgrove.node.lab.kmeans.baselines import DCKMeans, k_fed, simplified
-    from fedgrove.node.lab.kmeans.simulation import Federation, SimulationSettings
     from fedgrove.node.methods.kmeans.grid import BinGrid
+    from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed, simplified
+    from fedgrove.node.simulation.kmeans.federation import Federation, SimulationSettings
 
     grid = BinGrid.covering(points.parts[0].shape[1], points.step)
     running = Federation(

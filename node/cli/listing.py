@@ -1,7 +1,9 @@
 """The list of commands, for help and shells, without importing any of them."""
 
+from collections.abc import Mapping
 from typing import Any
 
+from fedgrove.node.cli.added import added_commands
 from typer._click import Command
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
@@ -38,30 +40,34 @@ GROUPS = {
         "kmeans": "Cluster the clients' points with all sums under masks.",
         "unlearn": "Have the federation forget a client's points, or a client.",
     },
-    "Research": {
-        "experiment": "Run one of the paper's experiments.",
-        "attack": "Attack clients' uploads on this machine.",
-        "bench": "Measure fedgrove on this machine.",
-    },
     "The shell": {
         "completion": "Print a script that completes commands in a shell.",
     },
 }
 """What each command does, short enough for a line of help, by what people want."""
-SUMMARIES = {name: text for group in GROUPS.values() for name, text in group.items()}
-LONGEST = max(map(len, SUMMARIES))
+
+
+def groups() -> dict[str, Mapping[str, str]]:
+    """``GROUPS``, and those of the distributions that add commands."""
+    return {**GROUPS, **{added.title: added.summaries for added in added_commands()}}
+
+
+def summaries() -> dict[str, str]:
+    """What each command does, by its name."""
+    return {name: text for group in groups().values() for name, text in group.items()}
 
 
 class ListedCommands(TyperGroup):
-    """A group whose commands take a second to import, listed by ``GROUPS``."""
+    """A group whose commands take a second to import, listed by ``groups``."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list into a help text."""
-        for title, commands in GROUPS.items():
+        longest = max(map(len, summaries()))
+        for title, commands in groups().items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(LONGEST), text) for name, text in commands.items()])
+                formatter.write_dl([(name.ljust(longest), text) for name, text in commands.items()])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
         """Commands, and options of the group, that begin as a word does."""
-        found = [CompletionItem(name, help=text) for name, text in SUMMARIES.items() if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=text) for name, text in summaries().items() if name.startswith(incomplete)]
         return found + Command.shell_complete(self, ctx, incomplete)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from fedgrove.node.base.memory import keep_private
+from fedgrove.node.cli.added import added_commands, how_to_add
 from fedgrove.node.cli.completion import COMPLETION_VARIABLE
 from fedgrove.node.cli.extras import OF_COMMANDS, require, sentence_for
 from fedgrove.node.cli.listing import ListedCommands
@@ -53,37 +54,45 @@ COMMANDS = {
     "network": "fedgrove.node.cli.network:app",
     "explorer": "fedgrove.node.cli.explorer:explorer",
     "simulate": "fedgrove.node.cli.simulate:simulate",
-    "experiment": "fedgrove.node.cli.experiment:experiment",
     "kmeans": "fedgrove.node.cli.kmeans:kmeans",
     "unlearn": "fedgrove.node.cli.unlearn:unlearn",
     "privacy": "fedgrove.node.cli.privacy:app",
-    "attack": "fedgrove.node.cli.attack:attack",
-    "bench": "fedgrove.node.cli.bench:app",
     "doctor": "fedgrove.node.cli.doctor:doctor",
     "estimate": "fedgrove.node.cli.estimate:estimate",
     "completion": "fedgrove.node.cli.completion:completion",
 }
+"""Where each command is; those that other distributions add are in ``added_commands``."""
+
+
+def all_commands() -> dict[str, str]:
+    """Where each command is, those that are added among them. None takes the place of one that is there already."""
+    return {name: place for added in added_commands() for name, place in added.places.items()} | COMMANDS
 
 
 class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
     """The commands by name, each imported when it is asked for: nobody waits for the libraries of the others."""
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        command = _loaded(name)
+        # The others are looked for only where the name is none of these: that takes longer than a command's start.
+        place = COMMANDS.get(name) or all_commands().get(name)
+        if place is None:
+            sentence = how_to_add(name)
+            raise CommandError(sentence) if sentence else KeyError(name)
+        command = _loaded(name, place)
         name_values(command)
         if name in OF_COMMANDS:
             _require_first(command, name)
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter(all_commands())
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(all_commands())
 
 
-def _loaded(name: str) -> TyperCommand | TyperGroup:
-    module, attribute = COMMANDS[name].split(":")
+def _loaded(name: str, place: str) -> TyperCommand | TyperGroup:
+    module, attribute = place.split(":")
     target = getattr(importlib.import_module(module), attribute)
     if isinstance(target, typer.Typer):
         command = typer.main.get_group(target)

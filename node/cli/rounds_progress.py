@@ -3,7 +3,7 @@
 import time
 
 from fedgrove.node.cli.output import duration, note, progress_bar
-from fedgrove.node.lab.simulation.record import RoundResult
+from fedgrove.node.simulation.record import RoundResult
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 # Where nobody watches a terminal, at most one line in this many seconds.

@@ -14,15 +14,15 @@ from fedgrove.node.cli.output import FAILED, CommandError, answer, complain, not
 from fedgrove.node.cli.setting import setting
 from fedgrove.node.cli.simulated_runs import print_runs
 from fedgrove.node.cli.values import words
-from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
-from fedgrove.node.lab.simulation.executors import NoExecutor
-from fedgrove.node.lab.simulation.figures import FiguresUnavailable
-from fedgrove.node.lab.simulation.logged_rounds import LoggedRounds
-from fedgrove.node.lab.simulation.plan import InvalidPlan
-from fedgrove.node.lab.simulation.plan_file import method_table, read_plan
-from fedgrove.node.lab.simulation.session import SUITED, SimulatedRun, SimulationRequest, open_session
 from fedgrove.node.learning.settings import DATASETS, STRATEGIES
 from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
+from fedgrove.node.simulation.executors import NoExecutor
+from fedgrove.node.simulation.figures import FiguresUnavailable
+from fedgrove.node.simulation.logged_rounds import LoggedRounds
+from fedgrove.node.simulation.plan import InvalidPlan
+from fedgrove.node.simulation.plan_file import method_table, read_plan
+from fedgrove.node.simulation.session import SUITED, SimulatedRun, SimulationRequest, open_session
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
 
@@ -140,8 +140,8 @@ def _run_on(request: SimulationRequest, targets: tuple[LogTarget, ...]) -> list[
         session = stack.enter_context(open_session(request))
         # Imported here, when the workers have been started: these bring torch.
         from fedgrove.node.cli.rounds_progress import RoundsDisplay
-        from fedgrove.node.lab.simulation.workers import SimulationFailed
         from fedgrove.node.learning.training import DivergedTraining
+        from fedgrove.node.simulation.workers import SimulationFailed
 
         display = stack.enter_context(RoundsDisplay(sum(plan.rounds for plan in request.plans)))
         watcher = LoggedRounds(display, logs)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from fedgrove.node.cli.output import answer, answer_with
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.session import SimulatedRun
 from fedgrove.node.protocol.members_metrics import told_of
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.session import SimulatedRun
 from rich import box
 from rich.table import Table
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RunRecord
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 

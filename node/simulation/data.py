@@ -1,6 +1,6 @@
 """The data of a simulation: split among clients, and brought to the workers without a copy for each task.
 
-How samples reach a worker follows from the executor (``node.lab.simulation.executors.reach``): in this process they are
+How samples reach a worker follows from the executor (``node.simulation.executors.reach``): in this process they are
 passed as they are; processes of this machine open two .npy files, mapped into memory, which the operating system holds
 once for all of them; workers elsewhere get in each task the samples of its clients, and nothing else.
 """
@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.learning.partition import Partition, deal
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.settings import ModelSpec, default_model
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
 
 # Training, test and shared samples of one simulation; more would keep deleted files' space taken.
 OPEN_FILES = 3

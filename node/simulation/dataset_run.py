@@ -3,14 +3,14 @@
 from concurrent.futures import Executor
 from pathlib import Path
 
-from fedgrove.node.lab.simulation.data import Dealt, deal_data
-from fedgrove.node.lab.simulation.loop import Progress, SimulationRun
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.work import RunTerms
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.together import check_suits
+from fedgrove.node.simulation.data import Dealt, deal_data
+from fedgrove.node.simulation.loop import Progress, SimulationRun
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.work import RunTerms
 
 
 class DatasetRun(SimulationRun):
@@ -27,7 +27,7 @@ class DatasetRun(SimulationRun):
         progress: Progress | None = None,
     ) -> None:
         if plan.task is not None:
-            raise InvalidPlan("a plan with a task is simulated by fedgrove.node.lab.simulation.task_run")
+            raise InvalidPlan("a plan with a task is simulated by fedgrove.node.simulation.task_run")
         self._dataset = dataset
         super().__init__(plan, executor, workers, directory, resume, progress)
 

@@ -12,9 +12,9 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 import numpy as np
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.privacy.accountant import GaussianRelease, affords, rounds_left
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.simulation.plan import Plan
 
 
 def draws(plan: Plan, rounds: int = 0) -> Iterator[tuple[int, ...]]:

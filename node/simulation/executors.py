@@ -10,7 +10,7 @@ from fedgrove.node.base.process_pool import process_pool
 
 # How long a scheduler may take to answer.
 CLUSTER_SECONDS = 10
-WORK = "fedgrove.node.lab.simulation.work"
+WORK = "fedgrove.node.simulation.work"
 
 Reach = Literal["memory", "disk", "message"]
 
@@ -89,7 +89,7 @@ def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         from distributed import Client
     except ImportError:
-        raise NoExecutor('the executor dask needs distributed: pip install "fedgrove[lab]"') from None
+        raise NoExecutor('the executor dask needs distributed: pip install "fedgrove[simulation]"') from None
     try:
         client = Client(address, timeout=CLUSTER_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as fault:

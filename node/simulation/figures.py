@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
+from fedgrove.node.simulation.record import RoundResult, RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise FiguresUnavailable('figures need matplotlib: pip install "fedgrove[lab]"') from None
+        raise FiguresUnavailable('figures need matplotlib: pip install "fedgrove[simulation]"') from None
 
 
 def accuracy_figure(

@@ -3,13 +3,13 @@
 from concurrent.futures import Executor
 from pathlib import Path
 
-from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.lab.simulation.loop import Progress, SimulationRun
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.task_folder import OpenedTask
-from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.simulation.loop import Progress, SimulationRun
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.task_folder import OpenedTask
+from fedgrove.node.simulation.task_run import TaskRun
 
 
 def simulation_of(

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from fedgrove.node.lab.simulation.record import RoundResult
-from fedgrove.node.lab.simulation.session import Watcher
+from fedgrove.node.simulation.record import RoundResult
+from fedgrove.node.simulation.session import Watcher
 from fedgrove.node.status.figure_targets import FigureLogs
 from fedgrove.node.status.round_figures import numbers
 

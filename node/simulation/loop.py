@@ -12,14 +12,14 @@ from pathlib import Path
 
 from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.tensors import Layout, Tensors, dump
-from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, RunDirectory
-from fedgrove.node.lab.simulation.draws import draw_of, draws, last_round
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import Released, RoundResult, RunRecord, ending_of
-from fedgrove.node.lab.simulation.tasks import RoundTasks
-from fedgrove.node.lab.simulation.workers import PendingTest, Workforce
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, RunDirectory
+from fedgrove.node.simulation.draws import draw_of, draws, last_round
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.record import Released, RoundResult, RunRecord, ending_of
+from fedgrove.node.simulation.tasks import RoundTasks
+from fedgrove.node.simulation.workers import PendingTest, Workforce
 
 SCRATCH = "scratch"
 

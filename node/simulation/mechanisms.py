@@ -12,19 +12,6 @@ from statistics import median
 from typing import Protocol
 
 import numpy as np
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import Released, RoundResult
-from fedgrove.node.lab.simulation.uploads import (
-    Clipped,
-    Encoder,
-    Measured,
-    Noisy,
-    Selected,
-    Weighted,
-    measured_rates,
-    seeded,
-)
-from fedgrove.node.lab.simulation.work import ClientResult
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import SENDING
 from fedgrove.node.masking.ring import WORD, decode
@@ -42,6 +29,19 @@ from fedgrove.node.privacy.clipping import median_clip
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import Released, RoundResult
+from fedgrove.node.simulation.uploads import (
+    Clipped,
+    Encoder,
+    Measured,
+    Noisy,
+    Selected,
+    Weighted,
+    measured_rates,
+    seeded,
+)
+from fedgrove.node.simulation.work import ClientResult
 
 # Of what a federation's record states, a simulation's has these.
 _STATED = ("noise_multiplier", "effective_multiplier", "clip", "rate", "below", "next_clip")

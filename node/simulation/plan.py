@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import METHODS, ClusteringSettings
-from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.server_steps import SERVER_STEPS, ServerSettings
 from fedgrove.node.learning.settings import (
     CONFUSION,
@@ -28,6 +25,9 @@ from fedgrove.node.learning.settings import (
     bf16_fault,
 )
 from fedgrove.node.privacy.settings import LEAST_RATED, MECHANISMS, ClientLevelSettings, PrivacySettings
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.settings import METHODS, ClusteringSettings
+from fedgrove.node.simulation.task_settings import SimulatedTask
 
 MAX_CLIENTS = 1_000_000
 # Came later than plans whose runs are kept: at these values they are left out, and digests stay what they were.

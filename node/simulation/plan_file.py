@@ -16,10 +16,6 @@ from typing import Any, get_type_hints
 from fedgrove.node.base.inline import inline_table
 from fedgrove.node.base.nested_tables import Tables, merged
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged, join
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import METHODS
-from fedgrove.node.lab.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
-from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.server_steps import SERVER_STEPS
 from fedgrove.node.learning.settings import (
@@ -34,6 +30,10 @@ from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
 from fedgrove.node.methods.training.suggestion import SuggestedTerms, evaluation_left_out, suggested_by
 from fedgrove.node.privacy.settings import MECHANISMS
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.settings import METHODS
+from fedgrove.node.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
+from fedgrove.node.simulation.task_settings import SimulatedTask
 
 # One of these, or a model's shape, stands in a federation's own file only.
 _FEDERATIONS = frozenset(("network", "ledger", "membership", "start", "shared", "kmeans"))

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedgrove.node.lab.simulation.figures import LINES, SERIES, drawing
-from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.simulation.figures import LINES, SERIES, drawing
+from fedgrove.node.simulation.record import RunRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

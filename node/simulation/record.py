@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from types import NoneType
 from typing import Any
 
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import global_rounds
 from fedgrove.node.methods.training.metric_sums import ending_after
+from fedgrove.node.simulation.plan import Plan
 
 Released = Mapping[str, float | int | None]
 Clients = tuple[int, ...]
@@ -266,5 +266,5 @@ def _shares(value: Any) -> tuple[float, ...]:
 
 def _share(value: Any) -> float:
     if type(value) not in (int, float) or not 0 <= value <= 1:
-        raise TypeError(f"{value!r} is no accuracy")
+        raise TypeError(f"{value!r} is not an accuracy")
     return float(value)

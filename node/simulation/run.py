@@ -9,17 +9,17 @@ from itertools import chain
 from pathlib import Path
 
 from fedgrove.node.base.tensors import Tensors, flatten, unflatten
-from fedgrove.node.lab.simulation.dataset_run import DatasetRun
-from fedgrove.node.lab.simulation.loop import SimulationRun
-from fedgrove.node.lab.simulation.mechanisms import Uploads, mechanism_of
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import Released, RoundResult
-from fedgrove.node.lab.simulation.tasks import ClientsTasks, TaskMaker
-from fedgrove.node.lab.simulation.uploads import Encoder, Measured
-from fedgrove.node.lab.simulation.work import ClientResult, ClientTraining, MembersEvaluation, SliceScore
-from fedgrove.node.lab.simulation.workers import PendingTest
 from fedgrove.node.learning.server_side import ServerSide, server_side
 from fedgrove.node.privacy.settings import LocalSettings
+from fedgrove.node.simulation.dataset_run import DatasetRun
+from fedgrove.node.simulation.loop import SimulationRun
+from fedgrove.node.simulation.mechanisms import Uploads, mechanism_of
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.record import Released, RoundResult
+from fedgrove.node.simulation.tasks import ClientsTasks, TaskMaker
+from fedgrove.node.simulation.uploads import Encoder, Measured
+from fedgrove.node.simulation.work import ClientResult, ClientTraining, MembersEvaluation, SliceScore
+from fedgrove.node.simulation.workers import PendingTest
 
 
 class OneModelRun(SimulationRun):
@@ -27,7 +27,7 @@ class OneModelRun(SimulationRun):
 
     def _check_plan(self) -> None:
         if self._plan.clustering is not None:
-            raise InvalidPlan("a plan with clustering is simulated by fedgrove.node.lab.simulation.clustered")
+            raise InvalidPlan("a plan with clustering is simulated by fedgrove.node.simulation.clustered")
 
     def _prepare(self) -> None:
         self._mechanism = mechanism_of(self._plan, self._layout.length)

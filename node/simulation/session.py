@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Protocol
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint, check_directory
-from fedgrove.node.lab.simulation.executors import open_executor
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.plan_file import GivenPlan, plan_bytes
-from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.procfl.settings import ProCflSettings
+from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, check_directory
+from fedgrove.node.simulation.executors import open_executor
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.plan_file import GivenPlan, plan_bytes
+from fedgrove.node.simulation.record import RoundResult, RunRecord
 from fedgrove.node.tasks.sandbox.modes import AUTO, choose
 
 if TYPE_CHECKING:  # it brings torch, which this process loads while its workers do
-    from fedgrove.node.lab.simulation.task_folder import OpenedTask
+    from fedgrove.node.simulation.task_folder import OpenedTask
 
 PLAN = "plan.toml"
 SUITED = "auto"
@@ -111,7 +111,7 @@ class SimulationSession:
         keep : callable, optional
             Is given each round's number and the model that the round left.
         """
-        from fedgrove.node.lab.simulation.kinds import simulation_of
+        from fedgrove.node.simulation.kinds import simulation_of
 
         started, directory = time.monotonic(), run_directory(self._request, plan)
         simulation = simulation_of(
@@ -133,9 +133,9 @@ class SimulationSession:
         FiguresUnavailable
             There is no matplotlib.
         """
-        from fedgrove.node.lab.simulation import figures
-        from fedgrove.node.lab.simulation.data import deal_data
-        from fedgrove.node.lab.simulation.task_folder import OpenedTask
+        from fedgrove.node.simulation import figures
+        from fedgrove.node.simulation.data import deal_data
+        from fedgrove.node.simulation.task_folder import OpenedTask
 
         plan, out = records[0].plan, self._request.out
         if out is None:
@@ -211,7 +211,7 @@ def _passes(plan: Plan, task: "OpenedTask | None") -> float:
 
 def _opened_task(request: SimulationRequest) -> AbstractContextManager["OpenedTask"]:
     """The user's own task, whose processes end behind it."""
-    from fedgrove.node.lab.simulation.task_folder import opened_task
+    from fedgrove.node.simulation.task_folder import opened_task
 
     return opened_task(request.plans[0], choose(request.sandbox), request.bases)
 
@@ -238,8 +238,8 @@ def _name(plan: Plan) -> str:
 
 def _draw_clusters(directory: Path) -> None:
     """The matrix of similarities and the clusters, of one seed."""
-    from fedgrove.node.lab.simulation import figures
-    from fedgrove.node.lab.simulation.clustered.similarity import read_clusters
+    from fedgrove.node.simulation import figures
+    from fedgrove.node.simulation.clustered.similarity import read_clusters
 
     found = read_clusters(directory)
     figures.clusters_figure(found.similarity.ism, found.members, found.attackers, directory / "clusters.png")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from fedgrove.node.base.files import MARK
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.task_settings import SimulatedTask
-from fedgrove.node.lab.simulation.task_work import OwnSource, TaskPlace, end_process, process_of
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.task_settings import SimulatedTask
+from fedgrove.node.simulation.task_work import OwnSource, TaskPlace, end_process, process_of
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack
 from fedgrove.node.tasks.folder import remove_folder

@@ -5,16 +5,16 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.lab.simulation.draws import rate_of
-from fedgrove.node.lab.simulation.executors import Reach
-from fedgrove.node.lab.simulation.loop import Progress
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.run import OneModelRun
-from fedgrove.node.lab.simulation.task_folder import OpenedTask, terms_of
-from fedgrove.node.lab.simulation.task_work import TaskClient, TaskEvaluation, TaskRound, TaskTraining, end_process
-from fedgrove.node.lab.simulation.tasks import ClientsTasks, chunks
-from fedgrove.node.lab.simulation.uploads import Encoder
-from fedgrove.node.lab.simulation.work import ModelReference
+from fedgrove.node.simulation.draws import rate_of
+from fedgrove.node.simulation.executors import Reach
+from fedgrove.node.simulation.loop import Progress
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.run import OneModelRun
+from fedgrove.node.simulation.task_folder import OpenedTask, terms_of
+from fedgrove.node.simulation.task_work import TaskClient, TaskEvaluation, TaskRound, TaskTraining, end_process
+from fedgrove.node.simulation.tasks import ClientsTasks, chunks
+from fedgrove.node.simulation.uploads import Encoder
+from fedgrove.node.simulation.work import ModelReference
 
 
 class TaskRun(OneModelRun):

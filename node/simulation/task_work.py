@@ -12,14 +12,14 @@ from typing import ClassVar
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors, flatten
-from fedgrove.node.lab.simulation.held_out import held_out_by
-from fedgrove.node.lab.simulation.uploads import Encoder, Measured
-from fedgrove.node.lab.simulation.work import ClientResult, ModelReference, PartialSum, SliceScore, train_clients
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, RoundPosition
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training.task_data import Description, TaskData, TaskFailed, TaskProcess, TaskTerms
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.privacy.clipping import l2_norm
+from fedgrove.node.simulation.held_out import held_out_by
+from fedgrove.node.simulation.uploads import Encoder, Measured
+from fedgrove.node.simulation.work import ClientResult, ModelReference, PartialSum, SliceScore, train_clients
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible
 
 

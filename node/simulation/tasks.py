@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors, dump
-from fedgrove.node.lab.simulation.data import Dealt, OnDisk, put_on_disk
-from fedgrove.node.lab.simulation.draws import rate_of
-from fedgrove.node.lab.simulation.executors import Reach
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.uploads import Encoder
-from fedgrove.node.lab.simulation.work import (
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.simulation.data import Dealt, OnDisk, put_on_disk
+from fedgrove.node.simulation.draws import rate_of
+from fedgrove.node.simulation.executors import Reach
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.uploads import Encoder
+from fedgrove.node.simulation.work import (
     ClientTraining,
     ClientWork,
     EvaluationTask,
@@ -21,7 +22,6 @@ from fedgrove.node.lab.simulation.work import (
     TrainingTask,
     WorkUnit,
 )
-from fedgrove.node.learning.samples import Samples
 
 # A task's share of a round, at most: with 16 a worker the last ones end nearly together.
 TASKS_A_WORKER = 16

@@ -13,9 +13,6 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
-from fedgrove.node.lab.simulation.data import OnDisk, opened
-from fedgrove.node.lab.simulation.held_out import held_out_by
-from fedgrove.node.lab.simulation.uploads import ClientPart, Encoder, Measured
 from fedgrove.node.learning.held_out import marks_of, split
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
@@ -33,6 +30,9 @@ from fedgrove.node.learning.training import (
 )
 from fedgrove.node.masking.ring import WORD, InvalidVector
 from fedgrove.node.privacy.clipping import l2_norm
+from fedgrove.node.simulation.data import OnDisk, opened
+from fedgrove.node.simulation.held_out import held_out_by
+from fedgrove.node.simulation.uploads import ClientPart, Encoder, Measured
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.lab.simulation.executors import Reach, reach
-from fedgrove.node.lab.simulation.record import RoundResult
-from fedgrove.node.lab.simulation.task_work import TaskTraining
-from fedgrove.node.lab.simulation.work import ClientResult, PartialSum, TrainingTask, WorkUnit, perform
 from fedgrove.node.masking.ring import WORD
+from fedgrove.node.simulation.executors import Reach, reach
+from fedgrove.node.simulation.record import RoundResult
+from fedgrove.node.simulation.task_work import TaskTraining
+from fedgrove.node.simulation.work import ClientResult, PartialSum, TrainingTask, WorkUnit, perform
 
 
 class SimulationFailed(RuntimeError):

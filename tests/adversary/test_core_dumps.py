@@ -20,7 +20,7 @@ import pytest
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.networks import free_port
 from fedgrove.node.base.memory import keep_private
-from fedgrove.node.cli.main import COMMANDS
+from fedgrove.node.cli.main import all_commands
 from fedgrove.node.devnet.testnet.identity import Identity
 
 NOBODY = 65534
@@ -90,7 +90,7 @@ def is_private() -> bool:
 
 
 @LINUX
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", all_commands())
 def test_no_command_is_without_it(name):
     reader, writer = os.pipe()
     child = os.fork()

@@ -12,7 +12,6 @@ import pytest
 from fedgrove.chain.crypto import tree
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.networks import embedded
-from fedgrove.node.lab.attacks.withholding import find_trap
 from fedgrove.node.masking import parameters
 from fedgrove.node.masking.collusion import exposed, exposure_bound
 from fedgrove.node.masking.context import Participant, RoundContext
@@ -22,6 +21,7 @@ from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.ledger_rules import LedgerRules
 from fedgrove.node.protocol.rounds import Rounds
+from fedgrove_lab.attacks.withholding import find_trap
 
 from tests.chain.federations import found
 

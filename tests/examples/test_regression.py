@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.lab.simulation.executors import InlineExecutor
-from fedgrove.node.lab.simulation.plan_file import plan_of
-from fedgrove.node.lab.simulation.task_folder import opened_task
-from fedgrove.node.lab.simulation.task_run import TaskRun
+from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.plan_file import plan_of
+from fedgrove.node.simulation.task_folder import opened_task
+from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.bundle import draft, pack
 from fedgrove.node.tasks.sandbox.modes import choose
 from sklearn.datasets import load_diabetes

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tomli_w
 from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.lab.simulation.executors import InlineExecutor
-from fedgrove.node.lab.simulation.plan_file import plan_of
-from fedgrove.node.lab.simulation.task_folder import opened_task
-from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.plan_file import plan_of
+from fedgrove.node.simulation.task_folder import opened_task
+from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.sandbox.modes import choose
 
 from tests.examples.held import EXAMPLES, copied, held

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.paper_masking import add_partner_noise, draw_noise, paper_mask, subtract_noise, target_layers
+from fedgrove_lab.paper_masking import add_partner_noise, draw_noise, paper_mask, subtract_noise, target_layers
 
 from tests.node.masking.rounds import tree_partners
 

@@ -9,13 +9,13 @@ import os
 from functools import cache
 from pathlib import Path
 
-from fedgrove.node.cli.main import COMMANDS
+from fedgrove.node.cli.main import all_commands
 from fedgrove.node.devnet.forks import ForkServer
 
 # What commands import when they run.
 LATER = (
     *("fedgrove.chain.embedded.evm", "fedgrove.node.devnet.demo", "sklearn.datasets"),
-    *("fedgrove.node.lab.simulation.task_folder", "fedgrove.node.roles.client", "fedgrove.node.roles.coordinator"),
+    *("fedgrove.node.simulation.task_folder", "fedgrove.node.roles.client", "fedgrove.node.roles.coordinator"),
     "fedgrove.node.audit.auditor",
 )
 
@@ -37,6 +37,6 @@ def install(folder: Path) -> Path:
 @cache
 def _server() -> ForkServer:
     """This process's server, which ends with it."""
-    server, owner = ForkServer([*(place.split(":")[0] for place in COMMANDS.values()), *LATER]), os.getpid()
+    server, owner = ForkServer([*(place.split(":")[0] for place in all_commands().values()), *LATER]), os.getpid()
     atexit.register(lambda: server.close() if os.getpid() == owner else None)
     return server

@@ -5,12 +5,12 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-from fedgrove.node.lab.attacks.confidence import recognised
-from fedgrove.node.lab.attacks.kedmi import GanSettings, attacked_model, search_classes, teach_gan
-from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
-from fedgrove.node.lab.attacks.trials.model import recognition_table, train_evaluator
-from fedgrove.node.lab.attacks.uploads import MASKED, NOISE, PLAIN, seen
 from fedgrove.node.learning.settings import default_settings
+from fedgrove_lab.attacks.confidence import recognised
+from fedgrove_lab.attacks.kedmi import GanSettings, attacked_model, search_classes, teach_gan
+from fedgrove_lab.attacks.scene import Scene, TrialFinding
+from fedgrove_lab.attacks.trials.model import recognition_table, train_evaluator
+from fedgrove_lab.attacks.uploads import MASKED, NOISE, PLAIN, seen
 
 NAME = "gan"
 TITLE = "GAN inversion"

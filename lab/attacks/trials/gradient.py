@@ -6,13 +6,13 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from fedgrove.node.lab.attacks.gradient import AttackedTraining, Inversion, Search, invert_update
-from fedgrove.node.lab.attacks.measures import nearest, psnr
-from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
-from fedgrove.node.lab.attacks.tables import markdown
-from fedgrove.node.lab.attacks.uploads import KINDS, seen
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove_lab.attacks.gradient import AttackedTraining, Inversion, Search, invert_update
+from fedgrove_lab.attacks.measures import nearest, psnr
+from fedgrove_lab.attacks.scene import Scene, TrialFinding
+from fedgrove_lab.attacks.tables import markdown
+from fedgrove_lab.attacks.uploads import KINDS, seen
 
 NAME = "gradient"
 TITLE = "Gradient inversion"

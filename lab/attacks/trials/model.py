@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.lab.attacks.confidence import Descent, invert_classes, recognised
-from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
-from fedgrove.node.lab.attacks.tables import markdown
-from fedgrove.node.lab.attacks.uploads import KINDS, PLAIN, seen
 from fedgrove.node.learning.settings import TrainingSettings, default_settings
 from fedgrove.node.learning.training import evaluate
+from fedgrove_lab.attacks.confidence import Descent, invert_classes, recognised
+from fedgrove_lab.attacks.scene import Scene, TrialFinding
+from fedgrove_lab.attacks.tables import markdown
+from fedgrove_lab.attacks.uploads import KINDS, PLAIN, seen
 
 NAME = "model"
 TITLE = "Model inversion"

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten
-from fedgrove.node.lab.attacks.measures import correlation_error
-from fedgrove.node.lab.attacks.played_round import PlayedRound, play_round
-from fedgrove.node.lab.attacks.protocol import (
+from fedgrove.node.learning.settings import default_settings
+from fedgrove.node.learning.training import evaluate
+from fedgrove.node.masking.ring import encode
+from fedgrove_lab.attacks.measures import correlation_error
+from fedgrove_lab.attacks.played_round import PlayedRound, play_round
+from fedgrove_lab.attacks.protocol import (
     Trace,
     bare_tensors,
     by_tensor,
@@ -22,13 +25,10 @@ from fedgrove.node.lab.attacks.protocol import (
     true_secrets_off,
     without,
 )
-from fedgrove.node.lab.attacks.scene import Scene, TrialFinding
-from fedgrove.node.lab.attacks.tables import markdown
-from fedgrove.node.lab.attacks.uploads import MASKED, ONE_SHARE, PLAIN, noised, seen
-from fedgrove.node.lab.paper_masking import paper_mask
-from fedgrove.node.learning.settings import default_settings
-from fedgrove.node.learning.training import evaluate
-from fedgrove.node.masking.ring import encode
+from fedgrove_lab.attacks.scene import Scene, TrialFinding
+from fedgrove_lab.attacks.tables import markdown
+from fedgrove_lab.attacks.uploads import MASKED, ONE_SHARE, PLAIN, noised, seen
+from fedgrove_lab.paper_masking import paper_mask
 
 NAME = "protocol"
 TITLE = "Protocol attacks"

@@ -4,11 +4,11 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
-from fedgrove.node.lab.paper_intersection import RsaAsker, RsaKey, RsaSigner, asker_of
 from fedgrove.node.masking.keys import SECRET_BYTES, Random
 from fedgrove.node.methods.procfl.ecdh import Comparison, EcdhClient, new_secret
 from fedgrove.node.methods.procfl.sets import elements
 from fedgrove.node.methods.procfl.similarity import Intersection
+from fedgrove.node.simulation.clustered.paper_intersection import RsaAsker, RsaKey, RsaSigner, asker_of
 
 Psi = Literal["ecdh", "rsa"]
 

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.lab.simulation.clustered.poisoning import Attack, AttackSettings
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.uploads import ClientPart, Encoder
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.simulation.clustered.poisoning import Attack, AttackSettings
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.uploads import ClientPart, Encoder
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,21 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, unflatten
-from fedgrove.node.lab.simulation.checkpoint import RunDirectory
-from fedgrove.node.lab.simulation.clustered.attackers import Attackers, Showing, Weighing
-from fedgrove.node.lab.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask
-from fedgrove.node.lab.simulation.data import Dealt
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.tasks import TASK_BYTES, TaskMaker
-from fedgrove.node.lab.simulation.uploads import Encoder
-from fedgrove.node.lab.simulation.work import ClientResult, MembersEvaluation, ModelReference, RunTerms, TrainingTask
-from fedgrove.node.lab.simulation.workers import Workforce
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.training import Cluster, choose_cluster
+from fedgrove.node.simulation.checkpoint import RunDirectory
+from fedgrove.node.simulation.clustered.attackers import Attackers, Showing, Weighing
+from fedgrove.node.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask
+from fedgrove.node.simulation.data import Dealt
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.tasks import TASK_BYTES, TaskMaker
+from fedgrove.node.simulation.uploads import Encoder
+from fedgrove.node.simulation.work import ClientResult, MembersEvaluation, ModelReference, RunTerms, TrainingTask
+from fedgrove.node.simulation.workers import Workforce
 
 # Clients that a task finds losses for.
 CHOOSERS = 8

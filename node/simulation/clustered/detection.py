@@ -13,11 +13,6 @@ from fractions import Fraction
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, unflatten
-from fedgrove.node.lab.simulation.clustered.attackers import Attackers
-from fedgrove.node.lab.simulation.clustered.crew import Crew, LabelScores
-from fedgrove.node.lab.simulation.clustered.methods import FEWEST, ProCflScheme
-from fedgrove.node.lab.simulation.record import CommitteeVerdict, RoundResult
-from fedgrove.node.lab.simulation.work import ModelReference
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot, by_lot, drawn_members, pool_of, tally
 from fedgrove.node.methods.procfl.labels import label_shares
@@ -26,6 +21,11 @@ from fedgrove.node.methods.procfl.similarity import Similarity
 from fedgrove.node.methods.procfl.suspicion import is_fair
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.procfl.watching import Score, fallen, score
+from fedgrove.node.simulation.clustered.attackers import Attackers
+from fedgrove.node.simulation.clustered.crew import Crew, LabelScores
+from fedgrove.node.simulation.clustered.methods import FEWEST, ProCflScheme
+from fedgrove.node.simulation.record import CommitteeVerdict, RoundResult
+from fedgrove.node.simulation.work import ModelReference
 
 
 @dataclass(frozen=True)

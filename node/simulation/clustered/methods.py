@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Protocol
 
-from fedgrove.node.lab.simulation.clustered.similarity import InitialClusters
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster, global_rounds, global_weights
+from fedgrove.node.simulation.clustered.similarity import InitialClusters
 
 # Of fewer clients masks hide no model, so a cluster's model stays when fewer of them take part.
 FEWEST = 3

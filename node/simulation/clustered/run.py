@@ -15,32 +15,32 @@ from pathlib import Path
 import numpy as np
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.base.tensors import Tensors, unflatten
-from fedgrove.node.lab.simulation.clustered import robust
-from fedgrove.node.lab.simulation.clustered.attackers import attackers_of
-from fedgrove.node.lab.simulation.clustered.crew import Crew, together
-from fedgrove.node.lab.simulation.clustered.detection import ClusterWatch, Trained
-from fedgrove.node.lab.simulation.clustered.methods import Ifca, OneModel, ProCflScheme, SharingScheme
-from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings
-from fedgrove.node.lab.simulation.clustered.similarity import (
-    CLUSTERS,
-    InitialClusters,
-    compare_all,
-    find_clusters,
-)
-from fedgrove.node.lab.simulation.clustered.work import LabelCounts
-from fedgrove.node.lab.simulation.dataset_run import DatasetRun
-from fedgrove.node.lab.simulation.plan import InvalidPlan
-from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, Released, RoundResult
-from fedgrove.node.lab.simulation.run import round_result
-from fedgrove.node.lab.simulation.tasks import TaskMaker
-from fedgrove.node.lab.simulation.work import ClientResult, ModelReference
-from fedgrove.node.lab.simulation.workers import PendingTest
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import figures_of
+from fedgrove.node.simulation.clustered import robust
+from fedgrove.node.simulation.clustered.attackers import attackers_of
+from fedgrove.node.simulation.clustered.crew import Crew, together
+from fedgrove.node.simulation.clustered.detection import ClusterWatch, Trained
+from fedgrove.node.simulation.clustered.methods import Ifca, OneModel, ProCflScheme, SharingScheme
+from fedgrove.node.simulation.clustered.settings import GlobalSettings, IfcaSettings
+from fedgrove.node.simulation.clustered.similarity import (
+    CLUSTERS,
+    InitialClusters,
+    compare_all,
+    find_clusters,
+)
+from fedgrove.node.simulation.clustered.work import LabelCounts
+from fedgrove.node.simulation.dataset_run import DatasetRun
+from fedgrove.node.simulation.plan import InvalidPlan
+from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, Released, RoundResult
+from fedgrove.node.simulation.run import round_result
+from fedgrove.node.simulation.tasks import TaskMaker
+from fedgrove.node.simulation.work import ClientResult, ModelReference
+from fedgrove.node.simulation.workers import PendingTest
 
 # The matrix of overlaps, and robust means, hold something of all clients at once.
 MAX_CLIENTS = 5_000

@@ -14,11 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
-from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
-from fedgrove.node.lab.simulation.clustered.work import ComparisonTask, Sets
-from fedgrove.node.lab.simulation.loop import Progress
-from fedgrove.node.lab.simulation.workers import windowed
 from fedgrove.node.methods.procfl.cover import MAX_OPTIMUM, best_cover, candidates, greedy_cover, total_cost
 from fedgrove.node.methods.procfl.similarity import (
     Inconsistent,
@@ -29,6 +24,11 @@ from fedgrove.node.methods.procfl.similarity import (
     pairs,
 )
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
+from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.simulation.clustered.work import ComparisonTask, Sets
+from fedgrove.node.simulation.loop import Progress
+from fedgrove.node.simulation.workers import windowed
 
 COMPARISONS = "comparisons.jsonl"
 CLUSTERS = "clusters.json"

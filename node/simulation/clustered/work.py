@@ -8,15 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 from fedgrove.node.base.tensors import flatten
-from fedgrove.node.lab.simulation import work
-from fedgrove.node.lab.simulation.clustered.all_pairs import AllPairs, Psi
-from fedgrove.node.lab.simulation.data import OnDisk, opened
-from fedgrove.node.lab.simulation.work import EvaluationTask, ModelReference, RunTerms, TrainingTask
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.training import evaluate
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, direction, even_score, resampled
 from fedgrove.node.methods.procfl.similarity import Intersection
+from fedgrove.node.simulation import work
+from fedgrove.node.simulation.clustered.all_pairs import AllPairs, Psi
+from fedgrove.node.simulation.data import OnDisk, opened
+from fedgrove.node.simulation.work import EvaluationTask, ModelReference, RunTerms, TrainingTask
 
 RSA_BITS = 2048
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from fedgrove.node.lab.kmeans.losses import induced_loss
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest, refine, squared_distances
 from fedgrove.node.methods.kmeans.seeding import seed
+from fedgrove.node.simulation.kmeans.losses import induced_loss
 
 
 @dataclass(frozen=True)

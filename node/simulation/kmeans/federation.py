@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from fedgrove.node.lab.kmeans.losses import induced_loss, nearest_loss
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
 from fedgrove.node.methods.kmeans.code import Code
@@ -24,6 +23,7 @@ from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from fedgrove.node.methods.kmeans.server import GlobalCentres, cluster
 from fedgrove.node.methods.kmeans.vector import draw_client
+from fedgrove.node.simulation.kmeans.losses import induced_loss, nearest_loss
 
 _KEY_BYTES = 32
 

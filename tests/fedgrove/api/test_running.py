@@ -12,12 +12,12 @@ import pytest
 import torch
 from fedgrove.api import demonstrating, simulating
 from fedgrove.node.devnet.demo_request import InvalidOption
-from fedgrove.node.lab.simulation.plan import InvalidPlan
 from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.simulation.plan import InvalidPlan
 from fedgrove.node.tasks.names import BundleError
 
 from tests.node.cli.test_bad_input import fedgrove
-from tests.node.lab.simulation.own_task import TASK, table, write_task
+from tests.node.simulation.own_task import TASK, table, write_task
 
 EVERYBODY = {"federation.sampling_rate": 1}
 

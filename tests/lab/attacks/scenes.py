@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from fedgrove.node.lab.attacks.scene import Scene, make_scene
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove_lab.attacks.scene import Scene, make_scene
 
 
 @cache

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from fedgrove.node.lab.attacks import gradient
-from fedgrove.node.lab.attacks.gradient import AttackedTraining, Search, invert_update, total_variation
-from fedgrove.node.lab.attacks.measures import psnr
-from fedgrove.node.lab.attacks.uploads import seen
 from fedgrove.node.learning.models import empty_model, load_tensors
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.training import reproducible
+from fedgrove_lab.attacks import gradient
+from fedgrove_lab.attacks.gradient import AttackedTraining, Search, invert_update, total_variation
+from fedgrove_lab.attacks.measures import psnr
+from fedgrove_lab.attacks.uploads import seen
 
-from tests.node.lab.attacks.scenes import digits
+from tests.lab.attacks.scenes import digits
 
 SPECS = {name: ModelSpec(name, (1, 8, 8), 10) for name in ("small-cnn", "geyer-mlp")}
 

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-from fedgrove.node.lab.attacks.kedmi import GanSettings, attacked_model, search_classes, teach_gan
-from fedgrove.node.lab.attacks.trials import model
 from fedgrove.node.learning.training import reproducible
+from fedgrove_lab.attacks.kedmi import GanSettings, attacked_model, search_classes, teach_gan
+from fedgrove_lab.attacks.trials import model
 
-from tests.node.lab.attacks.scenes import digits
+from tests.lab.attacks.scenes import digits
 
 
 def test_classes_are_recognised_in_a_bare_model_and_not_in_a_masked_one():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from fedgrove.node.lab.attacks.analytic import layer_input
-from fedgrove.node.lab.attacks.labels import recover_labels
 from fedgrove.node.learning.models import build_model
+from fedgrove_lab.attacks.analytic import layer_input
+from fedgrove_lab.attacks.labels import recover_labels
 from torch.nn import functional
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.attacks.measures import correlation, correlation_error, nearest, psnr, uniformity
+from fedgrove_lab.attacks.measures import correlation, correlation_error, nearest, psnr, uniformity
 from scipy import stats
 
 

@@ -6,8 +6,10 @@ from random import Random
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.lab.attacks.played_round import AttackedTerms, PlayedRound, play_round
-from fedgrove.node.lab.attacks.protocol import (
+from fedgrove.node.masking.prg import Mask, apply_masks
+from fedgrove.node.masking.ring import encode
+from fedgrove_lab.attacks.played_round import AttackedTerms, PlayedRound, play_round
+from fedgrove_lab.attacks.protocol import (
     bare_tensors,
     by_tensor,
     colluding_partners_off,
@@ -20,8 +22,6 @@ from fedgrove.node.lab.attacks.protocol import (
     true_secrets_off,
     without,
 )
-from fedgrove.node.masking.prg import Mask, apply_masks
-from fedgrove.node.masking.ring import encode
 
 LAYOUT = Layout(("bias", "hidden", "kernel"), ((10,), (40, 100), (1000,)))
 TERMS = AttackedTerms()

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import flatten
-from fedgrove.node.lab.attacks.measures import correlation, correlation_error
-from fedgrove.node.lab.attacks.played_round import AttackedTerms
-from fedgrove.node.lab.attacks.scene import make_scene
-from fedgrove.node.lab.attacks.uploads import KINDS, Noise, noised, seen
 from fedgrove.node.learning.samples import Loaded, as_samples
+from fedgrove_lab.attacks.measures import correlation, correlation_error
+from fedgrove_lab.attacks.played_round import AttackedTerms
+from fedgrove_lab.attacks.scene import make_scene
+from fedgrove_lab.attacks.uploads import KINDS, Noise, noised, seen
 
-from tests.node.lab.attacks.scenes import digits
+from tests.lab.attacks.scenes import digits
 
 
 @pytest.fixture(scope="module")

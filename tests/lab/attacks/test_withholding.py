@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from fedgrove.chain.crypto import tree
-from fedgrove.node.lab.attacks.withholding import find_trap
+from fedgrove_lab.attacks.withholding import find_trap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

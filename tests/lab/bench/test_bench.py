@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.bench import chain, engine, explorer, masking, privacy, similarity, unlearn, unlearn_report, vrf
-from fedgrove.node.lab.bench import removals as forgetting
-from fedgrove.node.lab.bench.engine_rivals import FlowerTimes
-from fedgrove.node.lab.bench.removals import REMOVAL, Removals
-from fedgrove.node.lab.made import Made
 from fedgrove.node.learning.models import ARCHITECTURES
 from fedgrove.node.learning.samples import Loaded, Samples
 from fedgrove.node.methods.kmeans.datasets import Points, split_by_cluster
+from fedgrove_lab.bench import chain, engine, explorer, masking, privacy, similarity, unlearn, unlearn_report, vrf
+from fedgrove_lab.bench import removals as forgetting
+from fedgrove_lab.bench.engine_rivals import FlowerTimes
+from fedgrove_lab.bench.removals import REMOVAL, Removals
+from fedgrove_lab.made import Made
 
 from tests.node.cli.test_bad_input import fedgrove
 

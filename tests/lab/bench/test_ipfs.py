@@ -1,6 +1,6 @@
 """`fedgrove bench ipfs` on a small blob."""
 
-from fedgrove.node.lab.bench.ipfs import run
+from fedgrove_lab.bench.ipfs import run
 
 
 def test_the_benchmark_names_every_figure_its_limit_and_the_ratio(tmp_path):

@@ -3,8 +3,8 @@
 import sys
 
 import pytest
-from fedgrove.node.lab.bench import masking, masking_round
-from fedgrove.node.lab.bench.flower import FLOWER_VARIABLE
+from fedgrove_lab.bench import masking, masking_round
+from fedgrove_lab.bench.flower import FLOWER_VARIABLE
 
 
 @pytest.fixture(scope="module")

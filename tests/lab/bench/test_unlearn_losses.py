@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.bench import unlearn_losses, unlearn_losses_report
-from fedgrove.node.lab.bench.rows import BenchResult
-from fedgrove.node.lab.made import Made, read_made
+from fedgrove_lab.bench import unlearn_losses, unlearn_losses_report
+from fedgrove_lab.bench.rows import BenchResult
+from fedgrove_lab.made import Made, read_made
 
 from tests.node.cli.test_bad_input import fedgrove
 

@@ -4,9 +4,9 @@ import json
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
-from fedgrove.node.lab.experiments.registry import EXPERIMENTS
-from fedgrove.node.lab.made import read_made
-from fedgrove.node.lab.simulation import workers as workforce
+from fedgrove.node.simulation import workers as workforce
+from fedgrove_lab.experiments.registry import EXPERIMENTS
+from fedgrove_lab.made import read_made
 
 from tests.node.cli.test_bad_input import fedgrove
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RoundResult, RunRecord
 
 
 def record_of(accuracies: Sequence[float | None], plan: Plan | None = None, *, seed: int = 0, ood=None) -> RunRecord:

@@ -4,19 +4,19 @@ import json
 from dataclasses import replace
 
 import pytest
-from fedgrove.node.lab.experiments import (
+from fedgrove.node.learning.server_steps import MomentumStep
+from fedgrove_lab.experiments import (
     accuracy_table,
     comparison_trials,
     rounds_to_90,
     rounds_to_90_tuned,
     sweep,
 )
-from fedgrove.node.lab.experiments.base import InvalidExperiment, Overrides, choose
-from fedgrove.node.lab.experiments.laboratory import settle
-from fedgrove.node.lab.experiments.measures import circumstances
-from fedgrove.node.lab.experiments.regimes import METHODS
-from fedgrove.node.lab.experiments.registry import EXPERIMENTS
-from fedgrove.node.learning.server_steps import MomentumStep
+from fedgrove_lab.experiments.base import InvalidExperiment, Overrides, choose
+from fedgrove_lab.experiments.laboratory import settle
+from fedgrove_lab.experiments.measures import circumstances
+from fedgrove_lab.experiments.regimes import METHODS
+from fedgrove_lab.experiments.registry import EXPERIMENTS
 
 TRIALS = (comparison_trials.MNIST_TRIALS, comparison_trials.CIFAR10_TRIALS)
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fedgrove.node.lab.experiments import personalised, poisoning
-from fedgrove.node.lab.experiments.base import Findings, Overrides
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
+from fedgrove_lab.experiments import personalised, poisoning
+from fedgrove_lab.experiments.base import Findings, Overrides
 
-from tests.node.lab.experiments.test_reports import Bench
+from tests.lab.experiments.test_reports import Bench
 
 PERSONALISED = personalised.arms(Path("results"))
 POISONING = poisoning.arms(Path("results"))

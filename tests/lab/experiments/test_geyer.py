@@ -4,14 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fedgrove.node.lab.experiments import geyer
-from fedgrove.node.lab.experiments.base import Findings
-from fedgrove.node.lab.simulation.draws import last_round
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
+from fedgrove.node.simulation.draws import last_round
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RoundResult, RunRecord
+from fedgrove_lab.experiments import geyer
+from fedgrove_lab.experiments.base import Findings
 
-from tests.node.lab.experiments.test_reports import Bench
+from tests.lab.experiments.test_reports import Bench
 
 PLANS = geyer.arms(Path("results"))
 

@@ -5,17 +5,17 @@ from hashlib import sha256
 
 import pytest
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.lab.experiments import rounds_to_90
-from fedgrove.node.lab.experiments.base import Overrides
-from fedgrove.node.lab.experiments.laboratory import ExperimentRequest, Workshop, before_attack, conduct
-from fedgrove.node.lab.experiments.store import RunStore
-from fedgrove.node.lab.simulation import workers as workforce
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
-from fedgrove.node.lab.simulation.executors import open_executor
 from fedgrove.node.learning.training import DivergedTraining
+from fedgrove.node.simulation import workers as workforce
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.simulation.executors import open_executor
+from fedgrove_lab.experiments import rounds_to_90
+from fedgrove_lab.experiments.base import Overrides
+from fedgrove_lab.experiments.laboratory import ExperimentRequest, Workshop, before_attack, conduct
+from fedgrove_lab.experiments.store import RunStore
 
-from tests.node.lab.simulation.clustered.conftest import grouped_plan, simulate
+from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 
 SMALL = Overrides(rounds=3, clients=4, sampled=0.5, dataset="digits", train_samples=200, test_samples=40)
 

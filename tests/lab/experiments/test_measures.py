@@ -1,11 +1,11 @@
 """What is read off a curve, on curves where the answer can be seen."""
 
 import pytest
-from fedgrove.node.lab.experiments import measures
-from fedgrove.node.lab.experiments.measures import Spread
-from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments import measures
+from fedgrove_lab.experiments.measures import Spread
 
-from tests.node.lab.experiments.records import record_of
+from tests.lab.experiments.records import record_of
 
 
 def test_the_target_counts_when_the_mean_of_five_rounds_reaches_it():

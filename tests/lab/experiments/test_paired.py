@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from fedgrove.node.lab.experiments.paired import first, paired, read_cell, table
-from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.paired import first, paired, read_cell, table
 
-from tests.node.lab.experiments.records import record_of
+from tests.lab.experiments.records import record_of
 
 RESULTS = Path(__file__).parents[4] / "docs" / "results"
 

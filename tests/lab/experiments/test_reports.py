@@ -5,7 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.experiments import (
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments import (
     accuracy_table,
     masking,
     out_of_distribution,
@@ -14,16 +18,12 @@ from fedgrove.node.lab.experiments import (
     shared_data,
     sweep,
 )
-from fedgrove.node.lab.experiments.base import Findings, InvalidExperiment, Overrides
-from fedgrove.node.lab.experiments.laboratory import settle
-from fedgrove.node.lab.experiments.registry import EXPERIMENTS
-from fedgrove.node.lab.experiments.report import write_report
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.learning.datasets import load_dataset
-from fedgrove.node.learning.models import initial_tensors
-from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove_lab.experiments.base import Findings, InvalidExperiment, Overrides
+from fedgrove_lab.experiments.laboratory import settle
+from fedgrove_lab.experiments.registry import EXPERIMENTS
+from fedgrove_lab.experiments.report import write_report
 
-from tests.node.lab.experiments.records import record_of
+from tests.lab.experiments.records import record_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -6,9 +6,9 @@ import shlex
 import sys
 
 import pytest
-from fedgrove.node.lab.experiments.store import read_record
+from fedgrove_lab.experiments.store import read_record
 
-from tests.node.lab.experiments.test_stored_results import FOLDERS, RESULTS, asked
+from tests.lab.experiments.test_stored_results import FOLDERS, RESULTS, asked
 
 WITH_RUNS = [folder for folder in FOLDERS if any((folder / "runs").glob("*-seed*.json"))]
 

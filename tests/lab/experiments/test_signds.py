@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fedgrove.node.lab.experiments import signds
-from fedgrove.node.lab.experiments.base import Findings
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.record import RoundResult, RunRecord
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.record import RoundResult, RunRecord
+from fedgrove_lab.experiments import signds
+from fedgrove_lab.experiments.base import Findings
 
-from tests.node.lab.experiments.test_reports import Bench
+from tests.lab.experiments.test_reports import Bench
 
 PLANS = signds.arms(Path("results"))
 

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from fedgrove.node.lab.experiments.base import InvalidExperiment
-from fedgrove.node.lab.experiments.store import RunStore, read_record
-from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
-from fedgrove.node.lab.simulation.plan import Plan
+from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.simulation.plan import Plan
+from fedgrove_lab.experiments.base import InvalidExperiment
+from fedgrove_lab.experiments.store import RunStore, read_record
 
-from tests.node.lab.experiments.records import record_of
+from tests.lab.experiments.records import record_of
 
 PLAN = Plan(rounds=2)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from fedgrove.node.cli import experiment as command
-from fedgrove.node.lab.experiments.store import read_record
-from fedgrove.node.lab.made import read_made
+from fedgrove_lab.experiments.store import read_record
+from fedgrove_lab.made import read_made
 
 from tests.node.cli.test_bad_input import fedgrove
 

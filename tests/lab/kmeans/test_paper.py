@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.kmeans import paper
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
+from fedgrove_lab.kmeans import paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

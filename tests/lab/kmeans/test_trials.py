@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.kmeans.trials import (
+from fedgrove.node.methods.kmeans import datasets
+from fedgrove.node.methods.kmeans.datasets import PointsError, reference_loss
+from fedgrove_lab.kmeans.trials import (
     CENTRAL,
     DC_KM,
     DIFFERENCES,
@@ -17,8 +19,6 @@ from fedgrove.node.lab.kmeans.trials import (
     loss_ratios,
     removal_courses,
 )
-from fedgrove.node.methods.kmeans import datasets
-from fedgrove.node.methods.kmeans.datasets import PointsError, reference_loss
 
 
 @pytest.fixture

@@ -96,12 +96,12 @@ def test_a_practice_node_that_is_ahead_of_the_clock_is_no_fault_of_the_clock(pla
 
 
 def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch):
-    monkeypatch.setattr(doctor_checks, "missing", lambda extra: ["torch"] if extra == "lab" else [])
+    monkeypatch.setattr(doctor_checks, "missing", lambda extra: ["torch"] if extra == "simulation" else [])
     monkeypatch.setenv("FEDGROVE_ANVIL", "/nowhere")
     monkeypatch.setattr(doctor_checks, "LOW_DISK_BYTES", 1 << 62)
     findings = {each.name: each for each in machine_findings("auto")}
-    assert findings["extra lab"].health == findings["anvil"].health == Health.MISSING
-    assert 'pip install "fedgrove[lab]"' in findings["extra lab"].sentence
+    assert findings["extra simulation"].health == findings["anvil"].health == Health.MISSING
+    assert 'pip install "fedgrove[simulation]"' in findings["extra simulation"].sentence
     assert findings["extra learning"].health == Health.OK and findings["disk"].health == Health.WARNING
 
 

@@ -19,7 +19,7 @@ from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_network import QUIET, network, place, status, up
-from tests.node.lab.simulation.own_task import TERMS, table, write_task
+from tests.node.simulation.own_task import TERMS, table, write_task
 
 __all__ = ["place"]
 

@@ -3,7 +3,7 @@
 import pytest
 from fedgrove.node.cli import rounds_progress
 from fedgrove.node.cli.rounds_progress import RoundsDisplay, duration
-from fedgrove.node.lab.simulation.record import RoundResult
+from fedgrove.node.simulation.record import RoundResult
 
 
 @pytest.fixture

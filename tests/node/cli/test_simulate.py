@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fedgrove.node.lab.simulation.record import RunRecord
+from fedgrove.node.simulation.record import RunRecord
 
 from tests.node.cli.test_bad_input import fedgrove
 

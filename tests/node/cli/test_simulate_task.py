@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.node.cli.test_bad_input import fedgrove
-from tests.node.lab.simulation.own_task import FAULTY_LINE, table, write_task
+from tests.node.simulation.own_task import FAULTY_LINE, table, write_task
 
 SMALL = ("simulate", "--task", "points", "--data", "points.csv", "--clients", "3", "--rounds", "2")
 INLINE = (*SMALL, "--executor", "inline", "--set", "federation.sampling_rate=1")

@@ -11,7 +11,7 @@ from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
 
 from tests.node.cli.test_bad_input import fedgrove
-from tests.node.lab.simulation.own_task import TERMS, table, write_task
+from tests.node.simulation.own_task import TERMS, table, write_task
 
 TASK = ("--task", "points", "--data", "points.csv", "--clients", "3", "--rounds", "1")
 PRIVATE = {"privacy.mechanism": "client", "privacy.epsilon": 50.0, "privacy.delta": 1e-3}

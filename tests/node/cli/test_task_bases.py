@@ -14,7 +14,7 @@ from fedgrove.node.methods.terms import load_config
 from safetensors.numpy import save_file
 
 from tests.node.cli.test_bad_input import fedgrove
-from tests.node.lab.simulation.own_task import table
+from tests.node.simulation.own_task import table
 
 TASK = """
 from pathlib import Path

@@ -17,7 +17,7 @@ ENDLESS = ("simulate", "--clients", "2", "--rounds", "100000", "--executor", "in
 
 @pytest.fixture
 def server():
-    made = ForkServer(["fedgrove.node.cli.simulate", "fedgrove.node.lab.simulation.work"])
+    made = ForkServer(["fedgrove.node.cli.simulate", "fedgrove.node.simulation.work"])
     yield made
     made.close()
 
@@ -78,14 +78,14 @@ def test_a_fork_ends_with_a_command_that_is_killed_and_a_command_with_its_fork(s
 
 
 def test_all_end_with_the_server_however_that_ends():
-    killed = ForkServer(["fedgrove.node.lab.simulation.work"])
+    killed = ForkServer(["fedgrove.node.simulation.work"])
     command, fork = begun(killed)
     assert killed.alive
     killed._process.kill()
     assert command.wait(60) == -signal.SIGKILL
     until(lambda: gone(fork))
     assert not killed.alive
-    closed = ForkServer(["fedgrove.node.lab.simulation.work"])
+    closed = ForkServer(["fedgrove.node.simulation.work"])
     command, fork = begun(closed)
     folder = Path(closed.command()[-1]).parent
     assert folder.stat().st_mode & 0o77 == 0

@@ -17,12 +17,12 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo, DemoFailed, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
-from fedgrove.node.lab.simulation.executors import InlineExecutor
-from fedgrove.node.lab.simulation.plan_file import plan_of
-from fedgrove.node.lab.simulation.task_folder import opened_task
-from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.plan_file import plan_of
+from fedgrove.node.simulation.task_folder import opened_task
+from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.sandbox.modes import choose
 
 TERMS = """

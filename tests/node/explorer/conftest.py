@@ -15,8 +15,8 @@ from fedgrove.node.explorer.options import NO_OPTIONS, BlockExplorer, PageOption
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource, Source
 from fedgrove.node.explorer.watch import IndexWatch
-from fedgrove.node.lab.bench.explorer import find_chromium
 from fedgrove.node.status.price import Price
+from fedgrove_lab.bench.explorer import find_chromium
 
 from tests.node.conftest import Run, run_federation
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset, Loaded, Samples
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.simulation.plan import Plan
 
 # Rates at which digits are learnt visibly within a few rounds.
 QUICK = TrainingSettings(epochs=2, batch_size=16, learning_rate=0.05, momentum=0.9)

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 from fedgrove.node.base.files import AlreadyInUse
-from fedgrove.node.lab.simulation import checkpoint as files
-from fedgrove.node.lab.simulation.checkpoint import (
+from fedgrove.node.simulation import checkpoint as files
+from fedgrove.node.simulation.checkpoint import (
     CHECKPOINT,
     RECORD,
     STATES,
@@ -14,12 +14,12 @@ from fedgrove.node.lab.simulation.checkpoint import (
     RunDirectory,
     check_directory,
 )
-from fedgrove.node.lab.simulation.executors import InlineExecutor
-from fedgrove.node.lab.simulation.loop import SCRATCH
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.run import Simulation
+from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.loop import SCRATCH
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.run import Simulation
 
-from tests.node.lab.simulation.conftest import small_plan
+from tests.node.simulation.conftest import small_plan
 
 # MOON keeps each client's last model.
 PLAN = small_plan(strategy="moon", rounds=4, clients=6, train_samples=120, evaluate_every=2, test_samples=40)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.simulation.draws import draws, last_round, rate_of
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.privacy.accountant import GaussianRelease, affords
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.simulation.draws import draws, last_round, rate_of
+from fedgrove.node.simulation.plan import Plan
 
 
 def plan_with(rounds: int = 10, clients: int = 200, sampled: float = 0.3, seed: int = 1, **settings) -> Plan:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 from fedgrove.node.base.processor import PINNED
-from fedgrove.node.lab.simulation.executors import InlineExecutor, NoExecutor, open_executor
+from fedgrove.node.simulation.executors import InlineExecutor, NoExecutor, open_executor
 
 
 @pytest.mark.parametrize(("name", "portable", "pinned"), [("inline", True, "avx2"), ("processes", False, None)])

@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.simulation import figures
-from fedgrove.node.lab.simulation.figures import Masked
+from fedgrove.node.simulation import figures
+from fedgrove.node.simulation.figures import Masked
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from tests.node.lab.experiments.records import record_of
+from tests.lab.experiments.records import record_of
 
 GROUPS = {
     "FedAvg": [record_of([0.1, 0.2, 0.3, 0.4]), record_of([0.3, 0.4, 0.5, 0.6], seed=1)],
@@ -127,11 +127,11 @@ def test_without_matplotlib_one_sentence_says_what_to_install():
 import sys
 sys.modules["matplotlib"] = None
 from pathlib import Path
-from fedgrove.node.lab.simulation import figures
+from fedgrove.node.simulation import figures
 try:
     figures.accuracy_figure({}, Path("never.png"))
 except figures.FiguresUnavailable as fault:
     print(fault)
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert result.stdout == 'figures need matplotlib: pip install "fedgrove[lab]"\n', result.stderr
+    assert result.stdout == 'figures need matplotlib: pip install "fedgrove[simulation]"\n', result.stderr

@@ -6,22 +6,22 @@ import json
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.lab.simulation import work
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.mechanisms import Uploads, mechanism_of
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.uploads import ClientPart, Clipped, Measured
-from fedgrove.node.lab.simulation.work import ClientResult
 from fedgrove.node.learning.settings import SENDING
 from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.clipping import clip_factor, l2_norm, next_clip
 from fedgrove.node.privacy.grid import grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+from fedgrove.node.simulation import work
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.mechanisms import Uploads, mechanism_of
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.uploads import ClientPart, Clipped, Measured
+from fedgrove.node.simulation.work import ClientResult
 
-from tests.node.lab.simulation.conftest import small_plan
+from tests.node.simulation.conftest import small_plan
 
 SECRET = ClientLevelSettings(delta=1e-2, epsilon=50, clip=0.3, participation="secret")
 MECHANISMS = {

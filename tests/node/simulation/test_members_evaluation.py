@@ -13,21 +13,21 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.mechanisms import ClientLevel
-from fedgrove.node.lab.simulation.plan import InvalidPlan
-from fedgrove.node.lab.simulation.plan_file import plan_bytes, plan_of, read_plan
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.task_folder import opened_task
-from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.mechanisms import ClientLevel
+from fedgrove.node.simulation.plan import InvalidPlan
+from fedgrove.node.simulation.plan_file import plan_bytes, plan_of, read_plan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.task_folder import opened_task
+from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.sandbox.modes import choose
 
-from tests.node.lab.simulation.conftest import generated
-from tests.node.lab.simulation.own_task import TERMS, table, write_task
+from tests.node.simulation.conftest import generated
+from tests.node.simulation.own_task import TERMS, table, write_task
 
 EVALUATION = '\n[evaluation]\nheld_out = {}\nmetrics = ["right"]\n'
 

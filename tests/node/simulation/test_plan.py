@@ -5,19 +5,19 @@ import random
 from dataclasses import replace
 
 import pytest
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.record import (
+from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
+from fedgrove.node.methods.procfl.evidence import Rule
+from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.record import (
     ClusterResult,
     CommitteeVerdict,
     InvalidRunRecord,
     RoundResult,
     RunRecord,
 )
-from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
-from fedgrove.node.methods.procfl.evidence import Rule
-from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 
 RESULTS = (
     RoundResult(1, 0.5, 1.25, 2.0, (1, 3), 40, None),

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import IfcaSettings, SimulatedProCfl
-from fedgrove.node.lab.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
-from fedgrove.node.lab.simulation.plan_file import GivenPlan, plan_bytes, read_plan
-from fedgrove.node.lab.simulation.task_settings import SimulatedTask
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.settings import IfcaSettings, SimulatedProCfl
+from fedgrove.node.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
+from fedgrove.node.simulation.plan_file import GivenPlan, plan_bytes, read_plan
+from fedgrove.node.simulation.task_settings import SimulatedTask
 
-from tests.node.lab.simulation.own_task import write_task
+from tests.node.simulation.own_task import write_task
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "plans"
 MODEL = """

@@ -11,21 +11,21 @@ import tomli_w
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.lab.simulation import workers as workforce
-from fedgrove.node.lab.simulation.data import deal_data
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.plan_file import read_plan
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.work import TrainingTask, perform
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.settings import STRATEGIES, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining, evaluate, train
+from fedgrove.node.simulation import workers as workforce
+from fedgrove.node.simulation.data import deal_data
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.plan_file import read_plan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.work import TrainingTask, perform
 
 from tests.node.conftest import run_federation
-from tests.node.lab.simulation.conftest import generated, small_plan
+from tests.node.simulation.conftest import generated, small_plan
 
 
 def simulate(plan, dataset, executor=None, workers=1) -> Simulation:
@@ -238,10 +238,10 @@ def test_ten_thousand_clients_run_in_one_process_and_memory_does_not_hold_their_
 def test_sizes_of_tasks_do_not_change_the_bytes(digits, monkeypatch):
     plan = small_plan(rounds=1)
     expected = simulate(plan, digits).record
-    monkeypatch.setattr("fedgrove.node.lab.simulation.tasks.TASK_BYTES", 1)
+    monkeypatch.setattr("fedgrove.node.simulation.tasks.TASK_BYTES", 1)
     assert simulate(plan, digits).record == expected
-    monkeypatch.setattr("fedgrove.node.lab.simulation.tasks.TASKS_A_WORKER", 1)
-    monkeypatch.setattr("fedgrove.node.lab.simulation.tasks.TASK_BYTES", 1 << 40)
+    monkeypatch.setattr("fedgrove.node.simulation.tasks.TASKS_A_WORKER", 1)
+    monkeypatch.setattr("fedgrove.node.simulation.tasks.TASK_BYTES", 1 << 40)
     assert simulate(plan, digits).record == expected
 
 

@@ -6,21 +6,21 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.lab.simulation.checkpoint import CHECKPOINT, RECORD
-from fedgrove.node.lab.simulation.clustered.settings import IfcaSettings
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.plan_file import plan_of
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.task_folder import opened_task
-from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD
+from fedgrove.node.simulation.clustered.settings import IfcaSettings
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.plan_file import plan_of
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.task_folder import opened_task
+from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.sandbox.modes import choose
 
-from tests.node.lab.simulation.conftest import small_plan
-from tests.node.lab.simulation.own_task import TERMS, table, write_task
+from tests.node.simulation.conftest import small_plan
+from tests.node.simulation.own_task import TERMS, table, write_task
 
 FEDACG = MomentumStep(momentum=0.85, lookahead=True)
 PLAN = small_plan(strategy="fedprox", server=FEDACG, clients=6, train_samples=120, test_samples=40)

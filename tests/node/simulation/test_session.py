@@ -4,11 +4,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
-from fedgrove.node.lab.simulation.plan import Plan
-from fedgrove.node.lab.simulation.plan_file import GivenPlan
-from fedgrove.node.lab.simulation.session import MUCH, SUITED, SimulationRequest, executor_for
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.simulation.plan_file import GivenPlan
+from fedgrove.node.simulation.session import MUCH, SUITED, SimulationRequest, executor_for
 
 DIGITS = Plan(rounds=10, clients=20, sampled=0.5, training=TrainingSettings(epochs=1))
 

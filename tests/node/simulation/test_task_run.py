@@ -14,19 +14,19 @@ from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
-from fedgrove.node.lab.simulation.checkpoint import InvalidCheckpoint
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.plan import InvalidPlan
-from fedgrove.node.lab.simulation.plan_file import plan_of, read_plan
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.task_folder import opened_task
-from fedgrove.node.lab.simulation.task_run import TaskRun
 from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.privacy.settings import ClientLevelSettings, SignDsSettings
+from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.plan import InvalidPlan
+from fedgrove.node.simulation.plan_file import plan_of, read_plan
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.task_folder import opened_task
+from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.sandbox.modes import choose
 
-from tests.node.lab.simulation.own_task import FAULTY_LINE, TERMS, table, write_task
+from tests.node.simulation.own_task import FAULTY_LINE, TERMS, table, write_task
 
 SHARED = TERMS.replace("[task]\n", '[task]\nshared = "shared.csv"\n')
 PORTABLE = TERMS.replace("[training]\n", "[training]\nportable = true\n")
@@ -203,7 +203,7 @@ def test_what_does_not_suit_is_said_in_a_sentence(tables, fault, sentence, plan)
 
 
 def test_a_cluster_of_machines_is_refused(plan, monkeypatch):
-    monkeypatch.setattr("fedgrove.node.lab.simulation.workers.reach", lambda executor: "message")
+    monkeypatch.setattr("fedgrove.node.simulation.workers.reach", lambda executor: "message")
     with pytest.raises(InvalidPlan, match="simulated on this machine only"):
         simulate(plan())
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import flatten
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.tasks import groups
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings, TrainingSettings
 from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.tasks import groups
 
-from tests.node.lab.simulation.conftest import generated, small_plan
+from tests.node.simulation.conftest import generated, small_plan
 
 PRIVATE = ClientLevelSettings(epsilon=50.0, delta=1e-3, noise_multipliers=(0.5,), clip=0.2)
 

@@ -7,14 +7,14 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.simulation.executors import InlineExecutor, NoExecutor, open_executor, reach
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.tasks import TASK_BYTES, chunks
-from fedgrove.node.lab.simulation.work import EvaluationTask, ModelReference, SliceScore, out_of_distribution_accuracy
-from fedgrove.node.lab.simulation.workers import SimulationFailed, windowed
 from fedgrove.node.learning.training import DivergedTraining
+from fedgrove.node.simulation.executors import InlineExecutor, NoExecutor, open_executor, reach
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.tasks import TASK_BYTES, chunks
+from fedgrove.node.simulation.work import EvaluationTask, ModelReference, SliceScore, out_of_distribution_accuracy
+from fedgrove.node.simulation.workers import SimulationFailed, windowed
 
-from tests.node.lab.simulation.conftest import QUICK, small_plan
+from tests.node.simulation.conftest import QUICK, small_plan
 
 # --- accuracy out of distribution -----------------------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ def test_the_executor_decides_how_data_reach_it():
 
 
 def test_an_executor_that_cannot_be_had_is_refused_with_a_sentence(monkeypatch):
-    monkeypatch.setattr("fedgrove.node.lab.simulation.executors.CLUSTER_SECONDS", 1)
+    monkeypatch.setattr("fedgrove.node.simulation.executors.CLUSTER_SECONDS", 1)
     for name, word in (("ray", "must be inline"), ("dask=tcp://127.0.0.1:1", "no dask scheduler answers")):
         with pytest.raises(NoExecutor, match=word), open_executor(name):
             pass

@@ -12,12 +12,12 @@ from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.report import CALLS, gas_table
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan, make_config
-from fedgrove.node.lab.bench import chain as bench
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.status import gas
 from fedgrove.node.status.costs import CostReader
 from fedgrove.node.status.estimate import ETHER, Fees, estimate
+from fedgrove_lab.bench import chain as bench
 
 from tests.node.federation import Federation
 

@@ -11,7 +11,6 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.devnet.demo import DemoPlan, make_config
-from fedgrove.node.lab.simulation.clustered.poisoning import SignFlip
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
@@ -34,6 +33,7 @@ from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings
+from fedgrove.node.simulation.clustered.poisoning import SignFlip
 
 from tests.node.masking.rounds import Round
 

@@ -23,11 +23,6 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.tensors import Tensors, flatten, unflatten
-from fedgrove.node.lab.simulation.clustered.poisoning import SignFlip
-from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
-from fedgrove.node.lab.simulation.executors import InlineExecutor
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.methods.procfl.committee import drawn_members
@@ -40,6 +35,11 @@ from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.simulation.clustered.poisoning import SignFlip
+from fedgrove.node.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.plan import Plan
 
 from tests.node.federation import Federation
 

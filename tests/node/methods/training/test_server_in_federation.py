@@ -12,9 +12,6 @@ from fedgrove.chain.records import Closed, Committed, Failed, RoundOpened
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import Layout, Tensors, dump, load
 from fedgrove.node.devnet.demo import DatasetSubject, DemoPlan
-from fedgrove.node.lab.simulation.executors import InlineExecutor
-from fedgrove.node.lab.simulation.plan_file import read_plan
-from fedgrove.node.lab.simulation.run import Simulation
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
@@ -22,6 +19,9 @@ from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings, StartSettings, StrategySettings
+from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.plan_file import read_plan
+from fedgrove.node.simulation.run import Simulation
 
 from tests.node.conftest import run_federation
 from tests.node.federation import Federation

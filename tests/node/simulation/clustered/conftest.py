@@ -1,9 +1,9 @@
 """Plans of a few clients in groups, and their runs."""
 
-from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.lab.simulation.executors import InlineExecutor
-from fedgrove.node.lab.simulation.plan import Plan
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
+from fedgrove.node.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.plan import Plan
 
 QUICK = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
 GROUPS = PartitionSettings("groups", groups=3, others=0.3)

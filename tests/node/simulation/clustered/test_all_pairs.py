@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.simulation.clustered.all_pairs import AllPairs
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.idx import parse_idx
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.procfl.similarity import assemble, in_the_clear, pairs
+from fedgrove.node.simulation.clustered.all_pairs import AllPairs
 
 from tests.node.methods.procfl.clients import seeded
 

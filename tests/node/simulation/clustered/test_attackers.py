@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.lab.simulation.clustered.attackers import Attackers, Showing, Weighing, attackers_of
-from fedgrove.node.lab.simulation.clustered.poisoning import ATTACKS, AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.uploads import ClientPart
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import encode
+from fedgrove.node.simulation.clustered.attackers import Attackers, Showing, Weighing, attackers_of
+from fedgrove.node.simulation.clustered.poisoning import ATTACKS, AttackSettings
+from fedgrove.node.simulation.clustered.settings import GlobalSettings
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.uploads import ClientPart
 
-from tests.node.lab.simulation.clustered.conftest import grouped_plan, simulate
+from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 
 LAYOUT = Layout(("w",), ((50,),))
 START = np.zeros(50, np.float32)

@@ -6,17 +6,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.lab.simulation.clustered.attackers import Attackers
-from fedgrove.node.lab.simulation.clustered.crew import LabelScores
-from fedgrove.node.lab.simulation.clustered.detection import ClusterWatch, Trained
-from fedgrove.node.lab.simulation.clustered.methods import ProCflScheme
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.settings import SimulatedProCfl
-from fedgrove.node.lab.simulation.clustered.similarity import find_clusters
-from fedgrove.node.lab.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.labels import SHARE
 from fedgrove.node.methods.procfl.similarity import in_the_clear
+from fedgrove.node.simulation.clustered.attackers import Attackers
+from fedgrove.node.simulation.clustered.crew import LabelScores
+from fedgrove.node.simulation.clustered.detection import ClusterWatch, Trained
+from fedgrove.node.simulation.clustered.methods import ProCflScheme
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.simulation.clustered.similarity import find_clusters
+from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
 
 # Three groups of four clients: 1, 4, 7, 10 and so on, one label each, and a little of the others.
 COUNTS = np.eye(3, dtype=np.int64)[np.arange(12) % 3] * 20 + 2

@@ -8,22 +8,22 @@ import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.lab.simulation.checkpoint import RECORD
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.lab.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
-from fedgrove.node.lab.simulation.clustered.work import JudgingTask
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.held_out import held_out_by
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.work import split_samples
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.simulation.checkpoint import RECORD
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.simulation.clustered.work import JudgingTask
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.held_out import held_out_by
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.work import split_samples
 
 from tests.adversary.clustered import coordinator, found
-from tests.node.lab.simulation.clustered.conftest import QUICK, grouped_plan, simulate
+from tests.node.simulation.clustered.conftest import QUICK, grouped_plan, simulate
 
 CLIENTS, COMPARING, SEED = 9, 2, 9
 """With this seed some clients in several clusters choose others by all their samples than by those they train on."""

@@ -8,7 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
-from fedgrove.node.lab.paper_intersection import (
+from fedgrove.node.methods.procfl.messages import InvalidMessage, digest
+from fedgrove.node.methods.procfl.similarity import Intersection
+from fedgrove.node.simulation.clustered.paper_intersection import (
     EXPONENT,
     RsaAsker,
     RsaKey,
@@ -17,8 +19,6 @@ from fedgrove.node.lab.paper_intersection import (
     _PublicKey,
     asker_of,
 )
-from fedgrove.node.methods.procfl.messages import InvalidMessage, digest
-from fedgrove.node.methods.procfl.similarity import Intersection
 from gmpy2 import is_prime, mpz, next_prime, powmod
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.simulation.clustered.poisoning import (
+from fedgrove.node.learning.samples import Samples
+from fedgrove.node.simulation.clustered.poisoning import (
     ATTACKS,
     Backdoor,
     GaussianModel,
@@ -13,7 +14,6 @@ from fedgrove.node.lab.simulation.clustered.poisoning import (
     spread,
     with_trigger,
 )
-from fedgrove.node.learning.samples import Samples
 
 START = np.linspace(-1, 1, 4000, dtype=np.float32)
 TRAINED = START + np.float32(0.01)

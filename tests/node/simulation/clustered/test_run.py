@@ -8,25 +8,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout, flatten, unflatten
-from fedgrove.node.lab.simulation.checkpoint import CHECKPOINT, RECORD, InvalidCheckpoint
-from fedgrove.node.lab.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.lab.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.lab.simulation.clustered.settings import MEANS, GlobalSettings, IfcaSettings, SimulatedProCfl
-from fedgrove.node.lab.simulation.clustered.similarity import CLUSTERS, COMPARISONS
-from fedgrove.node.lab.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.lab.simulation.kinds import simulation_of
-from fedgrove.node.lab.simulation.plan import InvalidPlan
-from fedgrove.node.lab.simulation.record import RunRecord
-from fedgrove.node.lab.simulation.run import Simulation
-from fedgrove.node.lab.simulation.work import TrainingTask, perform
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining, evaluate, train
 from fedgrove.node.methods.procfl.training import global_weights
+from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD, InvalidCheckpoint
+from fedgrove.node.simulation.clustered.poisoning import AttackSettings
+from fedgrove.node.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.simulation.clustered.settings import MEANS, GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.simulation.clustered.similarity import CLUSTERS, COMPARISONS
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.kinds import simulation_of
+from fedgrove.node.simulation.plan import InvalidPlan
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.run import Simulation
+from fedgrove.node.simulation.work import TrainingTask, perform
 
-from tests.node.lab.simulation.clustered import ifca
-from tests.node.lab.simulation.clustered.conftest import grouped_plan, simulate
 from tests.node.methods.procfl.means import cluster_mean, weighted_mean
+from tests.node.simulation.clustered import ifca
+from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 
 PROCFL = SimulatedProCfl(alpha=0.6)
 WATCHED = SimulatedProCfl(alpha=0.6, psi="ecdh", seats=3, public_samples=60, tolerance=0.1, pause=1)
@@ -199,7 +199,7 @@ def test_a_run_that_diverges_leaves_the_same_record_however_many_workers_there_a
             raise DivergedTraining("client 1 diverged in round 2")
         return perform(task)
 
-    monkeypatch.setattr("fedgrove.node.lab.simulation.workers.perform", diverging)
+    monkeypatch.setattr("fedgrove.node.simulation.workers.perform", diverging)
     records = []
     for workers in (1, 2):
         simulation = ClusteredSimulation(grouped_plan(clustering=PROCFL), digits, InlineExecutor(), workers)

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.lab.kmeans.baselines import DCKMeans, k_fed, simplified
 from fedgrove.node.methods.kmeans.datasets import split_by_cluster
+from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed, simplified
 
 CENTRES = np.array([[-0.8, 0.0], [0.8, 0], [0, 0.8]])
 

@@ -1,0 +1,6 @@
+"""Federated K-means in one process (seed 000), and what it is compared with.
+
+federation  training, removals, losses
+losses      the seed's induced loss and the loss that a user sees
+baselines   K-FED and DC-K-means
+"""
