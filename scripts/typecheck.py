@@ -1,7 +1,8 @@
 """Check the product's types with pyright: ``scripts/typecheck.py [PYRIGHT OPTIONS]``.
 
-An editable install maps chain/, ipfs/ and node/ to ``fedgrove.*``, and lab/ to ``fedgrove_lab``, by an import hook, which pyright does not run. So it
-checks a copy of the tree in the installed layout. Findings name the files of the repository.
+An editable install maps chain/, ipfs/ and node/ to ``fedgrove.*``, and lab/ to ``fedgrove_lab``, by an import hook,
+which pyright does not run. So it checks a copy of the tree in the installed layout. Findings name the files of the
+repository.
 """
 
 import json

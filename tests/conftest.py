@@ -53,9 +53,8 @@ SPREAD_OVER = 0.6
 
 
 # Where tests train tasks without being about how their code is contained.
-SHARED = [
-    TESTS / name for name in ("examples", "fedgrove", "matrix", "node/cli", "node/devnet", "node/simulation", "lab")
-]
+_TRAINING = ("examples", "fedgrove", "lab", "matrix", "node/cli", "node/devnet", "node/simulation")
+SHARED = [TESTS / name for name in _TRAINING]
 
 
 @pytest.fixture(scope="module", autouse=True)

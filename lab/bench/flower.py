@@ -9,7 +9,7 @@ from typing import Any
 FLOWER_VARIABLE = "FEDGROVE_FLOWER_PYTHON"
 """Names the interpreter of an environment that has Flower."""
 
-_SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
+_SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 class FlowerFailed(RuntimeError):

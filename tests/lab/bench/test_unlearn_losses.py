@@ -11,7 +11,7 @@ from fedgrove_lab.made import Made, read_made
 
 from tests.node.cli.test_bad_input import fedgrove
 
-STORED = Path(__file__).parents[4] / "docs" / "results" / "unlearning_losses"
+STORED = Path(__file__).parents[3] / "docs" / "results" / "unlearning_losses"
 MADE = Made("fedgrove bench unlearn-losses", "0123456789ab", "Python 3.11")
 
 

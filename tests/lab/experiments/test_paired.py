@@ -8,7 +8,7 @@ from fedgrove_lab.experiments.paired import first, paired, read_cell, table
 
 from tests.lab.experiments.records import record_of
 
-RESULTS = Path(__file__).parents[4] / "docs" / "results"
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
 
 
 def test_the_interval_is_students():

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fedgrove.node.cli import experiment as command
+from fedgrove_lab.cli import experiment as command
 from fedgrove_lab.experiments.store import read_record
 from fedgrove_lab.made import read_made
 
 from tests.node.cli.test_bad_input import fedgrove
 
-RESULTS = Path(__file__).parents[4] / "docs" / "results"
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
 EXAMPLES = ("generation", "hospitals", "text")  # their scripts write command, commit and versions into their pages
 FOLDERS = sorted(path.parent for path in RESULTS.glob("*/summary.json") if path.parent.name not in EXAMPLES)
 

@@ -18,7 +18,7 @@ from fedgrove.node.simulation.task_settings import SimulatedTask
 
 from tests.node.simulation.own_task import write_task
 
-EXAMPLES = Path(__file__).parents[4] / "docs" / "plans"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "plans"
 MODEL = """
 [model]
 name = "small-cnn"

@@ -16,7 +16,7 @@ from fedgrove.node.simulation.clustered.all_pairs import AllPairs
 
 from tests.node.methods.procfl.clients import seeded
 
-MNIST_LABELS = Path(__file__).parents[6] / "shared" / "data" / "mnist" / "train-labels-idx1-ubyte.gz"
+MNIST_LABELS = Path(__file__).parents[5] / "shared" / "data" / "mnist" / "train-labels-idx1-ubyte.gz"
 SPLITS = [PartitionSettings(alpha=0.3), PartitionSettings(kind="shards", per_client=2), PartitionSettings(kind="iid")]
 FULL = "FEDGROVE_TEST_ALL_PAIRS" in os.environ
 

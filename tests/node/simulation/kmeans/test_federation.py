@@ -11,8 +11,8 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import reference_loss, split_by_cluster
 from fedgrove.node.methods.kmeans.decoder import SumError
 from fedgrove.node.methods.kmeans.grid import BinGrid
+from fedgrove.node.simulation.kmeans import federation as simulation
 from fedgrove.node.simulation.kmeans.federation import Federation, SimulationSettings
-from fedgrove_lab.kmeans import simulation
 from scipy.stats import chi2_contingency
 
 CENTRES = np.array([[-0.8, 0.0, 0.3], [0.8, 0, 0], [0, 0.8, -0.5]])
