@@ -1,4 +1,4 @@
-"""JSON between members: written with one form for one value, read from files and peers that may be hostile.
+"""JSON between members: written with one form for one value, read into types from files and peers that may be hostile.
 
 What is read is bounded in depth before the parser sees it: Python's parser recurses, and libraries below web3 raise the
 interpreter's recursion limit far above what the stack holds, so a few kilobytes of brackets would otherwise end the
@@ -6,11 +6,42 @@ process instead of raising an error.
 """
 
 import json
+import math
 import re
-from typing import Any
+from typing import Annotated, Any, Self, TypeVar
+
+import msgspec
 
 MAX_DEPTH = 32
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{}]', re.DOTALL)
+
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+"""32 bytes in lower-case hexadecimal."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+"""A number of things, below what every reader of JSON keeps exact."""
+
+_T = TypeVar("_T")
+
+
+class Malformed(ValueError):
+    """Bytes are not what they should be; the message is a clause that says where and why."""
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A JSON object with known keys of known types; a key that has its default is not written."""
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values."""
+        return msgspec.structs.replace(self, **changes)
+
+    def to_table(self) -> dict[str, Any]:
+        """The object, JSON-ready."""
+        return msgspec.to_builtins(self)
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON."""
+        return canonical_json(self)
 
 
 def parse_json(data: bytes) -> Any:
@@ -19,7 +50,7 @@ def parse_json(data: bytes) -> Any:
     Raises
     ------
     ValueError
-        Not UTF-8, not JSON, or nested deeper. Callers bound the size themselves.
+        Not UTF-8, not JSON, nested deeper, or a number that is not finite. Callers bound the size themselves.
     """
     depth = 0
     for token in _TOKEN.finditer(data):
@@ -30,9 +61,44 @@ def parse_json(data: bytes) -> Any:
                 raise ValueError(f"the JSON is nested deeper than {MAX_DEPTH} levels")
         elif first in b"]}":
             depth -= 1
-    return json.loads(data.decode())
+    return json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("it has a number that is too large")
+    return value
 
 
 def canonical_json(value: Any) -> bytes:
     """The one form of a value in JSON that digests are taken from: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(msgspec.to_builtins(value), sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode(kind: type[_T], data: bytes, max_bytes: int) -> _T:
+    """Read JSON as a value of a type.
+
+    Raises
+    ------
+    Malformed
+        More bytes, no JSON, or an unknown or missing key, a value of another type or out of range.
+    """
+    if len(data) > max_bytes:
+        raise Malformed(f"it is larger than {max_bytes} bytes")
+    try:
+        return msgspec.convert(parse_json(data), kind)
+    except (ValueError, RecursionError) as fault:
+        raise Malformed(str(fault)) from None
+
+
+def decode_canonical(kind: type[_T], data: bytes, max_bytes: int) -> _T:
+    """Read JSON as ``decode`` does, if it is in the form that ``to_bytes`` of its type writes; raises Malformed."""
+    found = decode(kind, data, max_bytes)
+    if found.to_bytes() != data:  # pyright: ignore[reportAttributeAccessIssue]
+        raise Malformed("it is not in canonical form")
+    return found

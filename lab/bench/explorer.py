@@ -165,7 +165,7 @@ def _records(rounds: int, clients: int, store: DiskStore) -> Iterator[Record]:
         yield Registered(next(places), _ADDRESS, client, client, 0, bytes(32), 1, proof)
     for number in range(1, rounds + 1):
         digest = _digests(number)
-        metrics = store.put(Metrics(number, 1 - 0.9**number, 0.9**number, 1000).to_bytes()).digest
+        metrics = store.put(Metrics(number, 0.9**number, 1000, 1 - 0.9**number).to_bytes()).digest
         opened = next(places)
         model, config, block = digest("model", 0), digest("config", 0), opened.block
         yield RoundOpened(opened, number, model, config, 1_000_000, block, block, 0)

@@ -225,7 +225,7 @@ def _round_report(
         gas_used=gas.get(current.number, 0),
         seconds=round(seconds.get(current.number, 0.0), 3),
         privacy=metrics.privacy.to_table() if metrics is not None and metrics.privacy is not None else None,
-        scores=dict(evaluated.scores) if evaluated is not None and evaluated.scores is not None else None,
+        scores=evaluated.scores.to_table() if evaluated is not None and evaluated.scores is not None else None,
         members=metrics.members.to_report() if metrics is not None and metrics.members is not None else None,
         only_class=evaluated.only_class if evaluated else None,
     )

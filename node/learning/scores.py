@@ -5,23 +5,15 @@ The figures are those of scikit-learn, by the same definitions; the tests compar
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from fedgrove.common.wire import Count, Table
 from fedgrove.node.learning.settings import MAX_CONFUSED
+from msgspec import Meta
 
 BINS = 10
 """Of equal width, in a table of calibration."""
-_LARGEST = 1e300
-_RANGES = {
-    "auc": (0.0, 1.0),
-    "balanced_accuracy": (0.0, 1.0),
-    "brier": (0.0, 2.0),
-    "calibration_error": (0.0, 1.0),
-    "r2": (-_LARGEST, 1.0),
-    "mae": (0.0, _LARGEST),
-    "rmse": (0.0, _LARGEST),
-}
 
 
 @dataclass(frozen=True)
@@ -118,14 +110,15 @@ class ClassScores:
     calibration: tuple[CalibrationBin, ...]
     roc: tuple[tuple[np.ndarray, np.ndarray], ...] = field(default=(), repr=False)
 
-    def to_statement(self) -> dict[str, Any]:
-        """What a coordinator states of them in addition to accuracy and loss, JSON-ready; ``checked`` reads it."""
-        names = ("auc", "brier", "calibration_error")
-        known = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return known | {
-            "balanced_accuracy": self.confusion.balanced_accuracy,
-            "confusion": self.confusion.matrix.tolist(),
-        }
+    def statement(self) -> "StatedScores":
+        """What a coordinator states of them in addition to accuracy and loss."""
+        return StatedScores(
+            auc=self.auc,
+            balanced_accuracy=self.confusion.balanced_accuracy,
+            brier=self.brier,
+            calibration_error=self.calibration_error,
+            confusion=self.confusion.matrix.tolist(),
+        )
 
     def to_figures(self) -> dict[str, Any]:
         """All of them but the curves, JSON-ready."""
@@ -161,9 +154,9 @@ class NumberScores:
     mae: float
     rmse: float
 
-    def to_statement(self) -> dict[str, Any]:
+    def statement(self) -> "StatedScores":
         """As of ``ClassScores``."""
-        return {name: getattr(self, name) for name in ("r2", "mae", "rmse") if getattr(self, name) is not None}
+        return StatedScores(r2=self.r2, mae=self.mae, rmse=self.rmse)
 
     def to_figures(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -173,25 +166,31 @@ class NumberScores:
 Scores = ClassScores | NumberScores
 
 
-def checked(statement: Any, samples: int) -> dict[str, Any]:
-    """Figures that somebody states of an evaluation on ``samples`` samples; ValueError for what cannot be."""
-    if not isinstance(statement, dict) or not statement.keys() <= {*_RANGES, "confusion"}:
-        raise ValueError("not figures of an evaluation")
-    for name, value in statement.items():
-        if name != "confusion" and not (type(value) is float and _RANGES[name][0] <= value <= _RANGES[name][1]):
-            raise ValueError(f"{name} is out of range")
-    if "confusion" in statement and not _is_matrix(statement["confusion"], samples):
-        raise ValueError("not a confusion matrix of these samples")
-    return statement
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Distance = Annotated[float, Meta(ge=0)]
+_Row = Annotated[list[Count], Meta(max_length=MAX_CONFUSED)]
 
 
-def _is_matrix(matrix: Any, samples: int) -> bool:
-    if not isinstance(matrix, list) or not 2 <= len(matrix) <= MAX_CONFUSED:
-        return False
-    if not all(isinstance(row, list) and len(row) == len(matrix) for row in matrix):
-        return False
-    counts = [each for row in matrix for each in row]
-    return all(type(each) is int and each >= 0 for each in counts) and sum(counts) == samples
+class StatedScores(Table):
+    """Figures that somebody states of an evaluation, as of ``ClassScores`` or ``NumberScores``; None where unknown."""
+
+    auc: _Share | None = None
+    balanced_accuracy: _Share | None = None
+    brier: Annotated[float, Meta(ge=0, le=2)] | None = None
+    calibration_error: _Share | None = None
+    confusion: Annotated[list[_Row], Meta(min_length=2, max_length=MAX_CONFUSED)] | None = None
+    r2: Annotated[float, Meta(le=1)] | None = None
+    mae: _Distance | None = None
+    rmse: _Distance | None = None
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.confusion or ()) for row in self.confusion or ()):
+            raise ValueError("its confusion matrix is not square")
+
+    def check_samples(self, samples: int) -> None:
+        """Raise ValueError if a confusion matrix counts another number of samples."""
+        if self.confusion is not None and sum(map(sum, self.confusion)) != samples:
+            raise ValueError("its confusion matrix is not one of these samples")
 
 
 def class_scores(probabilities: np.ndarray, labels: np.ndarray, classes: Sequence[str]) -> ClassScores:

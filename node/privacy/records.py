@@ -5,18 +5,13 @@ computes in floating point: two statements of it agree within ``AGREEMENT``.
 """
 
 import math
-from dataclasses import asdict, dataclass, fields
-from typing import ClassVar, get_args, get_type_hints
 
+from fedgrove.common.wire import Count, Table
 from fedgrove.node.privacy.accountant import AGREEMENT
+from msgspec.structs import fields
 
 
-class InvalidPrivacyRecord(ValueError):
-    """A statement of what was released is not in its form; the message says where."""
-
-
-@dataclass(frozen=True)
-class PrivacyRecord:
+class PrivacyRecordBase(Table, frozen=True, tag_field="mechanism"):
     """Common fields of every mechanism's record.
 
     Attributes
@@ -26,18 +21,16 @@ class PrivacyRecord:
         nothing bounds it.
     """
 
-    mechanism: ClassVar[str]
-
     epsilon: float | None
     delta: float
 
-    def to_table(self) -> dict:
-        """A JSON-ready form."""
-        return {"mechanism": self.mechanism, **asdict(self)}
+    @property
+    def mechanism(self) -> str:
+        """Its name in the terms."""
+        return str(self.__struct_config__.tag)
 
 
-@dataclass(frozen=True)
-class ClientLevelRecord(PrivacyRecord):
+class ClientLevelRecord(PrivacyRecordBase, frozen=True, tag="client"):
     """Client-level differential privacy: a sum of clipped updates with Gaussian noise (``client_level``).
 
     Attributes
@@ -63,23 +56,20 @@ class ClientLevelRecord(PrivacyRecord):
         S of the next round.
     """
 
-    mechanism: ClassVar[str] = "client"
-
     ledger_epsilon: float | None
     noise_multiplier: float
     clip: float
-    clients: int
+    clients: Count
     rate: float
-    sharers: int
-    needed: int
-    survivors: int
+    sharers: Count
+    needed: Count
+    survivors: Count
     effective_multiplier: float
     below: float | None
     next_clip: float
 
 
-@dataclass(frozen=True)
-class LocalRecord(PrivacyRecord):
+class LocalRecord(PrivacyRecordBase, frozen=True, tag="local"):
     """Local differential privacy: uploads with noise of their own (``local``).
 
     Attributes
@@ -92,15 +82,12 @@ class LocalRecord(PrivacyRecord):
         How many were summed.
     """
 
-    mechanism: ClassVar[str] = "local"
-
     upload_epsilon: float
     clip: float
-    uploads: int
+    uploads: Count
 
 
-@dataclass(frozen=True)
-class SignDsRecord(PrivacyRecord):
+class SignDsRecord(PrivacyRecordBase, frozen=True, tag="signds"):
     """SignDS: selections of dimensions (``signds``).
 
     Attributes
@@ -115,48 +102,17 @@ class SignDsRecord(PrivacyRecord):
         How many the ledger lists, and how many of those are no selection and were left out.
     """
 
-    mechanism: ClassVar[str] = "signds"
-
     upload_epsilon: float
-    dimensions: int
-    threshold: int
+    dimensions: Count
+    threshold: Count
     step: float
-    uploads: int
-    refused: int
+    uploads: Count
+    refused: Count
 
 
-_MOST = 1e300  # as a number: larger whole ones are no float
+PrivacyRecord = ClientLevelRecord | LocalRecord | SignDsRecord
+
 _COMPUTED = ("epsilon", "ledger_epsilon")
-
-RECORDS: dict[str, type[PrivacyRecord]] = {
-    kind.mechanism: kind for kind in (ClientLevelRecord, LocalRecord, SignDsRecord)
-}
-"""By mechanism."""
-
-
-def record_from(table: object) -> PrivacyRecord:
-    """Read what ``to_table`` made of a record.
-
-    Raises
-    ------
-    InvalidRecord
-        An unknown mechanism, a missing or unknown key, a value of the wrong type or not finite.
-    """
-    mechanism = table.get("mechanism") if isinstance(table, dict) else None
-    if not isinstance(table, dict) or not isinstance(mechanism, str) or mechanism not in RECORDS:
-        raise InvalidPrivacyRecord(f"privacy.mechanism must be one of {', '.join(RECORDS)}")
-    kind = RECORDS[mechanism]
-    values = {name: value for name, value in table.items() if name != "mechanism"}
-    hints = get_type_hints(kind)
-    names = [item.name for item in fields(kind)]
-    if set(values) != set(names):
-        raise InvalidPrivacyRecord(f"privacy must have the keys {', '.join(names)}")
-    for name in names:
-        allowed = get_args(hints[name]) or (hints[name],)
-        value = values[name]
-        if type(value) not in allowed or (value is not None and not abs(value) < _MOST):
-            raise InvalidPrivacyRecord(f"privacy.{name} has the wrong type or is not finite")
-    return kind(**values)
 
 
 def difference(stated: PrivacyRecord | None, computed: PrivacyRecord | None) -> str:

@@ -91,7 +91,7 @@ def outcome(method: Method, inputs: RoundInputs, record: RecoveryRecord) -> Outc
     if isinstance(result.privacy, ClientLevelRecord):
         figures["ledger_epsilon"] = spent.largest(number, readers=True)[1]
     stated = {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in figures.items()}
-    return replace(result, privacy=replace(result.privacy, **stated))
+    return replace(result, privacy=result.privacy.replace(**stated))
 
 
 def overspent(method: Method, inputs: RoundInputs) -> str:

@@ -6,11 +6,10 @@ last round that trains comes one in which they only evaluate.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import starmap
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from fedgrove.common.wire import Table
 from fedgrove.node.learning.scores import ConfusionFigures
 from fedgrove.node.learning.settings import (
     LOSSES,
@@ -22,15 +21,16 @@ from fedgrove.node.learning.settings import (
     is_metric,
     is_pair,
 )
-from fedgrove.node.protocol.members_rates import MOST_REASON, MembersRates
+from fedgrove.node.protocol.members_rates import MembersRates, Reason
 from fedgrove.node.protocol.metric_words import STOP, UNIT, MetricSums
+from msgspec import Meta
 
 _MOST_SAMPLES = 1 << 31
+_Samples = Annotated[int, Meta(ge=0, lt=_MOST_SAMPLES)]
 _BESIDE_RATES = ("accuracy", "noise", "last", "epsilon", "ledger_epsilon", "delta")  # what else figures may have
 
 
-@dataclass(frozen=True)
-class LossCourse:
+class LossCourse(Table):
     """How the members' loss went up to a round, where the terms have a ``federation.patience``.
 
     Attributes
@@ -44,7 +44,7 @@ class LossCourse:
     """
 
     least_loss: float | None = None
-    waited: int = 0
+    waited: _Samples = 0
     ends: bool = False
 
     @property
@@ -55,20 +55,15 @@ class LossCourse:
         rounds = f"{self.waited} round{'s' if self.waited > 1 else ''}"
         return f"the members' loss has not fallen by more than its standard error for {rounds}"
 
-    def to_table(self) -> dict[str, Any]:
-        """A JSON-ready form."""
-        return {"least_loss": self.least_loss, "waited": self.waited, "ends": self.ends}
 
-
-@dataclass(frozen=True)
-class MembersMetrics:
+class MembersMetrics(Table, tag_field="kind", tag="sums"):
     """The members' metrics of the model that a round began with.
 
     Attributes
     ----------
     samples : int
         On how many samples; 0 where there are no metrics.
-    sums : mapping of str to int
+    sums : dict of str to int
         By name: ``right`` and the counts of ``confusion`` as they are, ``loss``, ``squared_loss`` and the task's own in
         units of 2⁻²⁴.
     void : str
@@ -79,11 +74,20 @@ class MembersMetrics:
         The round trained nothing: this is how the last model does, and no round follows.
     """
 
-    samples: int
-    sums: Mapping[str, int]
-    void: str = ""
+    samples: _Samples
+    sums: dict[str, int]
+    void: Reason = ""
     course: LossCourse | None = None
     last: bool = False
+
+    def __post_init__(self) -> None:
+        named = len(self.sums) <= MAX_METRICS + len(LOSSES) + MAX_CONFUSED**2
+        if not named or not all(_is_sum(name, value) for name, value in self.sums.items()):
+            raise ValueError("its sums are not those of metrics")
+        if self.there and not set(LOSSES) <= set(self.sums):
+            raise ValueError("it has no loss")
+        if fault := _miscounted(self.samples, self.sums):
+            raise ValueError(f"it counts {fault}")
 
     @property
     def there(self) -> bool:
@@ -156,49 +160,9 @@ class MembersMetrics:
         ending = {"ending": self.ending} if self.ending else {}
         return self.to_figures() | ending | ({"last": True} if self.last else {})
 
-    def to_table(self) -> dict[str, Any]:
-        """The statement, JSON-ready."""
-        table: dict[str, Any] = {"samples": self.samples, "sums": dict(self.sums)}
-        if self.void:
-            table["void"] = self.void
-        if self.course is not None:
-            table["course"] = self.course.to_table()
-        if self.last:
-            table["last"] = True
-        return table
-
-    @classmethod
-    def from_table(cls, table: dict[str, Any]) -> "MembersMetrics":
-        """Read what ``to_table`` made; ValueError, TypeError or KeyError for anything else."""
-        course, void = table.get("course"), table.get("void", "")
-        if not isinstance(void, str) or len(void) > MOST_REASON:
-            raise ValueError("the reason is not a sentence")
-        samples, sums, last = table["samples"], table["sums"], table.get("last", False)
-        if type(last) is not bool:
-            raise ValueError("whether it is the last round is not stated")
-        found = cls(samples, sums, void, None if course is None else LossCourse(**course), last)
-        if not (_is_count(samples) and isinstance(sums, dict) and all(starmap(_is_sum, sums.items()))):
-            raise ValueError("not sums")
-        if len(sums) > MAX_METRICS + len(LOSSES) + MAX_CONFUSED**2:
-            raise ValueError("not sums")
-        if found.there and not set(LOSSES) <= set(sums):
-            raise ValueError("there is no loss")
-        if _miscounted(samples, sums):
-            raise ValueError("counts that do not fit to the samples")
-        if found.course is not None and not _is_course(found.course):
-            raise ValueError("not a course")
-        return found
-
 
 MembersStatement = MembersMetrics | MembersRates
 """What a closed round states of its members' evaluation: exact, or with the noise of client-level privacy."""
-
-
-def statement_from(table: Any) -> MembersStatement:
-    """Read what ``to_table`` made of either; ValueError, TypeError or KeyError for anything else."""
-    if not isinstance(table, dict):
-        raise ValueError("not a table")
-    return (MembersRates if "rates" in table else MembersMetrics).from_table(table)
 
 
 def told_of(figures: Mapping[str, Any]) -> str:
@@ -233,7 +197,7 @@ def with_course(stated: MembersMetrics, before: LossCourse | None, patience: int
     """
     if not patience:
         return stated
-    return replace(stated, course=next_course(before, stated.loss, stated.standard_error, patience))
+    return stated.replace(course=next_course(before, stated.loss, stated.standard_error, patience))
 
 
 def next_course(
@@ -263,8 +227,8 @@ def difference(stated: MembersStatement | None, computed: MembersStatement | Non
 def _measured(stated: MembersStatement) -> MembersStatement:
     """A statement without what follows from those before it."""
     if isinstance(stated, MembersRates):
-        return replace(stated, last=False)
-    return replace(stated, course=None, last=False)
+        return stated.replace(last=False)
+    return stated.replace(course=None, last=False)
 
 
 def _implausible(found: MetricSums, expected: int | None, least_loss: float) -> str:
@@ -289,17 +253,5 @@ def _miscounted(samples: int, sums: Mapping[str, int]) -> str:
     return ""
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _MOST_SAMPLES
-
-
-def _is_sum(name: str, value: Any) -> bool:
-    if is_count(name):
-        return _is_count(value)
-    return is_metric(name) and type(value) is int and abs(value) < 1 << 64
-
-
-def _is_course(course: LossCourse) -> bool:
-    least = course.least_loss
-    fine = least is None or (type(least) is float and math.isfinite(least))
-    return fine and _is_count(course.waited) and type(course.ends) is bool
+def _is_sum(name: str, value: int) -> bool:
+    return 0 <= value < _MOST_SAMPLES if is_count(name) else is_metric(name) and abs(value) < 1 << 64

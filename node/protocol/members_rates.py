@@ -3,25 +3,25 @@
 There is no count in it and no loss, so it ends no training. Each member's rate weighs the same.
 """
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from fedgrove.common.wire import Table
 from fedgrove.node.learning.settings import RIGHT
+from msgspec import Meta
 
 _MOST = 1e6  # of a figure: no terms lead to so much noise
-MOST_REASON = 300
-"""Characters of a reason why a statement is void."""
+_Name = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z")]
+_Rate = Annotated[float, Meta(ge=-_MOST, le=_MOST)]
+Reason = Annotated[str, Meta(max_length=300)]
+"""Why a statement is void, in one clause; else empty."""
 
 
-@dataclass(frozen=True)
-class MembersRates:
+class MembersRates(Table, tag_field="kind", tag="rates"):
     """The members' rates of the model that a round began with. Fields that only exact metrics have stay empty.
 
     Attributes
     ----------
-    rates : mapping of str to float
+    rates : dict of str to float
         Means with noise, by the name of the metric; ``right`` is the accuracy. Noise may carry them beyond [0, 1].
     noise : float
         Their standard deviation (``ClientLevelRound.rate_deviation``).
@@ -31,9 +31,9 @@ class MembersRates:
         The round trained nothing: this is how the last model does, and no round follows.
     """
 
-    rates: Mapping[str, float]
-    noise: float
-    void: str = ""
+    rates: dict[_Name, _Rate]
+    noise: Annotated[float, Meta(ge=0, le=_MOST)]
+    void: Reason = ""
     last: bool = False
 
     samples: ClassVar[int] = 0
@@ -41,6 +41,10 @@ class MembersRates:
     standard_error: ClassVar[float | None] = None
     course: ClassVar[None] = None
     ending: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.rates) == bool(self.void):
+            raise ValueError("it has rates and a reason why there are none, or neither")
 
     @property
     def there(self) -> bool:
@@ -62,29 +66,3 @@ class MembersRates:
     def to_report(self) -> dict[str, Any]:
         """The same, and whether the round only evaluated the last model."""
         return self.to_figures() | ({"last": True} if self.last else {})
-
-    def to_table(self) -> dict[str, Any]:
-        """The statement, JSON-ready."""
-        table: dict[str, Any] = {"rates": dict(self.rates), "noise": self.noise}
-        if self.void:
-            table["void"] = self.void
-        if self.last:
-            table["last"] = True
-        return table
-
-    @classmethod
-    def from_table(cls, table: dict[str, Any]) -> "MembersRates":
-        """Read what ``to_table`` made; ValueError, TypeError or KeyError for anything else."""
-        found = cls(table["rates"], table["noise"], table.get("void", ""), table.get("last", False))
-        if not isinstance(found.void, str) or len(found.void) > MOST_REASON or type(found.last) is not bool:
-            raise ValueError("not a statement of rates")
-        named = isinstance(found.rates, dict) and all(name.isascii() and name.isidentifier() for name in found.rates)
-        if not named or not all(map(_is_figure, (found.noise, *found.rates.values()))) or found.noise < 0:
-            raise ValueError("not rates")
-        if bool(found.rates) == bool(found.void):
-            raise ValueError("rates and a reason why there are none, or neither")
-        return found
-
-
-def _is_figure(value: Any) -> bool:
-    return type(value) is float and math.isfinite(value) and abs(value) <= _MOST

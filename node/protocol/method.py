@@ -12,6 +12,7 @@ from fedgrove.ipfs.store import ContentReader, ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.learning.scores import StatedScores
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.protocol.accounting import Accounting
@@ -41,15 +42,15 @@ class Evaluated:
         Mean loss, and how many samples there are.
     only_class : int or None
         The class that the model predicts for every sample, where the samples have several; else None.
-    scores : mapping or None
-        Further figures (``learning.scores``: ``to_statement``); None where there are none.
+    scores : StatedScores or None
+        Further figures; None where there are none.
     """
 
     accuracy: float | None = None
     loss: float = 0.0
     samples: int = 0
     only_class: int | None = None
-    scores: Mapping[str, Any] | None = None
+    scores: StatedScores | None = None
 
 
 Evaluator = Callable[[ModelT], Evaluated]

@@ -55,7 +55,7 @@ def _boast(draft: Draft, name: str, signer: Any) -> None:
     place = draft.tape.last(Closed)
     metrics = Metrics.from_bytes(draft.kept.store.fetch(place.record.metrics_digest, LIMIT))
     boasts = {"accuracy": 0.999, "loss": 0.001, "samples": metrics.samples + 1, "head": None}
-    forged = replace(metrics, **{name: boasts[name]})
+    forged = metrics.replace(**{name: boasts[name]})
     draft.tape.change(place, signer, metrics_digest=draft.put(forged.to_bytes()))
 
 

@@ -6,7 +6,6 @@ recomputed by members and audit. What remains: a member that lies within what is
 threat model says.
 """
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -167,7 +166,7 @@ class Boasting(Misstating):
 
     @staticmethod
     def lie(members):
-        return replace(members, sums={**members.sums, "right": members.samples})
+        return members.replace(sums={**members.sums, "right": members.samples})
 
 
 class Hiding(Misstating):
@@ -191,7 +190,7 @@ class Stopping(Misstating):
 
     @staticmethod
     def lie(members):
-        return replace(members, course=LossCourse(members.course.least_loss, 2, True))
+        return members.replace(course=LossCourse(members.course.least_loss, 2, True))
 
 
 class Dragging(Misstating):
@@ -199,7 +198,7 @@ class Dragging(Misstating):
 
     @staticmethod
     def lie(members):
-        return replace(members, course=replace(members.course, ends=False))
+        return members.replace(course=members.course.replace(ends=False))
 
 
 class Hasty(Misstating):
@@ -207,7 +206,7 @@ class Hasty(Misstating):
 
     @staticmethod
     def lie(members):
-        return replace(members, last=True)
+        return members.replace(last=True)
 
 
 class Insatiable(Misstating):
@@ -215,7 +214,7 @@ class Insatiable(Misstating):
 
     @staticmethod
     def lie(members):
-        return replace(members, last=False)
+        return members.replace(last=False)
 
 
 LIES = {

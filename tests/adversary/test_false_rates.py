@@ -6,7 +6,6 @@ tell together it makes the rates void, and the model stands; within that it move
 """
 
 import math
-from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -130,7 +129,7 @@ class Boasting(Misstating):
 
     @staticmethod
     def lie(members):
-        return replace(members, rates={"right": 1.0})
+        return members.replace(rates={"right": 1.0})
 
 
 class Modest(Misstating):
@@ -138,7 +137,7 @@ class Modest(Misstating):
 
     @staticmethod
     def lie(members):
-        return replace(members, noise=members.noise / 2)
+        return members.replace(noise=members.noise / 2)
 
 
 class Exact(Misstating):

@@ -50,7 +50,7 @@ LOSSES = {"loss": 1 << 24, "squared_loss": 1 << 24}
     ],
 )
 def test_counts_that_no_samples_have_are_no_metrics(counts):
-    stated = Metrics(1, 0.5, 0.1, 10, members=MembersMetrics(10, LOSSES | counts))
+    stated = Metrics(1, 0.1, 10, 0.5, members=MembersMetrics(10, LOSSES | counts))
     with pytest.raises(InvalidBlob):
         Metrics.from_bytes(stated.to_bytes())
 

@@ -69,7 +69,7 @@ def closing(signer: Callable[[Kept], object], calldata: bool = True, **changes) 
     def edit(draft: Draft) -> None:
         place = draft.tape.last(Closed)
         metrics = Metrics.from_bytes(draft.kept.store.fetch(place.record.metrics_digest, LIMIT))
-        digest = draft.put(replace(metrics, **changes).to_bytes())
+        digest = draft.put(metrics.replace(**changes).to_bytes())
         if calldata:
             draft.tape.change(place, signer(draft.kept), metrics_digest=digest)
         else:

@@ -51,7 +51,7 @@ def scores_of(index: Index, number: int) -> RoundScores | None:
     except InvalidBlob:
         return None
     config = config_of(index, number)
-    stated = found.scores or {}
+    stated = found.scores.to_table() if found.scores is not None else {}
     own = confusion_of(stated.get("confusion"), config)
     summed = found.members.confusion if isinstance(found.members, MembersMetrics) else None
     members = confusion_of(summed.matrix.tolist() if summed is not None else None, config)

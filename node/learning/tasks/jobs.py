@@ -117,7 +117,7 @@ def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     sums = evaluate_task(task, model, data, tensors, header.get("device", "cpu"))
     answer = _told(sums, task, folder) | {"only_class": sums.only_class}
     found = scores_of(task, model, data, header.get("device", "cpu")) if header["name"] else None
-    return answer if found is None else answer | {"scores": found}, {}
+    return answer if found is None else answer | {"scores": found.to_table()}, {}
 
 
 def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from fedgrove.node.learning.draws import on_device, placed
-from fedgrove.node.learning.scores import class_scores, number_scores
+from fedgrove.node.learning.scores import StatedScores, class_scores, number_scores
 from fedgrove.node.learning.settings import MAX_CONFUSED
 from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.batches import EVALUATION_BATCH, batches, targets_of
@@ -102,7 +102,7 @@ def predictions(task: Task, model: TaskModel, wanted: Asked, device: str) -> dic
     return found
 
 
-def scores_of(task: Task, model: TaskModel, data: Any, device: str) -> dict[str, Any] | None:
+def scores_of(task: Task, model: TaskModel, data: Any, device: str) -> StatedScores | None:
     """Figures of a shipped task's predictions for labelled samples; None with many classes, or where it overflows."""
     answers, targets = task.answers() or Answers(), targets_of(task, data)
     wanted = Asked(data, answers, bool(answers.classes), targets, (), ())
@@ -112,8 +112,8 @@ def scores_of(task: Task, model: TaskModel, data: Any, device: str) -> dict[str,
     if not np.isfinite(values).all():
         return None
     if answers.classes:
-        return class_scores(values, truth[:, 0], answers.classes).to_statement()
-    return number_scores(values, truth).to_statement()
+        return class_scores(values, truth[:, 0], answers.classes).statement()
+    return number_scores(values, truth).statement()
 
 
 def _truth(task: Task, wanted: Asked) -> np.ndarray:

@@ -1,13 +1,11 @@
 """How well a model does on a coordinator's test data."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.scores import class_scores
+from fedgrove.node.learning.scores import StatedScores, class_scores
 from fedgrove.node.learning.settings import MAX_CONFUSED
 from fedgrove.node.learning.training import evaluate, probabilities
 from fedgrove.node.protocol.method import Evaluated, Evaluator
@@ -25,12 +23,12 @@ def evaluator(config: FederationConfig, test: Samples) -> Evaluator[Tensors]:
     return score
 
 
-def _scores(config: FederationConfig, model: Tensors, test: Samples) -> Mapping[str, Any] | None:
+def _scores(config: FederationConfig, model: Tensors, test: Samples) -> StatedScores | None:
     """AUC and the like; None where there are many classes, or the model overflows."""
     if len(config.classes) > MAX_CONFUSED:
         return None
     values = probabilities(config.trained, model, test.x)
-    return class_scores(values, test.y, config.classes).to_statement() if np.isfinite(values).all() else None
+    return class_scores(values, test.y, config.classes).statement() if np.isfinite(values).all() else None
 
 
 def finite(loss: float) -> float:

@@ -5,7 +5,6 @@ Without a mechanism of privacy they are exact sums, under client-level privacy r
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -162,7 +161,7 @@ def with_course_before(inputs: RoundInputs, found: MembersMetrics, *, anew: bool
     """
     course = course_before(inputs)
     if inputs.only_evaluates:  # the training has ended, whatever comes of the evaluation
-        return replace(found, course=course, last=True)
+        return found.replace(course=course, last=True)
     return with_course(found, None if anew else course, inputs.config.federation.patience)
 
 

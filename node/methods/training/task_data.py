@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
 import numpy as np
 from fedgrove.common.text import one_line
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, check_value
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
-from fedgrove.node.learning.scores import checked
+from fedgrove.node.learning.scores import StatedScores
 from fedgrove.node.learning.settings import RIGHT, TrainingSettings
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.training.hold_out import HoldsOut
@@ -219,7 +220,9 @@ class TaskData:
             raise TaskFailed("the task counts more right answers than samples")
         only = answer.get("only_class")
         try:
-            scores = checked(answer["scores"], samples) if "scores" in answer else None
+            scores = msgspec.convert(answer.get("scores"), StatedScores | None)
+            if scores is not None:
+                scores.check_samples(samples)
         except ValueError as fault:
             raise TaskFailed(f"the task's evaluation cannot be right: {fault}") from None
         return Evaluated(

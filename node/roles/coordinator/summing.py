@@ -175,12 +175,12 @@ class Close:
         except CannotTakePart as failure:
             fault = str(failure)
         seen = current.recovery.at.block
-        head = (seen, self._context.ledger.block_hash(seen))
+        head = (seen, self._context.ledger.block_hash(seen).hex())
         metrics = Metrics(
             current.number,
-            evaluated.accuracy,
             evaluated.loss,
             evaluated.samples,
+            evaluated.accuracy,
             privacy=result.privacy,
             stated=stated,
             head=head,

@@ -57,7 +57,7 @@ def test_metrics_are_numbers_by_name(history):
 def test_names_that_a_spreadsheet_could_run_are_left_out(run):
     history = fg.History(run.directory)
     stated = {"good": {"deep": 2}, "=1+1": 3, "told": "words", "yes": True}
-    metrics = Metrics(1, None, 0.5, 9, stated=stated)
+    metrics = Metrics(1, 0.5, 9, stated=stated)
     history.__dict__["rounds"] = (replace(history.rounds[0], metrics=metrics),)
     found = tables_of(history.rounds, history.records)["metrics"].rows
     assert found == ((1, "loss", 0.5), (1, "samples", 9), (1, "stated.good.deep", 2))

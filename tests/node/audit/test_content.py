@@ -58,7 +58,7 @@ class History:
         deployment = Deployment(1, *places, False, 1, self.config.ledger, terms_of(self.config))
         facts = ChainFacts(deployment, 1, lambda number: bytes(32), lambda number: bytes(32))
         self.rules = ContentRules(facts, self.store, self.rounds, frozenset(), frozenset(void))
-        metrics = self.store.put(Metrics(1, 0.0, 0.0, 0).to_bytes()).digest
+        metrics = self.store.put(Metrics(1, 0.0, 0, 0.0).to_bytes()).digest
         self.rounds.add(self.opened(1, self.store.put(FIRST.to_bytes()).digest))
         self.rounds.add(Closed(AT, 1, self.lie, metrics))
 

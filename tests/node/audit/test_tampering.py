@@ -110,7 +110,7 @@ def test_a_stored_block_that_changed_is_found_at_its_record(scene, kind, attribu
         case "truncated":
             path.write_bytes(data[:-1])
         case "replaced":
-            path.write_bytes(Metrics(1, 0.5, 0.5, 1).to_bytes())
+            path.write_bytes(Metrics(1, 0.5, 1, 0.5).to_bytes())
     verdict = scene.audit()
     if how == "deleted" and kind in (Shared, Released):
         # No model depends on it, and it may never have been published: the client is named, the history stands.

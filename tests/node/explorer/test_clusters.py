@@ -284,8 +284,8 @@ def test_what_is_stated_wrongly_leads_nowhere(story):
         for change in changes:
             bent = replace(Stated(), **change)
             wrong = replace(bent, signature=sign_message(coordinator, bent.message(digest)))
-            assert hear(head, digest, replace(stated, stated=wrong.to_table()).to_bytes(), config) is None
-        assert hear(head, digest, replace(stated, stated=None).to_bytes(), config) is None
+            assert hear(head, digest, stated.replace(stated=wrong.to_table()).to_bytes(), config) is None
+        assert hear(head, digest, stated.replace(stated=None).to_bytes(), config) is None
         table = json.loads(head)
         for name in table:
             for value in (None, [], [[]], [[1]], {}, -1, 1 << 60, "x", [[{}]]):

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.learning.scores import checked, class_scores, number_scores
+from fedgrove.common.wire import canonical_json, decode_canonical
+from fedgrove.node.learning.scores import StatedScores, class_scores, number_scores
 from sklearn import metrics
 
 
@@ -59,24 +60,39 @@ def test_figures_of_numbers_are_those_of_scikit_learn():
     assert number_scores(predicted, np.full(300, 7.0)).r2 is None
 
 
-def test_what_is_stated_of_scores_is_read_back_and_nothing_that_cannot_be():
+def read(data: bytes, samples: int) -> StatedScores:
+    found = decode_canonical(StatedScores, data, 1 << 20)
+    found.check_samples(samples)
+    return found
+
+
+def test_what_is_stated_of_scores_is_read_back():
     values, labels = _drawn(3)
-    stated = class_scores(values, labels, "abc").to_statement()
-    assert checked(stated, len(labels)) == stated and stated.keys() >= {"auc", "balanced_accuracy", "confusion"}
-    numbers = number_scores(np.arange(5), np.arange(5) + 1).to_statement()
-    assert checked(numbers, 5) == numbers == {"r2": 0.5, "mae": 1.0, "rmse": 1.0}
-    matrix = stated["confusion"]
-    for wrong in (
+    stated = class_scores(values, labels, "abc").statement()
+    assert read(stated.to_bytes(), len(labels)) == stated
+    assert stated.to_table().keys() >= {"auc", "balanced_accuracy", "confusion"}
+    numbers = number_scores(np.arange(5), np.arange(5) + 1).statement()
+    assert read(numbers.to_bytes(), 5).to_table() == {"r2": 0.5, "mae": 1.0, "rmse": 1.0}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
         [],
         {"auc": 1.5},
         {"auc": float("nan")},
         {"auc": 1},
         {"colour": 0.5},
-        {"confusion": matrix[:-1]},
-        {"confusion": [[*row[:-1], -row[-1]] for row in matrix]},
+        {"rmse": -1.0},
+        {"confusion": [[3, 0], [0]]},
+        {"confusion": [[4, 0], [0, -1]]},
         {"confusion": [[0.5, 0.5], [1, 1]]},
-        {"confusion": [[len(labels) + 1, 0], [0, 0]]},
+        {"confusion": [[4, 0], [0, 0]]},
+        {"confusion": [[3]]},
         {"confusion": []},
-    ):
-        with pytest.raises(ValueError, match=r"figures|range|matrix"):
-            checked(wrong, len(labels))
+    ],
+    ids=str,
+)
+def test_nothing_is_read_that_cannot_be(wrong):
+    with pytest.raises(ValueError, match=r"canonical|Expected|matrix|unknown|number"):
+        read(canonical_json(wrong), 3)

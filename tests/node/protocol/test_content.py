@@ -13,7 +13,7 @@ def block_hash(number: int) -> bytes:
 
 def fault(number: int, named: bytes) -> str:
     end = Closed(Position(CLOSING, bytes(32), 0), 1, bytes(32), bytes(32))
-    return head_fault(Metrics(1, 0.5, 0.5, 1, head=(number, named)), block_hash, FIRST, end)
+    return head_fault(Metrics(1, 0.5, 1, 0.5, head=(number, named.hex())), block_hash, FIRST, end)
 
 
 @pytest.mark.parametrize("number", [FIRST, CLOSING - 1])
@@ -29,4 +29,4 @@ def test_a_block_outside_the_history_is_a_fault_although_its_hash_is_right(numbe
 
 def test_metrics_without_a_block_have_no_such_fault():
     end = Closed(Position(CLOSING, bytes(32), 0), 1, bytes(32), bytes(32))
-    assert head_fault(Metrics(1, 0.5, 0.5, 1), block_hash, FIRST, end) == ""
+    assert head_fault(Metrics(1, 0.5, 1, 0.5), block_hash, FIRST, end) == ""

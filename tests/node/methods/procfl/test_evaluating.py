@@ -107,7 +107,7 @@ def test_false_metrics_of_a_coordinator_are_found(honest, closing):
     end = closed(honest)[closing]
     metrics = Metrics.from_bytes(honest.store.fetch(end.metrics_digest, 1 << 20))
     sums = {**metrics.members.sums, "right": metrics.members.sums["right"] + 1}
-    lie = replace(metrics, members=replace(metrics.members, sums=sums))
+    lie = metrics.replace(members=metrics.members.replace(sums=sums))
     member = honest.client(1, check_rounds=1.0)
     member.view.refresh()
     current = member.view.rounds.rounds[end.round]

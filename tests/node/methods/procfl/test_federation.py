@@ -119,7 +119,7 @@ def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(st
     if metrics.stated is not None:
         stated = Stated.from_table(metrics.stated)
         signature = sign_message(story.federation.coordinator_keys.account, stated.message(model))
-        metrics = replace(metrics, stated=replace(stated, signature=signature).to_table())
+        metrics = metrics.replace(stated=replace(stated, signature=signature).to_table())
     end = replace(inputs.current.end, model_digest=model, metrics_digest=put_stated(story, metrics))
     inputs = replace(inputs, current=replace(inputs.current, end=end))
     chain = (story.history.block_hash, story.history.first_block)
@@ -249,7 +249,7 @@ def test_members_refuse_statements_that_cannot_be(story, lie):
     number, change = LIES[lie]
     truth = story.stated()[number - 1]
     stated = Stated.from_table(truth.stated)
-    wrong = replace(truth, stated=replace(stated, **change(stated)).to_table())
+    wrong = truth.replace(stated=replace(stated, **change(stated)).to_table())
     digest = story.federation.store.put(wrong.to_bytes()).digest
     assert not story.fault(number) and "its metrics are wrong" in story.fault(number, metrics_digest=digest)
 
@@ -277,12 +277,12 @@ def test_only_the_coordinator_states(story, number, who):
         "the coordinator, of another round": sign_message(own, stated.message(other)),
         "nobody": b"",
     }
-    digest = put_stated(story, replace(truth, stated=replace(stated, signature=signatures[who]).to_table()))
+    digest = put_stated(story, truth.replace(stated=replace(stated, signature=signatures[who]).to_table()))
     assert "not signed by procfl.signer" in story.fault(number, metrics_digest=digest)
     bad = story.audit(closing, replace(closing, metrics_digest=digest)).first_bad_record
     assert (bad.round, bad.field) == (number, "closed.metrics")
     right = sign_message(own, stated.message(closing.model_digest))
-    digest = put_stated(story, replace(truth, stated=replace(stated, signature=right).to_table()))
+    digest = put_stated(story, truth.replace(stated=replace(stated, signature=right).to_table()))
     assert not story.fault(number, metrics_digest=digest)  # it is the signature that was wrong
 
 
@@ -293,7 +293,7 @@ def put_stated(story: Story, metrics: Metrics) -> bytes:
 @pytest.mark.parametrize("number", [4, 11])
 def test_members_refuse_a_statement_out_of_turn_and_a_missing_one(story, number):
     truth = story.stated()[number - 1]
-    wrong = replace(truth, stated=None if truth.stated else Stated(tested=(1,)).to_table())
+    wrong = truth.replace(stated=None if truth.stated else Stated(tested=(1,)).to_table())
     digest = story.federation.store.put(wrong.to_bytes()).digest
     assert "not called for" in story.fault(number, metrics_digest=digest)
 
@@ -314,7 +314,7 @@ def test_members_count_the_votes_themselves(story, lie):
 def test_the_audit_names_a_statement_that_cannot_be_and_a_verdict_without_votes(story):
     put, ends = story.federation.store.put, story.closed()
     truth = story.stated()[1]
-    wrong = put(replace(truth, stated={**truth.stated, "overlaps": truth.stated["overlaps"][1:]}).to_bytes())
+    wrong = put(truth.replace(stated={**truth.stated, "overlaps": truth.stated["overlaps"][1:]}).to_bytes())
     bad = story.audit(ends[1], replace(ends[1], metrics_digest=wrong.digest)).first_bad_record
     assert (bad.round, bad.field) == (2, "closed.metrics")
     (case,) = story.states()[10].cases

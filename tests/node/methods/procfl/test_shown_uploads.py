@@ -229,9 +229,9 @@ def test_models_that_nobody_would_read_close_no_round():
     config = terms("upload")
     config = replace(config, federation=replace(config.federation, max_blob_mib=1))
     first = ClusterState.first({"w": np.zeros(1 << 17, np.float32)})
-    assert not method_of(config).statement_fault(first, Metrics(2, 0.0, 0.0, 0))
+    assert not method_of(config).statement_fault(first, Metrics(2, 0.0, 0, 0.0))
     state = replace(first, stage="train", models=first.models * 2)
-    assert "too many clusters" in method_of(config).statement_fault(state, Metrics(2, 0.0, 0.0, 0))
+    assert "too many clusters" in method_of(config).statement_fault(state, Metrics(2, 0.0, 0, 0.0))
 
 
 # --- how long the secret lives ----------------------------------------------------------------------------------------

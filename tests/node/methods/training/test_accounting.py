@@ -202,7 +202,7 @@ class UnderReports(Coordinator):
 
         def outcome(number, record):
             result = honestly(number, record)
-            return replace(result, privacy=replace(result.privacy, noise_multiplier=0.5))
+            return replace(result, privacy=result.privacy.replace(noise_multiplier=0.5))
 
         self._context.outcomes.of = outcome
 

@@ -103,15 +103,15 @@ def test_a_diverged_training_and_sample_counts_stay_at_home(run):
 
 
 LIES = {
-    "noise_multiplier": lambda record: replace(record, noise_multiplier=2.0),
-    "effective_multiplier": lambda record: replace(record, effective_multiplier=1.5),
-    "clip": lambda record: replace(record, clip=0.4),
-    "clients": lambda record: replace(record, clients=6),
-    "rate": lambda record: replace(record, rate=0.5),
-    "survivors": lambda record: replace(record, survivors=4),
-    "below": lambda record: replace(record, below=math.nextafter(record.below, 9)),
-    "next_clip": lambda record: replace(record, next_clip=math.nextafter(record.next_clip, 9)),
-    "epsilon": lambda record: replace(record, epsilon=record.epsilon * (1 - 1e-5)),
+    "noise_multiplier": lambda record: record.replace(noise_multiplier=2.0),
+    "effective_multiplier": lambda record: record.replace(effective_multiplier=1.5),
+    "clip": lambda record: record.replace(clip=0.4),
+    "clients": lambda record: record.replace(clients=6),
+    "rate": lambda record: record.replace(rate=0.5),
+    "survivors": lambda record: record.replace(survivors=4),
+    "below": lambda record: record.replace(below=math.nextafter(record.below, 9)),
+    "next_clip": lambda record: record.replace(next_clip=math.nextafter(record.next_clip, 9)),
+    "epsilon": lambda record: record.replace(epsilon=record.epsilon * (1 - 1e-5)),
     "mechanism": lambda record: None,
 }
 
@@ -119,7 +119,7 @@ LIES = {
 def retold(run, lie):
     """The run's records, where the metrics of round 1 tell a lie about privacy."""
     truth = run.metrics()[0]
-    digest = run.federation.store.put(replace(truth, privacy=LIES[lie](truth.privacy)).to_bytes()).digest
+    digest = run.federation.store.put(truth.replace(privacy=LIES[lie](truth.privacy)).to_bytes()).digest
     records = run.federation.history().records()
     return [
         replace(record, metrics_digest=digest) if isinstance(record, Closed) and record.round == 1 else record
@@ -148,8 +148,8 @@ def test_a_client_finds_the_same_fault(run, lie):
 
 def test_epsilon_of_another_machine_agrees(run):
     truth = run.metrics()[0]
-    close = replace(truth.privacy, epsilon=truth.privacy.epsilon * (1 + 1e-9))
-    digest = run.federation.store.put(replace(truth, privacy=close).to_bytes()).digest
+    close = truth.privacy.replace(epsilon=truth.privacy.epsilon * (1 + 1e-9))
+    digest = run.federation.store.put(truth.replace(privacy=close).to_bytes()).digest
     records = [
         replace(record, metrics_digest=digest) if isinstance(record, Closed) and record.round == 1 else record
         for record in run.federation.history().records()

@@ -128,7 +128,7 @@ def test_each_round_states_the_mean_of_its_survivors_rates_with_the_stated_noise
 def test_nothing_of_it_is_exact(run):
     """No count and no sum is stated, and what leaves a client has its noise."""
     for metrics in run.metrics:
-        assert set(json.loads(metrics.to_bytes())["members"]) <= {"rates", "noise", "last"}
+        assert set(json.loads(metrics.to_bytes())["members"]) <= {"kind", "rates", "noise", "last"}
         assert (metrics.members.rates["right"] * 15 * CLIENTS) % 1
         assert metrics.members.samples == 0
 
@@ -158,12 +158,12 @@ def test_the_audit_comes_to_the_same(run):
 
 
 LIES = {
-    "a rate in its last digit": lambda found: replace(found, rates={"right": math.nextafter(found.rates["right"], 9)}),
-    "less noise": lambda found: replace(found, noise=math.nextafter(found.noise, 0)),
+    "a rate in its last digit": lambda found: found.replace(rates={"right": math.nextafter(found.rates["right"], 9)}),
+    "less noise": lambda found: found.replace(noise=math.nextafter(found.noise, 0)),
     "void": lambda found: MembersRates({}, 0.0, "nobody knows", found.last),
-    "another name": lambda found: replace(found, rates={"recall": found.rates["right"]}),
-    "one more": lambda found: replace(found, rates=found.rates | {"recall": 0.5}),
-    "the end": lambda found: replace(found, last=not found.last),
+    "another name": lambda found: found.replace(rates={"recall": found.rates["right"]}),
+    "one more": lambda found: found.replace(rates=found.rates | {"recall": 0.5}),
+    "the end": lambda found: found.replace(last=not found.last),
     "nothing": lambda found: None,
 }
 
@@ -172,7 +172,7 @@ LIES = {
 @pytest.mark.parametrize("number", [1, 3])
 def test_the_audit_and_a_client_name_what_does_not_follow(run, lie, number):
     made, truth = run.federation, run.metrics[number - 1]
-    digest = made.store.put(replace(truth, members=LIES[lie](truth.members)).to_bytes()).digest
+    digest = made.store.put(truth.replace(members=LIES[lie](truth.members)).to_bytes()).digest
     records = [
         replace(record, metrics_digest=digest) if isinstance(record, Closed) and record.round == number else record
         for record in made.history().records()

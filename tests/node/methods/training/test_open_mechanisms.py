@@ -140,7 +140,7 @@ LIES = {
 def test_the_audit_names_every_lie_about_what_was_released(run):
     federation, truth = run.federation, run.metrics()[0]
     for lie in LIES[federation.config.mechanism]:
-        wrong = replace(truth, privacy=replace(truth.privacy, **{lie: getattr(truth.privacy, lie) * 2 + 1}))
+        wrong = truth.replace(privacy=truth.privacy.replace(**{lie: getattr(truth.privacy, lie) * 2 + 1}))
         digest = federation.store.put(wrong.to_bytes()).digest
         records = [
             replace(record, metrics_digest=digest) if isinstance(record, Closed) and record.round == 1 else record

@@ -70,7 +70,7 @@ def test_the_metrics_name_the_block_of_the_recovery(place):
     place = place()
     place.act()
     stated = Metrics.from_bytes(place.context.store.fetch(place.events[-1][-1], 1 << 16))
-    assert stated.head == (55, bytes([55]) * 32)
+    assert stated.head == (55, bytes([55] * 32).hex())
 
 
 def test_without_test_data_no_accuracy_is_claimed(place):
