@@ -65,7 +65,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _finite(text: str) -> float:
