@@ -29,6 +29,10 @@ ROOM = 8 << 30  # bytes; a whole run needs less than 2 GiB at once
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
+from tests.embedded_evm import choose  # noqa: E402 - when the variables above are set
+
+choose()
+
 TESTS = Path(__file__).parent
 # The longest first: those that mostly wait, for blocks, for processes or to kill them, and those that compute.
 WAITING = [

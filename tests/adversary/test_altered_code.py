@@ -14,7 +14,6 @@ from fedgrove.chain.face import founding
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.founding import LEDGER_GAS, REGISTRY_GAS, deploy, verify_code
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import authors
@@ -23,6 +22,7 @@ from fedgrove.node.protocol.ledger_rules import LedgerRules
 from fedgrove.node.protocol.ledger_view import LedgerView
 
 from tests.chain.federations import MODEL, SETTINGS, TERMS
+from tests.embedded_evm import py_evm
 
 WORD = 32
 SLOTS = 16
@@ -31,7 +31,7 @@ SLOTS = 16
 
 @pytest.fixture
 def network():
-    with embedded() as running:
+    with py_evm() as running:
         yield running
 
 

@@ -11,7 +11,6 @@ from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.embedded.evm import EmbeddedNetwork
 from fedgrove.chain.embedded.pool import PooledNetwork
-from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.practice_nodes import CONSTANT_BASE_FEE
 from fedgrove.chain.network.transactions import Content, Offer, signed
 
@@ -46,7 +45,7 @@ def check(network: EmbeddedNetwork, genesis: AtomicDB, transactions: list[int]) 
 
 def test_a_block_of_each_transaction():
     account = Keys.generate().account
-    with embedded() as network:
+    with EmbeddedNetwork() as network:
         genesis = genesis_of(network)
         network.fund(account.address, 2)
         network.mine(2)
@@ -72,7 +71,7 @@ def test_a_block_of_those_whose_turn_has_come():
 def test_no_block_lies_in_the_future_however_fast_they_are_made(monkeypatch):
     now = 2_000_000_000
     monkeypatch.setattr("fedgrove.chain.embedded.evm.time", SimpleNamespace(time=lambda: now))
-    with embedded() as network:
+    with EmbeddedNetwork() as network:
         network.mine(50)
         assert {network.block_time(number) for number in range(1, 51)} == {now}
         now -= 100  # a clock that is set back
@@ -81,7 +80,7 @@ def test_no_block_lies_in_the_future_however_fast_they_are_made(monkeypatch):
 
 
 def test_the_base_fee_stays_as_it_is():
-    with embedded() as network:
+    with EmbeddedNetwork() as network:
         account = Keys.generate().account
         network.fund(account.address, 2)
         fees = {network.base_fee()}
