@@ -8,7 +8,7 @@ Run a federation on this machine, and look at what it left:
 >>> run = fg.demo("digits", clients=4, rounds=2, strategy="fedavg")
 >>> run.verdict.verdict
 'verified'
->>> [(each.number, each.outcome) for each in run.rounds]
+>>> [(each.round, each.status) for each in run.rounds]
 [(1, 'closed'), (2, 'closed')]
 >>> weights = run.model()  # a state dict
 >>> fg.audit(run.path).verdict, len(fg.History(run.path).rounds)
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from fedgrove.api.demonstrating import demo
     from fedgrove.api.history import History
     from fedgrove.api.predicting import Predictor, load
-    from fedgrove.api.rounds import Round
-    from fedgrove.api.running import Run, RunRound
+    from fedgrove.api.running import Run
     from fedgrove.api.simulating import simulate
     from fedgrove.node.audit.verdict import Verdict
     from fedgrove.node.learning.tasks import Answers, Data, Standardise, Task, Unlabelled
+    from fedgrove.node.status.rounds import Round
 
 __version__ = version("fedgrove")
 __all__ = [
@@ -46,7 +46,6 @@ __all__ = [
     "Predictor",
     "Round",
     "Run",
-    "RunRound",
     "Standardise",
     "Task",
     "Unlabelled",
@@ -63,9 +62,8 @@ _HOMES = {
     "Data": "fedgrove.node.learning.tasks",
     "History": "fedgrove.api.history",
     "Predictor": "fedgrove.api.predicting",
-    "Round": "fedgrove.api.rounds",
+    "Round": "fedgrove.node.status.rounds",
     "Run": "fedgrove.api.running",
-    "RunRound": "fedgrove.api.running",
     "Standardise": "fedgrove.node.learning.tasks",
     "Task": "fedgrove.node.learning.tasks",
     "Unlabelled": "fedgrove.node.learning.tasks",

@@ -27,7 +27,7 @@ from fedgrove.chain.records.deployment import Deployment
 from fedgrove.chain.records.events import decode_from
 from fedgrove.chain.records.signed_transactions import SignedTransaction, decode_transaction
 
-PARENT_FIELD, MIX_FIELD = 0, 13
+PARENT_FIELD, TIME_FIELD, MIX_FIELD = 0, 11, 13
 _TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER, _BASE_FEE = 4, 5, 6, 8, 15
 
 

@@ -20,6 +20,7 @@ from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.blocks import (
     MIX_FIELD,
+    TIME_FIELD,
     BadHistory,
     Block,
     Body,
@@ -91,6 +92,11 @@ class LedgerHistory:
         """The RANDAO mix in a block's header, 32 bytes; raises BadHistory for a block that the history lacks."""
         self.block_hash(number)
         return header_fields(number, self.blocks[number - self.first_block].header)[MIX_FIELD]
+
+    def time(self, number: int) -> int:
+        """When a block was made, by its maker's clock, in seconds since 1970; raises as ``randomness``."""
+        self.block_hash(number)
+        return int.from_bytes(header_fields(number, self.blocks[number - self.first_block].header)[TIME_FIELD], "big")
 
     @cached_property
     def transactions(self) -> dict[bytes, TransactionFacts]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fedgrove.api.history import History
-from fedgrove.api.rounds import Round
-from fedgrove.api.running import Run, RunRound
+from fedgrove.api.running import Run
 from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.common.text import command_line
 from fedgrove.node.base.nested_tables import from_dotted
@@ -138,7 +137,7 @@ def demo(
     >>> run = fg.demo("digits", clients=4, rounds=1, strategy="fedavg")
     >>> run.verdict.verdict
     'verified'
-    >>> [(each.number, each.outcome, each.clients) for each in run.rounds]
+    >>> [(each.round, each.status, each.committed_clients) for each in run.rounds]
     [(1, 'closed', (1, 2, 3, 4))]
     """
     if resume and out is None:
@@ -239,15 +238,9 @@ def _kept(request: DemoRequest, out: Path | None, audience: _Words, goes_on: boo
         weakref.finalize(history, shutil.rmtree, place, ignore_errors=True)
     return Run(
         directory,
-        tuple(map(_round, history.rounds)),
+        history.rounds,
         done.report,
         history.state_arrays,
         history=history,
         verdict=done.verdict,
     )
-
-
-def _round(found: Round) -> RunRound:
-    told = found.metrics if found.metrics and found.metrics.samples else None  # without samples nothing was evaluated
-    accuracy, loss = (told.accuracy, told.loss) if told else (None, None)
-    return RunRound(found.number, found.outcome, tuple(sorted(found.committed)), accuracy, loss)

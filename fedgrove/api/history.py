@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fedgrove.api.ledgers import is_endpoint, read_live
-from fedgrove.api.rounds import Round
 from fedgrove.api.tables import tables_of
 from fedgrove.chain.network.history import LedgerHistory
-from fedgrove.chain.records import Closed, Failed, Record
+from fedgrove.chain.records import Closed, Record
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import no_run, opened_car
@@ -21,10 +20,11 @@ from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.methods.terms import fetch_method
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Model
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.status.rounds import Round, RoundReader, status_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame  # optional
@@ -39,7 +39,7 @@ class ModelOrigin:
     ----------
     round : int
         The round that closed with it; 0 for the model that the first round trained from.
-    outcome : str
+    status : str
         That round's, ``first`` for round 0.
     cid : str
         The model's CID, whose digest is on the ledger.
@@ -48,7 +48,7 @@ class ModelOrigin:
     """
 
     round: int
-    outcome: str
+    status: str
     cid: str
     terms_digest: str
 
@@ -118,7 +118,7 @@ class History:
         StoreError, InvalidBlob
             The store lacks the terms, a model's root block or the metrics of a round, or the metrics are malformed.
         """
-        return tuple(self._round(each) for each in self._sorted.rounds.values())
+        return RoundReader(self._store, self.ledger).read(self._sorted)
 
     def frame(self, table: Literal["rounds", "records", "metrics"] = "rounds") -> "DataFrame":
         """The rounds, records or metrics as a pandas frame, with the columns of ``fedgrove history export``.
@@ -214,7 +214,7 @@ class History:
         cid = str(self._store.root(self._digest(source)).cid)
         if source is None:
             return ModelOrigin(0, "first", cid, self._first.opened.config_digest.hex())
-        return ModelOrigin(source.number, _outcome(source), cid, source.opened.config_digest.hex())
+        return ModelOrigin(source.number, status_of(source), cid, source.opened.config_digest.hex())
 
     def _closed(self, number: int | None) -> RoundRecords | None:
         """The round that closed with a model; None for the model that the first round trained from."""
@@ -247,36 +247,9 @@ class History:
     def _method(self) -> Method:
         return fetch_method(self._store, self._first.opened.config_digest)
 
-    def _round(self, records: RoundRecords) -> Round:
-        end = records.end
-        closed = end if isinstance(end, Closed) else None
-        digest = closed.model_digest if closed else records.opened.model_digest
-        metrics = self._store.fetch(closed.metrics_digest, MAX_JSON_BYTES) if closed else None
-        return Round(
-            records.number,
-            _outcome(records),
-            tuple(records.draws),
-            tuple(records.commits),
-            Metrics.from_bytes(metrics) if metrics is not None else None,
-            str(self._store.root(digest).cid),
-            records.members,
-            tuple(records.disputes),
-            records.opened.at.block,
-            end.at.block if end is not None else None,
-            records.opened.config_digest.hex(),
-        )
-
 
 def _kept(directory: Path) -> tuple[LedgerHistory, ContentReader]:
     """Ledger and store of a run's directory."""
     if not path.lexists(directory / LEDGER):
         raise no_run(directory)
     return LedgerHistory.load(directory / LEDGER), DiskReader(directory / STORE)
-
-
-def _outcome(records: RoundRecords) -> str:
-    if records.voided is not None:
-        return "voided"
-    if isinstance(records.end, Failed):
-        return f"failed: {records.end.reason.name.lower()}"
-    return type(records.end).__name__.lower() if records.end is not None else "running"

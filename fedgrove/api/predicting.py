@@ -231,7 +231,7 @@ def load(
     about = {
         "cid": origin.cid,
         "round": str(origin.round),
-        "outcome": origin.outcome,
+        "status": origin.status,
         "ledger": history.ledger.deployment.ledger,
         "chain_id": str(history.ledger.chain_id),
         "terms_digest": origin.terms_digest,

@@ -1,46 +1,16 @@
 """What a demonstration or a simulation leaves: rounds, models and, of a demonstration, history and verdict."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedgrove.api.history import History
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.status.rounds import Round
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-@dataclass(frozen=True)
-class RunRound:
-    """One round of a run.
-
-    Attributes
-    ----------
-    number : int
-        From 1.
-    outcome : str
-        As ``Round.outcome``; a simulated round is always ``closed``.
-    clients : tuple of int
-        Clients, from 1 and ascending, whose updates are in the model.
-    accuracy, loss : float or None
-        Of the model after the round on samples that were held out; None where nothing is held out, where the task
-        counts no right answers, or where the plan does not evaluate.
-    samples : int or None
-        Samples that a simulated round trained on; None of a demonstration, where only the clients know.
-    train_loss : float or None
-        Mean loss of a simulated round's local training; None of a demonstration, where only the clients know it.
-    """
-
-    number: int
-    outcome: str
-    clients: tuple[int, ...]
-    accuracy: float | None
-    loss: float | None
-    samples: int | None = None
-    train_loss: float | None = None
 
 
 class Run:
@@ -51,7 +21,7 @@ class Run:
     path : Path or None
         The run's directory. A demonstration without ``out`` has a temporary one, which goes with this object; a
         simulation without ``out`` has none.
-    rounds : tuple of RunRound
+    rounds : tuple of Round
     report : mapping
         What the command prints with ``--json``: a demonstration's ``report.json``, a simulation's record.
     """
@@ -59,7 +29,7 @@ class Run:
     def __init__(
         self,
         path: Path | None,
-        rounds: tuple[RunRound, ...],
+        rounds: tuple[Round, ...],
         report: Mapping[str, Any],
         models: Callable[[int | None], Tensors],
         history: History | None = None,

@@ -134,7 +134,7 @@ def _metadata(history: History, origin: ModelOrigin, model: Tensors, form: str) 
         "form": form,
         "cid": origin.cid,
         "round": str(origin.round),
-        "outcome": origin.outcome,
+        "status": origin.status,
         "ledger": history.ledger.deployment.ledger,
         "chain_id": str(history.ledger.chain_id),
         "terms_digest": origin.terms_digest,

@@ -5,7 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedgrove.api.running import Run, RunRound
+from fedgrove.api.running import Run
 from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.node.base.nested_tables import Tables, from_dotted
 from fedgrove.node.base.tensors import InvalidModel, Tensors
@@ -17,6 +17,7 @@ from fedgrove.node.simulation.plan_file import method_table, read_plan
 from fedgrove.node.simulation.record import RoundResult
 from fedgrove.node.simulation.session import SimulatedRun, SimulationRequest, open_session, run_directory
 from fedgrove.node.status.figure_targets import FigureLogs, log_targets, opened_logs
+from fedgrove.node.status.rounds import Round
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def simulate(
     --------
     >>> import fedgrove as fg
     >>> run = fg.simulate("digits", clients=10, rounds=2, settings={"federation.sampling_rate": 0.5}, seed=1)
-    >>> [(each.number, len(each.clients)) for each in run.rounds]
+    >>> [(each.round, each.committed) for each in run.rounds]
     [(1, 5), (2, 5)]
     >>> run.rounds[-1].accuracy > run.rounds[0].accuracy
     True
@@ -201,9 +202,19 @@ class _Models:
         return state_dict_of(without_state(self._kept[wanted]), self._strategy)
 
 
-def _rounds(run: SimulatedRun) -> tuple[RunRound, ...]:
+def _rounds(run: SimulatedRun) -> tuple[Round, ...]:
     return tuple(map(_round, run.record.rounds))
 
 
-def _round(found: RoundResult) -> RunRound:
-    return RunRound(found.round, "closed", found.clients, found.accuracy, found.loss, found.samples, found.train_loss)
+def _round(found: RoundResult) -> Round:
+    return Round(
+        round=found.round,
+        accuracy=found.accuracy,
+        loss=found.loss,
+        members=found.members,
+        privacy=found.privacy,
+        drawn_clients=found.clients,
+        committed_clients=found.clients,
+        train_loss=found.train_loss,
+        train_samples=found.samples,
+    )

@@ -2,38 +2,14 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import StringIO
 from typing import Any
 
-from fedgrove.api.rounds import Round
 from fedgrove.chain.records import Record
-from fedgrove.node.protocol.content import Metrics
-from fedgrove.node.protocol.members_metrics import MembersStatement
+from fedgrove.node.status.rounds import COLUMNS, Round
 
-ROUNDS = (
-    "round",
-    "outcome",
-    "opened_block",
-    "ended_block",
-    "members",
-    "drawn",
-    "committed",
-    "disputed",
-    "accuracy",
-    "loss",
-    "samples",
-    "model_cid",
-    "terms_digest",
-    "drawn_clients",
-    "committed_clients",
-    "members_samples",
-    "members_accuracy",
-    "members_loss",
-    "members_standard_error",
-    "members_noise",
-)
 RECORDS = (
     "index",
     "block",
@@ -47,8 +23,6 @@ RECORDS = (
     "fields",
 )
 METRICS = ("round", "metric", "value")
-
-_DEPTH = 4
 
 
 @dataclass(frozen=True)
@@ -68,41 +42,12 @@ class HistoryTable:
 
 def tables_of(rounds: Sequence[Round], records: Sequence[Record]) -> dict[str, HistoryTable]:
     """The tables ``rounds``, ``records`` and ``metrics``, of what a ``History`` has."""
+    metrics = tuple((each.round, *pair) for each in rounds for pair in each.numbers().items())
     return {
-        "rounds": HistoryTable(ROUNDS, tuple(map(_round_row, rounds))),
+        "rounds": HistoryTable(COLUMNS, tuple(each.row() for each in rounds)),
         "records": HistoryTable(RECORDS, tuple(_record_row(*pair) for pair in enumerate(records))),
-        "metrics": HistoryTable(METRICS, tuple(_metric_rows(rounds))),
+        "metrics": HistoryTable(METRICS, metrics),
     }
-
-
-def _round_row(each: Round) -> tuple[Any, ...]:
-    metrics = each.metrics
-    return (
-        each.number,
-        each.outcome,
-        each.opened_block,
-        each.ended_block,
-        each.members,
-        len(each.drawn),
-        len(each.committed),
-        len(each.disputed),
-        *((metrics.accuracy, metrics.loss, metrics.samples) if metrics and metrics.samples else (None, None, None)),
-        each.model_cid,
-        each.terms_digest,
-        _joined(each.drawn),
-        _joined(each.committed),
-        *_of_members(metrics.members if metrics else None),
-    )
-
-
-def _of_members(found: MembersStatement | None) -> tuple[Any, ...]:
-    if found is None or not found.there:
-        return None, None, None, None, None
-    return found.samples or None, found.accuracy, found.loss, found.standard_error, found.to_figures().get("noise")
-
-
-def _joined(clients: Iterable[int]) -> str:
-    return " ".join(map(str, clients))
 
 
 def _record_row(index: int, record: Record) -> tuple[Any, ...]:
@@ -117,27 +62,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return str(value) if isinstance(value, int) and value >> 53 else value
-
-
-def _metric_rows(rounds: Iterable[Round]) -> Iterator[tuple[int, str, float]]:
-    for each in rounds:
-        if each.metrics is not None:
-            yield from ((each.number, name, value) for name, value in _numbers("", _table(each.metrics), _DEPTH))
-
-
-def _table(metrics: Metrics) -> dict[str, Any]:
-    common = {"accuracy": metrics.accuracy, "loss": metrics.loss, "samples": metrics.samples} if metrics.samples else {}
-    privacy = metrics.privacy.to_table() if metrics.privacy is not None else {}
-    members = metrics.members.to_figures() if metrics.members is not None else {}
-    return {**common, "members": members, "privacy": privacy, "stated": dict(metrics.stated or {})}
-
-
-def _numbers(prefix: str, table: Mapping[str, Any], depth: int) -> Iterator[tuple[str, float]]:
-    """Numbers by dotted names. Names that a coordinator chose may be formulas to a spreadsheet: words are kept."""
-    for name, value in sorted(table.items()):
-        if not (name.isascii() and name.isidentifier()):
-            continue
-        if isinstance(value, Mapping) and depth:
-            yield from _numbers(f"{prefix}{name}.", value, depth - 1)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield prefix + name, value

@@ -25,7 +25,6 @@ from fedgrove.ipfs.disk import BLOCKS, DiskReader, DiskStore
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.auditor import Auditor, Progress
 from fedgrove.node.audit.pins import Pins
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.run_files import (
     LEDGER,
     MANIFEST,
@@ -41,6 +40,7 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
+from fedgrove.node.status.report import build_report
 
 VERIFIED = {"verdict": "verified", "first_bad_record": None}
 MAX_CAR_BYTES = 1 << 34

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from fedgrove.chain.records.deployment import Deployment
-from fedgrove.node.status.budget import ETHER
 from fedgrove.node.status.costs import Costs
-from fedgrove.node.status.price import Price
+from fedgrove.node.status.price import ETHER, Price
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.reach import find_federation, open_network, open_store
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.status.budget import ETHER, Budget, Purse
+from fedgrove.node.status.budget import Budget, Purse
+from fedgrove.node.status.price import ETHER
 from fedgrove.node.status.setbacks import Setbacks, setbacks
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.modes import advice, choose

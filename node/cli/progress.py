@@ -139,7 +139,7 @@ def print_rounds(report: dict) -> None:
         score = [f"{each[key]:.4f}" if each[key] is not None else "-" for key in ("accuracy", "loss")]
         table.add_row(
             str(each["round"]),
-            each["status"],
+            f"{each['status']}: {each['reason']}" if each["reason"] else each["status"],
             *score,
             f"{each['committed']} of {each['drawn']}",
             ", ".join(map(str, each["dropped"])) or "-",

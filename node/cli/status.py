@@ -35,11 +35,11 @@ from fedgrove.node.cli.reach import check_reach, open_network, open_store
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.status.budget import ETHER, Budget, Purse
+from fedgrove.node.status.budget import Budget, Purse
 from fedgrove.node.status.costs import CostReader
 from fedgrove.node.status.pace import pace
 from fedgrove.node.status.participation import Participation
-from fedgrove.node.status.price import Price
+from fedgrove.node.status.price import ETHER, Price
 from fedgrove.node.status.standing import DisputedRound, Standing, standing
 from rich.table import Table
 from rich.text import Text

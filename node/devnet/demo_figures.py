@@ -7,7 +7,7 @@ from fedgrove.chain.network.access import Network
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.status.round_figures import RoundFigures
+from fedgrove.node.status.figure_targets import EndedRounds, logged_figures
 
 WriteFigures = Callable[[str, int, Mapping[str, float]], None]
 """Takes the name of a run, which is its ledger's address, the number of a round and its figures."""
@@ -18,7 +18,7 @@ class DemoFigures:
 
     def __init__(self, network: Network, store: ContentReader, write: WriteFigures) -> None:
         self._network, self._write = network, write
-        self._figures = RoundFigures(store)
+        self._figures = EndedRounds(store)
         self._view: LedgerView | None = None
 
     def look(self, run: Demo) -> None:
@@ -26,5 +26,6 @@ class DemoFigures:
         if self._view is None:
             self._view = LedgerView(Ledger(self._network, run.founded))
         self._view.refresh()
-        for number, figures in self._figures.new(self._view.rounds):
-            self._write(run.founded.ledger, number, {**figures, "seconds": run.seconds.get(number, 0.0)})
+        for each in self._figures.new(self._view.rounds):
+            figures = {**logged_figures(each), "seconds": run.seconds.get(each.round, 0.0)}
+            self._write(run.founded.ledger, each.round, figures)

@@ -19,7 +19,6 @@ from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan, Subject
 from fedgrove.node.devnet.demo_figures import DemoFigures, WriteFigures
@@ -39,6 +38,7 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.protocol.step import Kind, Step
+from fedgrove.node.status.report import build_report
 from fedgrove.node.tasks.sandbox.modes import choose
 
 DEFAULT_STRATEGY = "fedaom"

@@ -34,7 +34,6 @@ from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.archive import STORE, VERIFIED, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.certificate import Certificate, certify
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.files import exclusive, write_atomically
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
@@ -53,6 +52,7 @@ from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.status.report import build_report
 
 FORMAT = 1
 STORES = ("disk", "kubo")

@@ -16,7 +16,7 @@ from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.clients import MemberSummary, members
 from fedgrove.node.explorer.views.comparison import Comparison, labels_of
-from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
+from fedgrove.node.explorer.views.rounds import CheckedRound, all_rounds
 from fedgrove.node.explorer.views.rows import RecordRow, rows_of
 from fedgrove.node.explorer.views.settings import flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
@@ -76,13 +76,13 @@ class RunsApi:
         """A run's rounds, by number."""
         index, checks = self._index(number)
         rows = all_rounds(index, checks, page.after, page.limit + 1)
-        return _listed([(row.number, self._round(row, number)) for row in rows], page)
+        return _listed([(row.round, self._round(row, number)) for row in rows], page)
 
     def round(self, number: int, place: int) -> dict[str, Any]:
         """The round of a run with the number ``place``."""
         index, checks = self._index(number)
         rows = all_rounds(index, checks, place - 1, 1)
-        if not rows or rows[0].number != place:
+        if not rows or rows[0].round != place:
             raise NothingThere(f"run {number} has no round {place}")
         return self._round(rows[0], number)
 
@@ -131,29 +131,11 @@ class RunsApi:
             raise StillReading(f"the records of run {number} are still being read: ask again")
         raise NothingThere(f"the history of run {number} cannot be read")
 
-    def _round(self, row: RoundRow, number: int) -> dict[str, Any]:
+    def _round(self, row: CheckedRound, number: int) -> dict[str, Any]:
         price = self._options.price_on(self._watch(number).source.deployment)
-        cost = {"amount": _finite(row.fee * price.amount), "currency": price.currency} if price else None
-        return {
-            "round": row.number,
-            "status": row.status,
-            "reason": inert(row.reason),
-            "check": _check(row.check),
-            "accuracy": _finite(row.accuracy),
-            "loss": _finite(row.loss),
-            "drawn": row.drawn,
-            "committed": row.committed,
-            "gas": row.gas,
-            "fee": _finite(row.fee),
-            "fee_wei": str(row.wei),
-            "cost": cost,
-            "bytes": row.bytes,
-            "epsilon": _finite(row.epsilon),
-            "ledger_epsilon": _finite(row.ledger_epsilon),
-            "model": row.model or None,
-            "stage": row.stage or None,
-            "members": _of_members(row),
-        }
+        paid = row.fee or 0.0
+        cost = {"amount": _finite(paid * price.amount), "currency": price.currency} if price else None
+        return {**row.to_dict(), "check": _check(row.check), "fee": _finite(row.fee), "cost": cost}
 
 
 def _listed(items: Sequence[tuple[int, Any]], page: Page) -> dict[str, Any]:
@@ -204,23 +186,6 @@ def _run(number: int, label: str, watch: IndexWatch) -> dict[str, Any]:
 def _hash(index: Index | None, block: int | None) -> str | None:
     found = index.block_hash(block) if index is not None and block is not None else None
     return f"0x{found.hex()}" if found else None
-
-
-def _of_members(row: RoundRow) -> dict[str, Any] | None:
-    if not (row.members_samples or row.members_void) and row.members_noise is None:
-        return None
-    return {
-        "samples": row.members_samples,
-        "accuracy": _finite(row.members_accuracy),
-        "loss": _finite(row.members_loss),
-        "standard_error": _finite(row.members_error),
-        "noise": _finite(row.members_noise),
-        "own": {inert(name, 40): _finite(value) for name, value in row.members_own.items()},
-        "void": inert(row.members_void) or None,
-        "stopped": [inert(name, 40) for name in row.members_stopped],
-        "ending": inert(row.ending) or None,
-        "last": row.only_evaluated,
-    }
 
 
 def _member(member: MemberSummary) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from fedgrove.node.explorer.comparing import PATHS, ComparingPages
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
-from fedgrove.node.explorer.terms import has_clusters, latest_config
+from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.rounds import ROUNDS_A_PAGE
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.words import FOUND
 from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.status.clusters import has_clusters
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.chain.network.block_rlp import decode_header
+from fedgrove.chain.network.blocks import TIME_FIELD
 from fedgrove.chain.network.history import LedgerHistory, TransactionFacts
 from fedgrove.chain.records import Record
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
 from fedgrove.node.explorer.sums import sum_up
 
-VERSION = "7"
+VERSION = "8"
 """Of the tables and of what is derived into them: whoever changes either raises it, and old files are made anew."""
-_TIMESTAMP = 11  # of the header's fields
 _MOST_GAS, _MOST_FEE = 1 << 40, 1 << 256  # far above any real transaction's; a forged receipt may claim anything
 
 
@@ -204,4 +204,4 @@ def _add_transactions(
 
 def _time(header: bytes) -> int:
     """When a block was made, by its maker's clock, in seconds since 1970."""
-    return min(int.from_bytes(decode_header(header)[_TIMESTAMP], "big"), 1 << 62)
+    return min(int.from_bytes(decode_header(header)[TIME_FIELD], "big"), 1 << 62)

@@ -7,12 +7,13 @@ direction or show nothing, megabytes where a word is due. Templates escape marku
 import json
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.base.visible import is_visible
 
-MAX_TEXT = 400
+MAX_TEXT, MAX_NAME = 400, 40
 MAX_HEADER_BYTES = 1 << 20
 MAX_TENSORS = 1000
 MAX_DOCUMENT = 20_000
@@ -23,6 +24,17 @@ def inert(text: object, limit: int = MAX_TEXT) -> str:
     whole = str(text)
     shown = "".join(letter if is_visible(letter) else f"\\u{{{ord(letter):x}}}" for letter in whole[:limit])
     return shown if len(whole) <= limit else f"{shown}… ({len(whole):,} characters)"
+
+
+def inert_values(value: Any) -> Any:
+    """Plain values without text or numbers that a page or a reader of JSON could take for something else."""
+    if isinstance(value, str):
+        return inert(value)
+    if isinstance(value, dict):
+        return {inert(name, MAX_NAME): inert_values(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [inert_values(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def document(data: bytes) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.checks import Checks
-from fedgrove.node.explorer.clusters import tensors_start
 from fedgrove.node.explorer.heatmap import MAX_CLIENTS
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import contents_of_model, document, inert
@@ -28,6 +27,7 @@ from fedgrove.node.explorer.views.search import place_of, search
 from fedgrove.node.explorer.views.settings import hyper_parameters
 from fedgrove.node.explorer.views.trees import trees_of
 from fedgrove.node.explorer.watch import IndexWatch, Snapshot
+from fedgrove.node.status.clusters import tensors_start
 from fedgrove.node.status.price import Price
 from fedgrove.node.status.subject import subject_of
 from jinja2 import Environment
@@ -190,7 +190,7 @@ class _Request:
     def _overview(self) -> str:
         rounds = all_rounds(self._index, self._checks)
         return self.render(
-            "overview.html", "Overview", "overview", rounds=rounds, listed=round_list(self._index, rounds, 1),
+            "overview.html", "Overview", "overview", rounds=rounds, listed=round_list(rounds, 1),
             charts=charts(rounds, self._price, self._index.deployment.practice),
             settings=hyper_parameters(latest_config(self._index)),
             members=members(self._index), forgettings=forgettings(self._index, self._checks),
@@ -198,7 +198,7 @@ class _Request:
 
     def _rounds(self, page: str) -> str | None:
         rounds = all_rounds(self._index, self._checks)
-        listed = round_list(self._index, rounds, int(page)) if int(page) > 1 else None
+        listed = round_list(rounds, int(page)) if int(page) > 1 else None
         if listed is None:  # the first is on the overview
             return None
         return self.render("rounds.html", f"Rounds, page {page}", "overview", listed=listed)
@@ -209,7 +209,7 @@ class _Request:
             return None
         leaves = leaves_of(self._index, int(number), lambda client: self.link(f"clients/{client}/"))
         title = f"Phases of round {number} by block"
-        timeline = drawings.timeline(view.phases, view.ended_block, self._index.head(), title)
+        timeline = drawings.timeline(view.phases, view.row.ended_block, self._index.head(), title)
         clusters = clusters_of(self._index, self._checks)
         step = clusters.step(int(number)) if clusters else None
         if clusters and step:

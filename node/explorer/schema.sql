@@ -37,11 +37,8 @@ CREATE TABLE rounds (
   config BLOB NOT NULL, trained_from BLOB NOT NULL,
   seed TEXT, order_seed TEXT, order_root TEXT, sealed INTEGER, recovered INTEGER, survivors INTEGER, ended INTEGER, voided INTEGER,
   reason TEXT, model BLOB, metrics BLOB,
-  -- sums, made when the round or what is known of its blobs has changed
-  drawn INTEGER NOT NULL DEFAULT 0, committed INTEGER NOT NULL DEFAULT 0, gas INTEGER NOT NULL DEFAULT 0, wei TEXT NOT NULL DEFAULT '0',
-  bytes INTEGER, -- unknown while the store has not been asked about all of its blobs
-  accuracy REAL, loss REAL, samples INTEGER, epsilon REAL, ledger_epsilon REAL, delta REAL,
-  members_metrics TEXT,
+  -- all figures as JSON (node.status.rounds), made when the round or what is known of its blobs has changed
+  figures TEXT,
   -- what followed for the clusters, made likewise: what comes next, the state's head, what models scored
   stage TEXT, clusters BLOB, scores TEXT
 );

@@ -1,24 +1,36 @@
-"""A round's sums in the index: counts, gas, bytes, what its published metrics say, what it left of the clusters."""
+"""The figures of a round in the index: made anew, as JSON, when its records or what is known of its blobs change."""
 
 import json
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
 
-from fedgrove.node.explorer.clusters import hear
-from fedgrove.node.explorer.terms import config_from, has_clusters
+from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.status.clusters import config_from, has_clusters, hear
+from fedgrove.node.status.rounds import Round, stated_figures
 
 UPLOADED = "CASE WHEN sum(blobs.state = 'unseen') > 0 THEN NULL ELSE coalesce(sum(size), 0) END"
 """Bytes of some blobs; NULL while the store has not been asked about all of them."""
-_SUMS = f"""
-UPDATE rounds SET
-  drawn = (SELECT count(drawn) FROM parts WHERE round = number),
-  committed = (SELECT count(committed) FROM parts WHERE round = number),
-  (gas, wei) = (SELECT coalesce(sum(gas), 0), coalesce(sum_wei(wei), '0') FROM transactions
-    WHERE id IN (SELECT tx FROM records WHERE records.round = number)),
-  bytes = (SELECT {UPLOADED} FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)
-    WHERE records.round = number AND named.role IN ('shares', 'update', 'release'))
-WHERE number = ?
+_ROUND = """
+SELECT rounds.*, records.block AS ended_block, opening.time AS opened_time, ending.time AS ended_time,
+  models.cid, stated.text,
+  (SELECT coalesce(sum(gas), 0) FROM transactions WHERE id IN (SELECT tx FROM records WHERE round = ?1)) AS gas,
+  (SELECT coalesce(sum_wei(wei), '0') FROM transactions WHERE id IN (SELECT tx FROM records WHERE round = ?1)) AS wei,
+  (SELECT {uploaded} FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)
+    WHERE records.round = ?1 AND named.role IN ('shares', 'update', 'release')) AS bytes
+FROM rounds LEFT JOIN blocks AS opening ON opening.number = opened_at
+  LEFT JOIN records ON records.id = rounds.ended LEFT JOIN blocks AS ending ON ending.number = records.block
+  LEFT JOIN blobs AS models ON models.digest = CASE status WHEN 'closed' THEN model ELSE trained_from END
+  LEFT JOIN blobs AS stated ON stated.digest = metrics
+WHERE rounds.number = ?1
+""".replace("{uploaded}", UPLOADED)
+_UNDRAWN = """
+SELECT client FROM members WHERE active_from <= ?1
+  AND client NOT IN (SELECT client FROM parts WHERE round = ?2 AND drawn IS NOT NULL)
+  AND client NOT IN (SELECT client FROM records WHERE kind = 'Withdrawn' AND client IS NOT NULL AND block <= ?1
+    AND json_extract(fields, '$.points') = 0) ORDER BY client
 """
 _BEHIND = """
 SELECT states.text AS head, model, stated.text AS metrics, terms.text AS terms FROM rounds
@@ -29,44 +41,65 @@ WHERE number = ? AND states.text IS NOT NULL AND stated.text IS NOT NULL AND ter
 
 
 def sum_up(database: sqlite3.Connection, rounds: Iterable[int | None]) -> None:
-    """Make the sums of these rounds anew, after their records, or what is known of their blobs, have changed."""
+    """Make the figures of these rounds anew."""
     for number in {each for each in rounds if each is not None}:
-        database.execute(_SUMS, (number,))
-        _state_metrics(database, number)
-        _state_clusters(database, number)
+        row = database.execute(_ROUND, (number,)).fetchone()
+        if row is not None:
+            scores = _state_clusters(database, number)
+            text = json.dumps({**_round(database, row).to_dict(), "cluster_scores": scores}, separators=(",", ":"))
+            database.execute("UPDATE rounds SET figures = ? WHERE number = ?", (text, number))
 
 
-def _state_metrics(database: sqlite3.Connection, number: int) -> None:
-    """Take accuracy, loss and ε from the metrics that were published; what is no metrics states nothing."""
-    row = database.execute(
-        "SELECT text FROM rounds JOIN blobs ON digest = metrics WHERE number = ? AND text IS NOT NULL", (number,)
-    ).fetchone()
-    if row is None:
-        return
-    try:
-        metrics = Metrics.from_bytes(row["text"])
-    except InvalidBlob:
-        return
-    evaluated = metrics.samples > 0
-    privacy = metrics.privacy
-    values = (
-        metrics.accuracy if evaluated else None,
-        metrics.loss if evaluated else None,
-        min(metrics.samples, 1 << 62),
-        privacy.epsilon if privacy else None,
-        getattr(privacy, "ledger_epsilon", None),
-        privacy.delta if privacy else None,
-        json.dumps(metrics.members.to_report()) if metrics.members else None,
+def _round(database: sqlite3.Connection, row: sqlite3.Row) -> Round:
+    """A round of the index; what is no metrics states nothing."""
+    number, closed, ended = row["number"], row["status"] == "closed", row["ended"] is not None
+    parts = database.execute("SELECT * FROM parts WHERE round = ? ORDER BY client", (number,)).fetchall()
+    did = {
+        name: tuple(part["client"] for part in parts if part[name] is not None)
+        for name in ("drawn", "committed", "disputed")
+    }
+    awaited = ended and row["rate"] >= EVERYONE
+    undrawn = database.execute(_UNDRAWN, (row["opened_at"], number)).fetchall() if awaited else ()
+    dropped = sorted(set(did["drawn"]) - set(did["committed"])) if ended else ()
+    return Round(
+        round=number,
+        status=row["status"],
+        reason=(row["reason"] or "").replace("_", " ") if row["status"] == "failed" else "",
+        active_members=row["members"],
+        drawn_clients=did["drawn"],
+        committed_clients=did["committed"],
+        dropped=tuple(dropped),
+        undrawn=tuple(each["client"] for each in undrawn),
+        disputed=did["disputed"],
+        model_digest=(row["model"] if closed else row["trained_from"]).hex(),
+        model_cid=row["cid"] or "",
+        terms_digest=row["config"].hex(),
+        opened_block=row["opened_at"],
+        ended_block=row["ended_block"],
+        opened_time=row["opened_time"],
+        ended_time=row["ended_time"],
+        gas_used=row["gas"],
+        fee_wei=int(row["wei"]),
+        bytes=row["bytes"],
+        **stated_figures(_metrics(row["text"]) if closed else None),
     )
-    columns = ("accuracy", "loss", "samples", "epsilon", "ledger_epsilon", "delta", "members_metrics")
-    statement = f"UPDATE rounds SET {', '.join(f'{name} = ?' for name in columns)} WHERE number = ?"
-    database.execute(statement, (*values, number))
 
 
-def _state_clusters(database: sqlite3.Connection, number: int) -> None:
-    """What follows for the clusters from the state that a round closed with; nothing while a part of it is missing."""
+def _metrics(text: bytes | None) -> Metrics | None:
+    try:
+        return Metrics.from_bytes(text) if text is not None else None
+    except InvalidBlob:
+        return None
+
+
+def _state_clusters(database: sqlite3.Connection, number: int) -> list[dict[str, Any]]:
+    """Keep what follows for the clusters from the state that a round closed with, and return what models scored.
+
+    Nothing follows while a part of it is missing.
+    """
     row = database.execute(_BEHIND, (number,)).fetchone()
     config = config_from(row["terms"]) if row is not None else None
     left = hear(row["head"], row["model"], row["metrics"], config) if row is not None and has_clusters(config) else None
     values = (left.state.stage, *left.to_row()) if left else (None, None, None)
     database.execute("UPDATE rounds SET stage = ?, clusters = ?, scores = ? WHERE number = ?", (*values, number))
+    return [asdict(each) for each in left.scores] if left else []

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedgrove.ipfs.store import ContentReader, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
-from fedgrove.node.explorer.clusters import read_head
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.sums import sum_up
-from fedgrove.node.explorer.terms import config_from, has_clusters, latest_config
+from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
+from fedgrove.node.status.clusters import config_from, has_clusters, read_head
 
 TEXTS = ("config", "metrics", "evidence")
 """Roles of the blobs that are small JSON documents; their bytes are kept in the index."""

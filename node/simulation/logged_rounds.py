@@ -7,7 +7,6 @@ from typing import Any
 from fedgrove.node.simulation.record import RoundResult
 from fedgrove.node.simulation.session import Watcher
 from fedgrove.node.status.figure_targets import FigureLogs
-from fedgrove.node.status.round_figures import numbers
 
 
 class LoggedRounds:
@@ -42,4 +41,5 @@ def _figures(result: RoundResult) -> dict[str, float]:
     if result.clustering is not None:
         named |= {name: getattr(result.clustering, name) for name in ("personal_accuracy", "backdoor")}
     released: Mapping[str, Any] = result.privacy or {}
-    return dict(numbers(named | {f"privacy_{name}": value for name, value in released.items()}))
+    found = named | {f"privacy.{name}": value for name, value in released.items()}
+    return {name: value for name, value in found.items() if isinstance(value, int | float) and value is not True}

@@ -24,7 +24,6 @@ from fedgrove.chain.records import (
 from fedgrove.node.protocol.rounds import Rounds
 
 ROUNDS = 3
-ETHER = 10**18
 _CLIENT = (Drawn, Shared, Committed, Released, Disputed)
 _COORDINATOR = (RoundOpened, SeedFixed, SealChunk, Sealed, Recovered, Closed, Skipped, Failed, AbsenceRecorded)
 

@@ -8,9 +8,8 @@ from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status import gas
-from fedgrove.node.status.price import Price
+from fedgrove.node.status.price import ETHER, GWEI, Price
 
-ETHER, GWEI = 10**18, 10**9
 ROLES = ("founder", "admin", "coordinator", "members")
 
 

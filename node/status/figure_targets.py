@@ -8,7 +8,7 @@ from pathlib import Path
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.base.figure_logs import CsvLog, FigureLog, FigureLogFailed, MlflowLog, TensorBoardLog
 from fedgrove.node.protocol.rounds import Rounds
-from fedgrove.node.status.round_figures import RoundFigures
+from fedgrove.node.status.rounds import Round, RoundReader
 
 _KINDS: dict[str, Callable[[str], FigureLog]] = {
     "tensorboard": lambda place: TensorBoardLog(Path(place)),
@@ -96,14 +96,48 @@ def opened_logs(
         logs.close()
 
 
+class EndedRounds:
+    """Returns each round that has ended once.
+
+    Parameters
+    ----------
+    store : ContentReader
+        Where closed rounds' metrics are; what is malformed states nothing, which is for members to dispute.
+    """
+
+    def __init__(self, store: ContentReader) -> None:
+        self._reader = RoundReader(store, strict=False)
+        self._passed: set[int] = set()
+
+    def new(self, rounds: Rounds) -> Iterator[Round]:
+        """Rounds that have ended since the last call.
+
+        Raises
+        ------
+        StoreError
+            A round's blobs cannot be read; a later call begins with this round.
+        """
+        for current in rounds.ended():
+            if current.number not in self._passed:
+                found = self._reader.one(rounds, current)
+                self._passed.add(current.number)
+                yield found
+
+
+def logged_figures(found: Round) -> dict[str, float]:
+    """What logs draw of a round that has ended: who took part, in how many blocks, and what was stated of it."""
+    blocks = (found.ended_block or 0) - (found.opened_block or 0)
+    return {"drawn": found.drawn, "committed": found.committed, "blocks": blocks, **found.numbers()}
+
+
 def watched_rounds(logs: FigureLogs, store: ContentReader, run: str) -> Callable[[Rounds], None]:
     """Log figures of rounds that have ended; those whose metrics the store does not have yet, at a later call."""
-    figures = RoundFigures(store)
+    figures = EndedRounds(store)
 
     def watch(rounds: Rounds) -> None:
         with suppress(StoreError):
-            for number, found in figures.new(rounds) if logs else ():
-                logs.write(run, number, found)
+            for each in figures.new(rounds) if logs else ():
+                logs.write(run, each.round, logged_figures(each))
 
     return watch
 

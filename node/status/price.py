@@ -8,6 +8,10 @@ from typing import Self
 _PRICE = re.compile(r"(?P<amount>[0-9]{1,12}(?:\.[0-9]{1,12})?) ?(?P<currency>[A-Z]{3}|[€$£¥])")
 
 
+ETHER, GWEI = 10**18, 10**9
+"""In wei."""
+
+
 @dataclass(frozen=True)
 class Price:
     """The price of one ether: an amount, and the currency that it is in."""

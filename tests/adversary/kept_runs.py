@@ -13,11 +13,11 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, REPORT, STORE, seal_archive
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings
+from fedgrove.node.status.report import build_report
 
 from tests.adversary import eventful
 from tests.adversary.forging import Tape

@@ -20,7 +20,7 @@ from fedgrove.ipfs.disk import DiskReader, DiskStore
 from fedgrove.ipfs.store import TooLarge
 from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, DagBlock, Link, build, encode_node
 from fedgrove.node.audit.archive import MAX_CAR_BYTES, NoArchive, audit_car, export_car
-from fedgrove.node.audit.report import upload_bytes
+from fedgrove.node.status.report import upload_bytes
 
 from tests.adversary.bounded import HANGS, TOO_MUCH, bounded
 

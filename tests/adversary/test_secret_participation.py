@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Drawn
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.cli.privacy_look import PrivacyLook
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting
@@ -32,6 +31,7 @@ from fedgrove.node.privacy.sampling import least_max_clients, log_chance_that_ma
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import MaskingSettings
+from fedgrove.node.status.report import build_report
 
 from tests.node.federation import Federation
 from tests.node.privacy.canaries import gaussian_bound

@@ -9,9 +9,9 @@ from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.status.report import build_report
 from fedgrove.node.tasks.sandbox.modes import choose
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

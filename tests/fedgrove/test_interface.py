@@ -36,17 +36,17 @@ def test_a_changed_history_is_no_history(run, tmp_path):
 
 def test_rounds_say_what_the_report_says(run):
     history = fg.History(run.directory)
-    told = [(each.number, each.metrics.accuracy, each.model_cid, len(each.drawn)) for each in history.rounds]
+    told = [(each.round, each.accuracy, each.model_cid, each.drawn) for each in history.rounds]
     assert told == [
         (each["round"], each["accuracy"], each["model_cid"], each["drawn"]) for each in run.report["rounds"]
     ]
-    assert {each.outcome for each in history.rounds} == {"closed"} and len(history.records) == len(run.records)
+    assert {each.status for each in history.rounds} == {"closed"} and len(history.records) == len(run.records)
     assert history.terms == run.report["config"]
 
 
 def test_models_are_those_of_their_rounds(run):
     history = fg.History(run.directory)
-    last = max(each.number for each in history.rounds)
+    last = max(each.round for each in history.rounds)
     final, first = history.model(), history.model(1)
     assert all(np.array_equal(final[name], history.model(last)[name]) for name in final)
     assert any(not np.array_equal(final[name], first[name]) for name in final)
@@ -81,7 +81,7 @@ def test_a_live_federation_is_audited_and_read_over_the_network(tmp_path):
         for store in ("disk:nowhere", "tape"):
             with pytest.raises(ValueError, match="store"):
                 fg.audit(network.url, ledger=ledger, store=store)
-    assert [each.outcome for each in history.rounds] == ["closed"] and history.state_dict()
+    assert [each.status for each in history.rounds] == ["closed"] and history.state_dict()
     with pytest.raises(ValueError, match="leave them out with a run's path"):
         fg.audit(tmp_path, ledger=ledger)
 

@@ -34,7 +34,7 @@ def test_the_notebook_runs_and_shows_what_it_finds(tmp_path, monkeypatch):
         # Figures depend on the processor in their last digits; what a cell has to say does not.
         assert text.getvalue().count("\n") == shown(cell).count("\n"), text.getvalue()
     assert names["simulated"].rounds[-1].accuracy > 0.9 and names["right"] > 90
-    assert names["run"].verdict.verdict == "verified" and all(each.outcome == "closed" for each in names["run"].rounds)
+    assert names["run"].verdict.verdict == "verified" and all(each.status == "closed" for each in names["run"].rounds)
     assert fg.audit(tmp_path / "tumours" / "run").verdict == "bad record"
 
 

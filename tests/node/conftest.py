@@ -10,10 +10,10 @@ from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan, Subject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.chain_facts import ChainFacts
+from fedgrove.node.status.report import build_report
 
 
 @dataclass(frozen=True)

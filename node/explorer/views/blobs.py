@@ -3,10 +3,10 @@
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert
-from fedgrove.node.explorer.terms import config_from
 from fedgrove.node.explorer.views.rounds import stage_of
 from fedgrove.node.explorer.views.rows import Blob, RecordRow, blob_of, rows_of
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.clusters import config_from
 
 MAX_MODEL_BYTES = 1 << 32
 

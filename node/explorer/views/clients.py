@@ -8,7 +8,7 @@ from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import Entry, entry_from
 from fedgrove.node.explorer.sums import UPLOADED
 from fedgrove.node.explorer.views.rows import RecordRow, detail, rows_of
-from fedgrove.node.status.budget import ETHER
+from fedgrove.node.status.price import ETHER
 
 
 @dataclass(frozen=True)

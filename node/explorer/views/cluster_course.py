@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedgrove.node.explorer import drawings
-from fedgrove.node.explorer.clusters import ClusterScore
 from fedgrove.node.explorer.drawings import COLOURS, Series
 from fedgrove.node.explorer.views.cluster_steps import ClusterStep
 from fedgrove.node.explorer.views.clusters import ClustersView
 from fedgrove.node.explorer.views.words import people
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.status.clusters import ClusterScore
 from markupsafe import Markup
 
 MAX_CELLS = 20_000

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from fedgrove.node.explorer.checks import Checks
-from fedgrove.node.explorer.clusters import ClusterScore, Left
 from fedgrove.node.explorer.index import Index
-from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
+from fedgrove.node.explorer.views.rounds import CheckedRound, all_rounds
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.status.clusters import ClusterScore, Left
 
 NO_STATE = Left(ClusterState("blind", ()))
 _left = lru_cache(maxsize=512)(Left.from_row)
@@ -18,13 +18,13 @@ _left = lru_cache(maxsize=512)(Left.from_row)
 class ClusterStep:
     """A round: what it began with, and what it left; None while it goes on, or where that is not at hand."""
 
-    row: RoundRow
+    row: CheckedRound
     began: ClusterState | None
     left: Left | None = None
 
     @property
     def number(self) -> int:
-        return self.row.number
+        return self.row.round
 
     @property
     def scores(self) -> tuple[ClusterScore, ...]:
@@ -52,7 +52,7 @@ def all_steps(index: Index, checks: Checks) -> list[ClusterStep]:
     left = {row["number"]: row for row in index.rows("SELECT number, clusters, scores FROM rounds")}
     found, base = [], NO_STATE
     for row in all_rounds(index, checks):
-        kept, own = left.get(row.number), None
+        kept, own = left.get(row.round), None
         if row.status == "closed" and kept is not None and kept["clusters"] is not None:
             own = _left(kept["clusters"], kept["scores"])
         found.append(ClusterStep(row, base.state if base else None, own))

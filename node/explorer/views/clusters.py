@@ -7,10 +7,9 @@ from functools import cached_property, lru_cache
 
 from fedgrove.chain.crypto.vrf import InvalidProof, proof_to_hash
 from fedgrove.node.explorer.checks import Checks
-from fedgrove.node.explorer.clusters import hear
 from fedgrove.node.explorer.heatmap import Heatmap
 from fedgrove.node.explorer.index import Index
-from fedgrove.node.explorer.terms import config_from, has_clusters, latest_config
+from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.cluster_steps import NO_STATE, ClusterStep, all_steps
 from fedgrove.node.explorer.views.judgements import Judgement, all_judgements
 from fedgrove.node.methods.procfl.cover import as_threshold
@@ -20,6 +19,7 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import terms_of
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.clusters import config_from, has_clusters, hear
 
 _BEHIND = (
     "SELECT states.text AS head, model, stated.text AS metrics, terms.text AS terms FROM rounds"

@@ -10,7 +10,7 @@ from fedgrove.node.explorer.checks import Checks, Summary
 from fedgrove.node.explorer.figures import UNITS, unit_of
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.terms import latest_config
-from fedgrove.node.explorer.views.rounds import RoundRow, all_rounds
+from fedgrove.node.explorer.views.rounds import CheckedRound, all_rounds
 from fedgrove.node.explorer.views.rows import count_records
 from fedgrove.node.explorer.views.settings import LEARNING, flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
@@ -28,11 +28,11 @@ _MOST_MARKS, _LONGEST_MARK = 6, 24
 _CURVES = (
     ("Accuracy", "accuracy", 1.0),
     ("Loss", "loss", None),
-    ("Members’ accuracy", "members_accuracy", 1.0),
-    ("Members’ loss", "members_loss", None),
-    ("Privacy spent, ε", "epsilon", None),
+    ("Members’ accuracy", "members.accuracy", 1.0),
+    ("Members’ loss", "members.loss", None),
+    ("Privacy spent, ε", "privacy.epsilon", None),
 )
-_SPENT = (("Gas so far", "gas"), ("Uploaded bytes so far", "bytes"))
+_SPENT = (("Gas so far", "gas_used"), ("Uploaded bytes so far", "bytes"))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ComparedRun:
         The records were read; before, no figure is known.
     members : int
         How many registered.
-    rounds : tuple of RoundRow
+    rounds : tuple of CheckedRound
         Up to now.
     terms : mapping of (str, str) to str
         Value of each term, by table and key; empty where the terms are not at hand.
@@ -71,7 +71,7 @@ class ComparedRun:
     subject: str
     known: bool
     members: int
-    rounds: tuple[RoundRow, ...]
+    rounds: tuple[CheckedRound, ...]
     terms: Mapping[tuple[str, str], str]
     practice: bool = False
 
@@ -81,18 +81,18 @@ class ComparedRun:
         return f"runs/{self.number}/"
 
     @property
-    def closed(self) -> list[RoundRow]:
+    def closed(self) -> list[CheckedRound]:
         """Rounds that closed and stand."""
-        return [row for row in self.rounds if row.status == "closed"]
+        return [row for row in self.rounds if row.closed]
 
     def last(self, name: str) -> float | None:
         """A figure of the last closed round that states it."""
-        values = (getattr(row, name) for row in reversed(self.closed))
+        values = (row.figure(name) for row in reversed(self.closed))
         return next((value for value in values if value is not None), None)
 
     def total(self, name: str) -> float | None:
         """A figure's sum over all rounds; None while that of a round is not known."""
-        values = [getattr(row, name) for row in self.rounds]
+        values = [row.figure(name) for row in self.rounds]
         return None if None in values else sum(values)
 
 
@@ -159,7 +159,7 @@ class Comparison:
     @property
     def fees(self) -> list[float]:
         """All fees of each run, in ether."""
-        return [sum(row.fee for row in run.rounds) for run in self.runs]
+        return [sum(row.fee or 0.0 for row in run.rounds) for run in self.runs]
 
     @property
     def practised(self) -> bool:
@@ -171,7 +171,7 @@ class Comparison:
         return any(run.last(name) is not None for run in self.runs)
 
     @property
-    def rounds(self) -> Iterator[tuple[int, tuple[RoundRow | None, ...]]]:
+    def rounds(self) -> Iterator[tuple[int, tuple[CheckedRound | None, ...]]]:
         """Each round's place from 1, and the round at that place in every run."""
         return enumerate(zip_longest(*(run.rounds for run in self.runs)), 1)
 
@@ -237,12 +237,12 @@ def _run(number: int, watch: IndexWatch, label: str) -> ComparedRun:
     )
 
 
-def _stated(rounds: Sequence[RoundRow], name: str) -> list[tuple[int, float]]:
-    values = ((place, getattr(row, name)) for place, row in enumerate(rounds, 1))
+def _stated(rounds: Sequence[CheckedRound], name: str) -> list[tuple[int, float]]:
+    values = ((place, row.figure(name)) for place, row in enumerate(rounds, 1))
     return [(place, float(value)) for place, value in values if value is not None]
 
 
-def _so_far(rounds: Sequence[RoundRow], name: str, factor: float = 1.0) -> list[tuple[int, float]]:
+def _so_far(rounds: Sequence[CheckedRound], name: str, factor: float = 1.0) -> list[tuple[int, float]]:
     """Sums up to each round, as far as the figures are known."""
-    known = takewhile(lambda value: value is not None, (getattr(row, name) for row in rounds))
+    known = takewhile(lambda value: value is not None, (row.figure(name) for row in rounds))
     return list(enumerate(accumulate(factor * value for value in known), 1))

@@ -2,14 +2,11 @@
 
 from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.explorer.views.comparison import ComparedRun, Comparison
-from fedgrove.node.explorer.views.rounds import RoundRow
+from fedgrove.node.explorer.views.rounds import CheckedRound
 from fedgrove.node.status.price import Price
+from fedgrove.node.status.rounds import COLUMNS
 
-ROUNDS = (
-    *("run", "name", "round", "check", "status", "reason", "accuracy", "loss", "members_samples", "members_accuracy"),
-    *("members_loss", "members_standard_error", "epsilon", "drawn", "committed", "gas", "fee", "cost", "currency"),
-    *("bytes", "model", "members_noise"),
-)
+ROUNDS = ("run", "name", "check", *COLUMNS, "fee", "cost", "currency")
 TERMS = ("table", "key", "differs")
 
 
@@ -26,10 +23,6 @@ def terms_csv(comparison: Comparison) -> str:
     return csv_text(columns, rows)
 
 
-def _round(run: ComparedRun, row: RoundRow, price: Price | None) -> tuple[object, ...]:
-    cost = (row.fee * price.amount, price.currency) if price and not run.practice else (None, None)
-    return (
-        *(run.number, run.name, row.number, row.check.state, row.status, row.reason, row.accuracy, row.loss),
-        *(row.members_samples or None, row.members_accuracy, row.members_loss, row.members_error, row.epsilon),
-        *(row.drawn, row.committed, row.gas, row.fee, *cost, row.bytes, row.model, row.members_noise),
-    )
+def _round(run: ComparedRun, row: CheckedRound, price: Price | None) -> tuple[object, ...]:
+    cost = ((row.fee or 0.0) * price.amount, price.currency) if price and not run.practice else (None, None)
+    return run.number, run.name, row.check.state, *row.row(), row.fee, *cost

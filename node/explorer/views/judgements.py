@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fedgrove.node.explorer.clusters import ClusterScore
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.views.cluster_steps import ClusterStep
 from fedgrove.node.methods.procfl.cases import Case
@@ -11,6 +10,7 @@ from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.round_inputs import ballots_in
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.status.clusters import ClusterScore
 
 
 @dataclass(frozen=True)

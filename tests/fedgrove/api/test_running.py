@@ -60,7 +60,7 @@ def test_a_simulation_is_that_of_the_command_and_models_are_those_of_their_round
     )
     assert run.report["model_digest"] == theirs["record"]["model_digest"]
     assert run.report["rounds"] == theirs["record"]["rounds"]
-    assert [(each.number, each.clients, each.accuracy) for each in run.rounds] == [
+    assert [(each.round, each.committed_clients, each.accuracy) for each in run.rounds] == [
         (each["round"], tuple(each["clients"]), each["accuracy"]) for each in theirs["record"]["rounds"]
     ]
     assert len(said) == 3 and said[-1] == f"round 3 of 3: accuracy {run.rounds[-1].accuracy:.4f}"
@@ -103,7 +103,7 @@ def test_a_demonstration_of_a_class_is_audited_and_goes_with_its_run(place, monk
         Points, place / "points.csv", clients=3, rounds=2, settings=settings, explorer=True, progress=said.append
     )
     assert run.verdict.verdict == "verified" == run.report["audit"]["verdict"]
-    assert [(each.number, each.outcome, each.clients) for each in run.rounds] == [
+    assert [(each.round, each.status, each.committed_clients) for each in run.rounds] == [
         (number, "closed", (1, 2, 3)) for number in (1, 2)
     ]
     assert run.rounds[-1].accuracy == run.report["rounds"][-1]["accuracy"]
@@ -123,7 +123,7 @@ def test_a_history_is_a_frame_with_the_columns_of_its_tables(run):
     history = fg.History(run.directory)
     frame = history.frame()
     assert frame["round"].tolist() == [1, 2] and frame["accuracy"].tolist() == [
-        each.metrics.accuracy for each in history.rounds
+        each.accuracy for each in history.rounds
     ]
     assert len(history.frame("records")) == len(history.records)
     assert isinstance(frame, pandas.DataFrame)
@@ -132,14 +132,16 @@ def test_a_history_is_a_frame_with_the_columns_of_its_tables(run):
 def test_a_round_that_nobody_evaluated_has_no_figures(place):
     settings = {"task.options.fault": "nothing held out"}
     run = fg.demo(place / "points", place / "points.csv", clients=3, rounds=1, settings=settings)
-    assert [(each.outcome, each.accuracy, each.loss) for each in run.rounds] == [("closed", None, None)]
+    assert [(each.status, each.accuracy, each.loss) for each in run.rounds] == [("closed", None, None)]
     (row,) = run.history.frame().to_dict("records")
     assert row["accuracy"] is None and row["loss"] is None and row["samples"] is None
     assert run.history.frame("metrics").empty
 
 
 def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path):
-    end = "run = fg.simulate(Points, {!r}, clients=2, rounds=1, settings={!r})\nprint(run.rounds[0].clients)\n"
+    end = (
+        "run = fg.simulate(Points, {!r}, clients=2, rounds=1, settings={!r})\nprint(run.rounds[0].committed_clients)\n"
+    )
     (tmp_path / "script.py").write_text(TASK + "\n\n" + end.format(str(place / "points.csv"), EVERYBODY))
     told = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert told.returncode == 0 and told.stdout == "(1, 2)\n", told.stderr
@@ -198,7 +200,7 @@ def test_a_demonstration_is_evaluated_and_logged_and_goes_on_after_an_interrupti
     with pytest.raises(ValueError, match="began with another held_out"):
         fg.demo("digits", **options | {"held_out": 0.5}, resume=True)
     run = fg.demo("digits", **options, resume=True, log_to=[f"csv:{tmp_path / 'figures.csv'}"])
-    assert [each.outcome for each in run.rounds] == ["closed"] * 3 and run.verdict.verdict == "verified"
+    assert [each.status for each in run.rounds] == ["closed"] * 3 and run.verdict.verdict == "verified"
     assert run.history.terms["evaluation"]["held_out"] == 0.25
     assert {line.split(",")[1] for line in (tmp_path / "figures.csv").read_text().splitlines()[1:]} == {"1", "2", "3"}
 

@@ -67,7 +67,7 @@ def test_the_tensors_on_record_are_saved_with_their_place(run, tmp_path):
             "form": "as on record",
             "cid": first.model_cid,
             "round": "1",
-            "outcome": "closed",
+            "status": "closed",
             "ledger": history.ledger.deployment.ledger,
             "chain_id": str(history.ledger.chain_id),
             "terms_digest": first.terms_digest,
@@ -80,8 +80,8 @@ def test_the_tensors_on_record_are_saved_with_their_place(run, tmp_path):
 
 def test_by_default_it_is_the_model_in_force(run):
     history = fg.History(run.directory)
-    assert model_file(history).metadata["round"] == str(history.rounds[-1].number)
-    assert model_file(history).data == model_file(history, history.rounds[-1].number).data
+    assert model_file(history).metadata["round"] == str(history.rounds[-1].round)
+    assert model_file(history).data == model_file(history, history.rounds[-1].round).data
 
 
 def test_second_moments_are_named_and_become_variances_in_a_state_dict(learned):

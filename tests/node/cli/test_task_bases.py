@@ -105,7 +105,7 @@ def test_python_takes_bases_by_name(place, monkeypatch):
     common = {"clients": 3, "rounds": 1, "bases": {"tiny": "tiny"}}
     assert fg.demo("probed", "points.csv", **common).verdict.verdict == "verified"
     every = {"federation.sampling_rate": 1.0}
-    assert fg.simulate("probed", "points.csv", settings=every, **common).rounds[0].clients == (1, 2, 3)
+    assert fg.simulate("probed", "points.csv", settings=every, **common).rounds[0].committed_clients == (1, 2, 3)
     with pytest.raises(ValueError, match="base is for a task's frozen bases: leave it out with a data set"):
         fg.demo("digits", **common)
 

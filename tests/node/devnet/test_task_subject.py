@@ -13,10 +13,10 @@ from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.demo import Demo, DemoFailed, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.status.report import build_report
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.settings import Mode
 

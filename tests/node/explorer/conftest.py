@@ -1,5 +1,6 @@
 """Explorers over one real run, and over copies that somebody has tampered with."""
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -57,6 +58,14 @@ def exploring(source: Source, cache: Path) -> Iterator[Explorer]:
     with open_index(source, cache) as index, IndexWatch(source, index) as watch:
         watch.settle()
         yield Explorer(watch, index, TestClient(make_app(watch), base_url=HOME))
+
+
+def restate(index: Index, figures: dict, rounds: str = "1") -> None:
+    """Change figures of some rounds in the index, as if they followed from what was published."""
+    with index.changes() as database:
+        for number, text in database.execute(f"SELECT number, figures FROM rounds WHERE {rounds}").fetchall():
+            changed = json.dumps(json.loads(text) | figures)
+            database.execute("UPDATE rounds SET figures = ? WHERE number = ?", (changed, number))
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,7 @@ import pytest
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import STORE, write_archive
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.explorer.checks import Checks
-from fedgrove.node.explorer.clusters import MAX_HEAD_BYTES, Left, hear
 from fedgrove.node.explorer.export import export
 from fedgrove.node.explorer.heatmap import Heatmap
 from fedgrove.node.explorer.index import Index
@@ -28,6 +26,8 @@ from fedgrove.node.methods.procfl.round_inputs import course_of
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
+from fedgrove.node.status.clusters import MAX_HEAD_BYTES, Left, hear
+from fedgrove.node.status.report import build_report
 
 from tests.node.explorer.conftest import check_everybody_can_use, damage, exploring
 from tests.node.explorer.test_export import links

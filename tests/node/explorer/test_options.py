@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 from fedgrove.chain.records import Closed
+from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.figures import coins, in_unit, unit_of
 from fedgrove.node.explorer.options import BlockExplorer, PageOptions
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource
+from fedgrove.node.explorer.views.rounds import all_rounds
 from fedgrove.node.status.price import Price
 
-from tests.node.explorer.conftest import HOME, exploring
+from tests.node.explorer.conftest import HOME, exploring, restate
 from tests.node.explorer.test_hostile import MARKUP
 from tests.node.explorer.test_pages import check_well_formed
 
@@ -154,8 +156,8 @@ def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer
         )
         for number in (1, 2)
     }
-    for row in explorer.index.rows("SELECT number, wei FROM rounds"):
-        assert int(row["wei"]) == by_round[row["number"]] > 0
+    for row in all_rounds(explorer.index, Checks(explorer.watch.sight)):
+        assert row.fee_wei == by_round[row.round] > 0
     fee = by_round[2] / 10**18
     unit = unit_of([fee])
     for page in (explorer.page("rounds/2/"), compared.page("runs/1/rounds/2/")):
@@ -176,8 +178,8 @@ def test_fees_are_what_the_chain_took_and_cost_what_the_price_says(run, explorer
 
 def test_all_fees_of_a_table_are_in_one_unit(run, tmp_path):
     with exploring(DirectorySource(run.directory), tmp_path) as explorer:
-        with explorer.index.changes() as database:
-            database.execute("UPDATE rounds SET wei = CASE number WHEN 1 THEN 2000000000000000 ELSE 500000000000 END")
+        restate(explorer.index, {"fee_wei": str(2 * 10**15)}, "number = 1")
+        restate(explorer.index, {"fee_wei": str(5 * 10**11)}, "number = 2")
         page = explorer.page()
         assert '<th scope="col" class="n">Practice fees, ether</th>' in page and "gwei" not in page
         assert re.findall(r'data-label="Practice fees, ether">([^<]*)', page) == ["&lt; 0.0001", "0.002"]

@@ -12,6 +12,7 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, export_car
 from fedgrove.node.explorer.figures import duration, minute
 from fedgrove.node.explorer.sources import CarSource, DirectorySource
+from fedgrove.node.explorer.sums import sum_up
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.trees import MAX_LEAVES
 
@@ -215,11 +216,13 @@ def test_who_did_not_draw_is_missing_where_everybody_was_to(run, tmp_path):
     with exploring(DirectorySource(run.directory), tmp_path) as explorer:
         with explorer.index.changes() as database:
             database.execute("DELETE FROM parts WHERE round = 2 AND client = 4")
+            sum_up(database, [2])
         assert re.search(
             r">4</a> <small>did not draw</small>", explorer.page().split('rounds/2/"')[1].split("</tr>")[0]
         )
         with explorer.index.changes() as database:
             database.execute("UPDATE rounds SET rate = 500000")
+            sum_up(database, [2])
         assert "did not draw</small>" not in explorer.page()
 
 

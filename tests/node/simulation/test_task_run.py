@@ -10,7 +10,6 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo, DemoPlan
 from fedgrove.node.devnet.task_subject import TaskSubject
@@ -24,6 +23,7 @@ from fedgrove.node.simulation.plan_file import plan_of, read_plan
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
+from fedgrove.node.status.report import build_report
 from fedgrove.node.tasks.sandbox.modes import choose
 
 from tests.node.simulation.own_task import FAULTY_LINE, TERMS, table, write_task

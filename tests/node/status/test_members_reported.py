@@ -10,13 +10,13 @@ from fedgrove.api.tables import tables_of
 from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit.archive import STORE, audit_directory, write_archive
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.cli.members_look import MembersLook
 from fedgrove.node.cli.progress import print_rounds
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
+from fedgrove.node.status.report import build_report
 from prometheus_client import generate_latest
 
 from tests.node.explorer.conftest import exploring

@@ -13,7 +13,6 @@ from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import TooLarge
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.explorer.clusters import Left
 from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.round_inputs import course_of, numbers_in
 from fedgrove.node.methods.procfl.standing import cluster_standing
@@ -22,6 +21,7 @@ from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.suspicion import shown
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.roles.client import Client
+from fedgrove.node.status.clusters import Left
 
 from tests.node.methods.procfl.story import CLIENTS, Story
 

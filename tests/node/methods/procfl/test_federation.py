@@ -10,7 +10,6 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.chain.records import AbsenceRecorded
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, flatten
 from fedgrove.node.masking.keys import public_key
@@ -29,6 +28,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
+from fedgrove.node.status.report import build_report
 
 from tests.node.methods.procfl.means import weighted_mean
 from tests.node.methods.procfl.story import CLIENTS, LATE, LIARS, ROUNDS, Story

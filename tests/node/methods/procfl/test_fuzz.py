@@ -16,7 +16,6 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.explorer.clusters import Left, hear
 from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.round_inputs import accepted, state_after
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -25,6 +24,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.content import InvalidBlob
+from fedgrove.node.status.clusters import Left, hear
 
 from tests.node.methods.procfl.mutated import canonical, flipped, mutated, other_state, other_statement
 from tests.node.methods.procfl.story import Story

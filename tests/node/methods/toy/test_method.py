@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.registry import METHODS
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.terms import SharedSettings, StrategySettings
+from fedgrove.node.status.report import build_report
 
 from tests.node.federation import Federation
 from tests.node.methods.toy.method import MeanMethod, MeanTerms

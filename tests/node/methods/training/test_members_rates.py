@@ -12,7 +12,6 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
 from fedgrove.node.cli.members_look import MembersLook
@@ -33,6 +32,7 @@ from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MaskingSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
+from fedgrove.node.status.report import build_report
 from prometheus_client import generate_latest
 
 from tests.node.federation import Federation
@@ -215,8 +215,8 @@ def test_the_tables_have_the_rate_and_its_noise(run):
     rounds = tables_of(history.rounds, history.records)["rounds"]
     row = dict(zip(rounds.columns, rounds.rows[-1], strict=True))
     last = run.metrics[-1].members
-    assert (row["members_accuracy"], row["members_noise"]) == (last.accuracy, last.noise)
-    assert row["members_samples"] is row["members_loss"] is row["members_standard_error"] is None
+    assert (row["members.accuracy"], row["members.noise"]) == (last.accuracy, last.noise)
+    assert row["members.samples"] is row["members.loss"] is row["members.standard_error"] is None
 
 
 CLIENT_TERMS = {"privacy": ClientLevelSettings(clip=1.0), "masking": MaskingSettings(masked="delta")}

@@ -9,7 +9,6 @@ from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import audit_directory, write_archive
-from fedgrove.node.audit.report import build_report
 from fedgrove.node.cli.privacy_look import PrivacyLook
 from fedgrove.node.devnet.demo import DemoPlan, make_config
 from fedgrove.node.devnet.testnet.beginning import beginning
@@ -21,6 +20,7 @@ from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.records import difference
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.status.report import build_report
 
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS
@@ -47,7 +47,7 @@ def test_a_report_without_a_mechanism_says_nothing_of_it(tmp_path):
         made.register()
         made.run()
         report = build_report(made.history(), made.store, {})
-        assert "privacy" not in report["config"] and "privacy" not in report["rounds"][0]
+        assert "privacy" not in report["config"] and report["rounds"][0]["privacy"] is None
         assert made.audit().privacy is None
 
 

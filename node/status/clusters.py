@@ -7,19 +7,24 @@ is no state, or does not fit to what is stated of it, is not shown.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import Self
+from functools import lru_cache
+from typing import Any, Self, TypeGuard
 
 from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.round_inputs import accepted, course_of
 from fedgrove.node.methods.procfl.state import ClusterState, head_end
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.suspicion import scores
+from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.procfl.watching import Score
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.methods.terms import parse_config
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 MAX_HEAD_BYTES = 1 << 21
@@ -148,3 +153,48 @@ def read_head(store: ContentReader, digest: bytes, size: int) -> bytes | None:
 def tensors_start(head: bytes) -> int:
     """Where in a state's bytes the file of its models begins."""
     return _START + len(head)
+
+
+@lru_cache(maxsize=64)
+def config_from(text: bytes) -> FederationConfig | None:
+    """The terms that a blob holds, or None."""
+    try:
+        return parse_config(text)
+    except (InvalidConfig, ValueError):
+        return None
+
+
+def has_clusters(config: FederationConfig | None) -> TypeGuard[FederationConfig]:
+    """Whether these are terms by which clients are clustered."""
+    return config is not None and isinstance(config.method, ProCflTerms)
+
+
+class ClusterReader:
+    """Reads for each round what it is for, and what the clusters' models scored; each state is read once.
+
+    Parameters
+    ----------
+    store : ContentReader
+    """
+
+    def __init__(self, store: ContentReader) -> None:
+        self._store = store
+        self._known: dict[tuple[bytes, bytes], tuple[str, tuple[dict[str, Any], ...]]] = {}
+
+    def figures(self, rounds: Rounds, current: RoundRecords) -> dict[str, Any]:
+        """``stage`` and ``cluster_scores`` of a round; nothing where its terms have no clusters. Raises StoreError."""
+        config = config_from(self._store.fetch(current.opened.config_digest, MAX_JSON_BYTES))
+        if not has_clusters(config):
+            return {}
+        base = rounds.base_of(current.number)
+        stage = self._after(base, config)[0] if base is not None else "blind"
+        return {"stage": stage, "cluster_scores": self._after(current, config)[1] if current.stands else ()}
+
+    def _after(self, closed: RoundRecords, config: FederationConfig) -> tuple[str, tuple[dict[str, Any], ...]]:
+        """The next round's stage, and scores, after one that stands; empty where its state cannot be shown."""
+        key = model, metrics = closed.closing.model_digest, closed.closing.metrics_digest
+        if key not in self._known:
+            head = read_head(self._store, model, self._store.root(model).size)
+            left = hear(head, model, self._store.fetch(metrics, MAX_JSON_BYTES), config) if head is not None else None
+            self._known[key] = (left.state.stage, tuple(map(asdict, left.scores))) if left else ("", ())
+        return self._known[key]
