@@ -127,7 +127,7 @@ class EndedRounds:
 def logged_figures(found: Round) -> dict[str, float]:
     """What logs draw of a round that has ended: who took part, in how many blocks, and what was stated of it."""
     blocks = (found.ended_block or 0) - (found.opened_block or 0)
-    return {"drawn": found.drawn, "committed": found.committed, "blocks": blocks, **found.numbers()}
+    return {"drawn": found.drawn, "committed": found.committed, "blocks": blocks, **found.numbers(of_method=False)}
 
 
 def watched_rounds(logs: FigureLogs, store: ContentReader, run: str) -> Callable[[Rounds], None]:

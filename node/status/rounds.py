@@ -20,7 +20,7 @@ _MEMBERS_COMMON = frozenset(
     {"samples", "loss", "standard_error", "accuracy", "balanced_accuracy", "confusion"}
     | {"noise", "void", "stopped", "ending", "last", "epsilon", "ledger_epsilon", "delta"}
 )
-_DEPTH = 4
+_DEPTH, _MOST_BITS = 4, 64
 COLUMNS = (
     *("round", "status", "reason", "stage", "opened_block", "ended_block", "active_members", "drawn", "committed"),
     *("dropped", "undrawn", "disputed", "accuracy", "loss", "samples", "members.samples", "members.accuracy"),
@@ -170,13 +170,15 @@ class Round:
         value = getattr(self, first)
         return (value or {}).get(rest) if rest else value
 
-    def numbers(self) -> dict[str, float]:
-        """What was stated of it as numbers by their dotted names, for logs and tables.
+    def numbers(self, of_method: bool = True) -> dict[str, float]:
+        """What was stated of it as numbers by their dotted names.
 
-        Names that a coordinator chose may be formulas to a spreadsheet: identifiers are kept.
+        Logs leave out what the coordinator states for the method, which has no bound but its size. Names that a
+        coordinator chose may be formulas to a spreadsheet: identifiers are kept.
         """
         plain = {name: getattr(self, name) for name in ("accuracy", "loss", "samples", "train_loss", "train_samples")}
-        nested = {name: getattr(self, name) for name in ("members", "privacy", "scores", "stated")}
+        nested = {name: getattr(self, name) for name in ("members", "privacy", "scores")}
+        nested |= {"stated": self.stated} if of_method else {}
         return dict(_numbers("", plain | nested, _DEPTH))
 
     def row(self) -> tuple[Any, ...]:
@@ -375,7 +377,10 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether every reader of numbers can take a value; JSON may have integers of a thousand digits."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value.bit_length() <= _MOST_BITS
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _numbers(prefix: str, table: Mapping[str, Any], depth: int) -> Iterator[tuple[str, float]]:

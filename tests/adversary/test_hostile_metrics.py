@@ -7,20 +7,17 @@ stops it: metrics are numbers that floats can hold, and as many by name as terms
 """
 
 import json
-from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain.records import Closed
+from fedgrove.chain.records import Closed, Position, RoundOpened
 from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.learning import settings
 from fedgrove.node.privacy.records import LocalRecord
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
-from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.status.figure_targets import FigureLogs, watched_rounds
-
-from tests.node.roles.fakes import entry_with
 
 HUGE = 10**4000
 LOSSES = {"loss": 1 << 24, "squared_loss": 1 << 24}
@@ -54,10 +51,10 @@ class Curves:
 def logged(directory, metrics: bytes) -> list[str]:
     """Names of the figures that a coordinator logs of a round that was closed with these metrics."""
     store, curves = DiskStore(directory), Curves()
-    end = object.__new__(Closed)
-    for name, value in {"metrics_digest": store.put(metrics).digest, "at": SimpleNamespace(block=9)}.items():
-        object.__setattr__(end, name, value)
-    rounds = Rounds(rounds={1: entry_with(1, end=end)})
+    blob = store.put(b"a model, or terms").digest
+    end = Closed(Position(9, bytes(32), 0), 1, blob, store.put(metrics).digest)
+    opened = RoundOpened(Position(1, bytes(32), 0), 1, blob, blob, 1_000_000, 1, 2, 0)
+    rounds = Rounds(rounds={1: RoundRecords(opened, end=end)})
     watched_rounds(FigureLogs({"curves": curves}, pytest.fail), store, "run")(rounds)
     return curves.names
 
@@ -70,7 +67,7 @@ def test_they_are_no_metrics_and_nothing_of_them_is_logged(tmp_path, lie):
 
 
 def test_honest_ones_are_logged(tmp_path):
-    assert {"accuracy", "samples", "members_loss", "privacy_uploads"} <= set(logged(tmp_path, HONEST.to_bytes()))
+    assert {"accuracy", "samples", "members.loss", "privacy.uploads"} <= set(logged(tmp_path, HONEST.to_bytes()))
 
 
 def test_terms_ask_for_no_name_that_cannot_be_stated():

@@ -8,12 +8,14 @@ import fedgrove as fg
 import pytest
 from fedgrove.api.tables import tables_of
 from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.records import Closed
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit.archive import STORE, audit_directory, write_archive
 from fedgrove.node.cli.members_look import MembersLook
 from fedgrove.node.cli.progress import print_rounds
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
+from fedgrove.node.protocol.content import fetch_metrics
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.status.report import build_report
@@ -56,7 +58,9 @@ def ended(tmp_path_factory) -> Ended:
         shutil.copytree(directory / STORE, directory / "kept" / STORE)
         write_archive(directory / "kept", history, report)
         kept = fg.History(directory / "kept")
-        yield Ended(made, directory / "kept", report, kept, [each.metrics.members for each in kept.rounds])
+        closed = [each.metrics_digest for each in history.records() if isinstance(each, Closed)]
+        stated = [fetch_metrics(made.store, digest).members for digest in closed]
+        yield Ended(made, directory / "kept", report, kept, stated)
 
 
 def test_the_report_has_the_figures_of_each_round_and_the_end(ended):

@@ -60,7 +60,7 @@ def test_overlaps_are_those_of_the_formula_and_clusters_those_of_the_simulation(
 def test_a_report_has_the_clusters_as_soon_as_the_overlaps_are_stated(story):
     records = story.history.records()
     end = records.index(story.closed()[1])
-    names = ("transactions", "chain_id", "deployment", "head_block", "block_hash")
+    names = ("transactions", "chain_id", "deployment", "head_block", "block_hash", "time")
     until = SimpleNamespace(
         records=lambda: records[: end + 1], **{name: getattr(story.history, name) for name in names}
     )
