@@ -189,7 +189,7 @@ def test_an_export_that_compares_has_runs_of_eight_kinds(runs, tmp_path):
 PYTHON = {"audit", "History", "load"}
 """Names of ``fedgrove`` that read a run."""
 PYTHON_OTHERS = {
-    *("Answers", "Data", "Predictor", "Round", "Run", "RunRound", "Standardise", "Task", "Unlabelled", "Verdict"),
+    *("Answers", "Data", "Predictor", "Round", "Run", "Standardise", "Task", "Unlabelled", "Verdict"),
     *("__version__", "demo", "simulate"),
 }
 _OF_A_MODEL = ("model", "state_dict", "state_arrays", "origin", "predicting", "terms_bytes")
