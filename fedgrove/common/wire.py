@@ -8,7 +8,7 @@ process instead of raising an error.
 import json
 import math
 import re
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{}]', re.DOTALL)
 
 Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 """32 bytes in lower-case hexadecimal."""
+
+Signature = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{130}\Z")]
+"""65 bytes: r, s and the parity of the curve's point, in lower-case hexadecimal."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 """A number of things, below what every reader of JSON keeps exact."""
@@ -31,6 +34,9 @@ class Malformed(ValueError):
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A JSON object with known keys of known types; a key that has its default is not written."""
 
+    max_bytes: ClassVar[int] = 1 << 20
+    """Of what ``from_bytes`` reads."""
+
     def replace(self, **changes: Any) -> Self:
         """A copy with other values."""
         return msgspec.structs.replace(self, **changes)
@@ -42,6 +48,14 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def to_bytes(self) -> bytes:
         """Canonical JSON."""
         return canonical_json(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what ``to_bytes`` wrote; Malformed for anything else."""
+        found = decode(cls, data, cls.max_bytes)
+        if found.to_bytes() != data:
+            raise Malformed("it is not in canonical form")
+        return found
 
 
 def parse_json(data: bytes) -> Any:
@@ -94,11 +108,3 @@ def decode(kind: type[_T], data: bytes, max_bytes: int) -> _T:
         return msgspec.convert(parse_json(data), kind)
     except (ValueError, RecursionError) as fault:
         raise Malformed(str(fault)) from None
-
-
-def decode_canonical(kind: type[_T], data: bytes, max_bytes: int) -> _T:
-    """Read JSON as ``decode`` does, if it is in the form that ``to_bytes`` of its type writes; raises Malformed."""
-    found = decode(kind, data, max_bytes)
-    if found.to_bytes() != data:  # pyright: ignore[reportAttributeAccessIssue]
-        raise Malformed("it is not in canonical form")
-    return found

@@ -5,75 +5,30 @@ is that it is the whole one, of the federation one means: whoever delivers it ca
 block that somebody published closes that gap, as far as the block goes.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
-from eth_utils import is_checksum_address
-from fedgrove.chain.crypto.account import Account
-from fedgrove.chain.crypto.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
-from fedgrove.common.wire import canonical_json, parse_json
+from fedgrove.chain.crypto.statements import SignedStatement
+from fedgrove.common.wire import Count, Digest
 from fedgrove.node.protocol.bad_record import bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.rounds import Rounds
 
-FORMAT = "fedgrove-head-1"
-MAX_BYTES = 1 << 12
 
+class HeadStatement(SignedStatement, tag="fedgrove-head-1"):
+    """A member says that a block belongs to its federation's chain.
 
-class InvalidHead(ValueError):
-    """A file is not a statement of a head; the message says why."""
-
-
-@dataclass(frozen=True)
-class HeadStatement:
-    """A member says that a block belongs to its federation's chain; ``signature`` is its account's.
-
-    ``block_hash`` and ``signature`` are hexadecimal, ``ledger`` and ``account`` checksummed addresses.
+    ``ledger`` is a checksummed address.
     """
 
-    chain_id: int
+    chain_id: Count
     ledger: str
-    block: int
-    block_hash: str
-    account: str
-    signature: str = ""
-
-    @classmethod
-    def sign(cls, account: Account, chain_id: int, ledger: str, block: int, block_hash: bytes) -> "HeadStatement":
-        """State a head under an account's signature."""
-        bare = cls(chain_id, ledger, block, block_hash.hex(), account.address)
-        return replace(bare, signature=sign_message(account, bare.message()).hex())
+    block: Count
+    block_hash: Digest
 
     def message(self) -> bytes:
         """The signed bytes; they differ from every transaction and every other signed statement of fedgrove."""
         place = f"chain {self.chain_id}\nledger {self.ledger}\nblock {self.block}"
         return f"fedgrove head 1\n{place}\n{self.block_hash}".encode()
-
-    def to_bytes(self) -> bytes:
-        """One line of canonical JSON."""
-        table = {"format": FORMAT, **asdict(self)}
-        return canonical_json(table) + b"\n"
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "HeadStatement":
-        """Read what ``to_bytes`` wrote, with a signature that is the account's; InvalidStatement for anything else."""
-        try:
-            table = parse_json(data) if len(data) <= MAX_BYTES else {}
-            if table.pop("format", None) != FORMAT:
-                raise ValueError("another format")
-            found = cls(**table)
-            kinds = {"chain_id": int, "block": int}
-            if any(type(value) is not kinds.get(name, str) for name, value in asdict(found).items()):
-                raise ValueError("a value of the wrong type")
-            signature, block_hash = bytes.fromhex(found.signature), bytes.fromhex(found.block_hash)
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            raise InvalidHead("it is not a statement of a head: make one with `fedgrove keys attest`") from None
-        written = (signature.hex(), block_hash.hex()) == (found.signature, found.block_hash)
-        sizes = len(block_hash) == 32 and len(signature) == SIGNATURE_BYTES
-        if not (written and sizes and found.to_bytes() == data):
-            raise InvalidHead("it is not a statement of a head in canonical form")
-        if not (is_checksum_address(found.account) and is_signed_by(found.account, found.message(), signature)):
-            raise InvalidHead("its signature is not that of the account it names")
-        return found
 
 
 @dataclass(frozen=True)

@@ -117,8 +117,13 @@ def attest(
             raise CommandError(f"account {keys.address} is not registered: only members can attest")
         ledger.records()
         block = ledger.confirmed_block(load_config(config)[1].confirmations)
-        place = (ledger.chain_id, ledger.address, block, ledger.block_hash(block))
-    statement = HeadStatement.sign(keys.account, *place)
+        statement = HeadStatement.sign(
+            keys.account,
+            chain_id=ledger.chain_id,
+            ledger=ledger.address,
+            block=block,
+            block_hash=ledger.block_hash(block).hex(),
+        )
     write_atomically(target, statement.to_bytes())
     sentence = f"wrote {target}: block {block}, hash 0x{statement.block_hash}"
     report({"file": str(target), "block": block, "hash": f"0x{statement.block_hash}"}, sentence, as_json)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address, to_checksum_address
-from fedgrove.node.audit.pins import MAX_BYTES, HeadStatement, InvalidHead, Pins
+from fedgrove.common.wire import Malformed
+from fedgrove.node.audit.pins import HeadStatement, Pins
 from fedgrove.node.cli.output import CommandError
 
 ExpectHead = Annotated[
@@ -44,8 +45,10 @@ def _head(given: str) -> tuple[int, bytes]:
 def _statement(path: Path) -> HeadStatement:
     try:
         with path.open("rb") as file:
-            return HeadStatement.from_bytes(file.read(MAX_BYTES + 1))
+            return HeadStatement.from_bytes(file.read(HeadStatement.max_bytes + 1))
     except OSError as fault:
         raise CommandError(f"cannot read {path}: {fault.strerror}") from None
-    except InvalidHead as fault:
-        raise CommandError(f"{path}: {fault}") from None
+    except Malformed as fault:
+        raise CommandError(
+            f"{path} is not a statement of a head ({fault}): make one with `fedgrove keys attest`"
+        ) from None

@@ -232,7 +232,7 @@ def _described(bundle: Bundle) -> dict[str, Any]:
         "bundle": str(bundle.cid),
         "bytes": bundle.size,
         "files": [{"path": file.path, "bytes": len(file.data)} for file in bundle.files],
-        "packages": dict(bundle.lock.packages),
+        "packages": bundle.lock.packages,
         "bases": [asdict(base) for base in bases_of(bundle)],
         "classes": [asdict(each) for each in task_classes(bundle.contents)],
         "versions": list(bundle.lock.differences()),
@@ -257,7 +257,7 @@ def _print_bundle(bundle: Bundle) -> None:
         answer(f"{each.path}: {each}")
     for base in bases_of(bundle):
         answer(base_line(base))
-    for name, version in bundle.lock.packages:
+    for name, version in sorted(bundle.lock.packages.items()):
         answer(f"package {name} {version}")
     _warn_of_versions(bundle)
 

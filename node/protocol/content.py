@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Protocol, TypeVar
 
 from fedgrove.chain.records import Closed
-from fedgrove.common.wire import Count, Digest, Table, decode_canonical
+from fedgrove.common.wire import Count, Digest, Table
 from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.scores import StatedScores
@@ -84,7 +84,7 @@ class Metrics(Table):
     def from_bytes(cls, data: bytes) -> "Metrics":
         """Read what ``to_bytes`` wrote; raises InvalidBlob for anything else."""
         try:
-            metrics = decode_canonical(cls, data, MAX_JSON_BYTES)
+            metrics = super().from_bytes(data)
             if metrics.scores is not None:
                 metrics.scores.check_samples(metrics.samples)
         except ValueError as fault:

@@ -20,24 +20,23 @@ only seals those keys. Keys are made before the first file that names them, and 
 where a process was killed in between, the next one that opens the journal destroys them.
 """
 
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 from fedgrove.chain.crypto.regular_file import NotRegular, open_regular, read_regular
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import Count, Malformed, Table, canonical_json, decode
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots
 from fedgrove.node.base.pieces import Buffer, joined
 from fedgrove.node.base.sealed_stream import NotSealed, seal, unseal
+from msgspec import Meta
 
 _KEYS = "keys"
-_MAX_NOTE_BYTES = 1 << 20
+_MAX_UPLOADS_BYTES = 1 << 20
 _MAX_FILE_BYTES = 1 << 33  # above any blob that a federation may allow
 _UPLOADS = "uploads"
 _FEDERATION = "federation"
@@ -50,8 +49,7 @@ class JournalDamaged(RuntimeError):
     """A journal file is not what this node wrote with this key, or not of the federation that it runs in."""
 
 
-@dataclass(frozen=True)
-class RoundNote:
+class RoundNote(Table):
     """Notes of a client on one round.
 
     Attributes
@@ -66,12 +64,15 @@ class RoundNote:
         The commitment was confirmed: a ledger that does not list it afterwards is lying.
     """
 
-    round: int
-    secrets: str = field(repr=False)
+    round: Count
+    secrets: Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{2})*\Z")]
     order: str = ""
     summed: str = ""
     made: str = ""
     committed: bool = False
+
+    def __repr__(self) -> str:
+        return f"RoundNote(of round {self.round})"  # without the secrets
 
 
 class Journal:
@@ -102,7 +103,7 @@ class Journal:
         JournalDamaged
             It is another federation's.
         """
-        own = json.dumps({"chain_id": chain_id, "ledger": ledger}, sort_keys=True).encode()
+        own = canonical_json({"chain_id": chain_id, "ledger": ledger})
         found = self.kept(_FEDERATION)
         if found is None:
             self.keep(_FEDERATION, own)
@@ -115,12 +116,10 @@ class Journal:
         if data is None:
             return None
         try:
-            note = RoundNote(**parse_json(data))
-            bytes.fromhex(note.secrets)
-            sound = all(type(getattr(note, item.name)) is item.type for item in fields(note))
-        except (ValueError, TypeError):
-            sound = False
-        if not sound or note.round != round_number:
+            note = RoundNote.from_bytes(data)
+        except Malformed:
+            note = None
+        if note is None or note.round != round_number:
             raise JournalDamaged(f"the note of round {round_number} in {self._directory} cannot be read")
         return note
 
@@ -133,9 +132,9 @@ class Journal:
 
     def save(self, note: RoundNote) -> None:
         """Write the note durably; it replaces the note of the same round."""
-        data = json.dumps(asdict(note), sort_keys=True).encode()
-        if len(data) > _MAX_NOTE_BYTES:
-            raise JournalDamaged(f"the note of round {note.round} is larger than {_MAX_NOTE_BYTES} bytes")
+        data = note.to_bytes()
+        if len(data) > note.max_bytes:
+            raise JournalDamaged(f"the note of round {note.round} is larger than {note.max_bytes} bytes")
         self.write(note.round, "note", data)
 
     def write(self, round_number: int, name: str, data: bytes | Iterable[Buffer]) -> None:
@@ -191,11 +190,8 @@ class Journal:
         path = self._kept(_UPLOADS)
         try:
             data = self._open(path)
-            rounds = parse_json(data) if data is not None else []
-            if not (isinstance(rounds, list) and all(type(number) is int for number in rounds)):
-                raise ValueError("not a list of numbers")
-            return tuple(rounds)
-        except (JournalDamaged, ValueError):
+            return decode(tuple[int, ...], data, _MAX_UPLOADS_BYTES) if data is not None else ()
+        except (JournalDamaged, Malformed):
             raise JournalDamaged(
                 f"{path}, which lists the rounds that spent its privacy budget, cannot be read: remove it, because the "
                 "ledger lists every round of these that ended with a sum"
@@ -204,7 +200,7 @@ class Journal:
     def count_upload(self, round_number: int) -> None:
         """Remember for good that an upload is made in a round; on disk and synced when this returns."""
         rounds = sorted({*self.uploads(), round_number})
-        self.keep(_UPLOADS, json.dumps(rounds).encode())
+        self.keep(_UPLOADS, canonical_json(rounds))
 
     def destroy(self, before: int) -> None:
         """Remove every file of the rounds up to and including ``before``, except for the newest state among them.

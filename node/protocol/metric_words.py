@@ -5,13 +5,11 @@ bits, shifted so that it is not negative, in three words of 16 bits each, lowest
 do not overflow a word.
 """
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import Table
 from fedgrove.node.learning.settings import is_count
 from fedgrove.node.masking.ring import WORD
 
@@ -30,35 +28,24 @@ class ImplausibleMetrics(ValueError):
     """No honest members' metrics add up to these words; the message says why, in one clause."""
 
 
-@dataclass(frozen=True)
-class MetricSums:
+class MetricSums(Table):
     """Metrics of one model, summed over samples.
 
     Attributes
     ----------
     samples : int
         How many.
-    sums : mapping of str to int
+    sums : dict of str to int
         By name: counts as they are, all others in units of 2⁻²⁴.
     """
 
     samples: int
-    sums: Mapping[str, int]
+    sums: dict[str, int]
 
     @classmethod
     def measured(cls, samples: int, totals: Mapping[str, float]) -> "MetricSums":
         """A member's own, of sums as it measured them; what lies beyond ±2²³, or is no number, ends there."""
         return cls(samples, {name: round(value) if is_count(name) else _units(value) for name, value in totals.items()})
-
-    def to_bytes(self) -> bytes:
-        """For the journal."""
-        return json.dumps({"samples": self.samples, "sums": dict(self.sums)}, sort_keys=True).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "MetricSums":
-        """What ``to_bytes`` wrote."""
-        table = parse_json(data)
-        return cls(table["samples"], table["sums"])
 
 
 def words_for(names: Sequence[str]) -> int:

@@ -6,21 +6,21 @@ data and in its own directory, and warns where it finds another's. A mark is no 
 member alone, and somebody who moves the data leaves it behind.
 """
 
-import json
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import Count, Malformed, Table, canonical_json, decode
 from fedgrove.node.base.files import MARK, write_atomically
+from msgspec import Meta
 
 _MAX_BYTES = 1 << 20
 _MAX_MARKS = 1000
+_Text = Annotated[str, Meta(pattern=r"\A[!-~]{1,100}\Z")]
 
 
-@dataclass(frozen=True)
-class DataMark:
+class DataMark(Table):
     """One account in one federation.
 
     Attributes
@@ -33,10 +33,10 @@ class DataMark:
         Of the federation's terms; ``none``: its rounds are told without any noise.
     """
 
-    chain: int
-    ledger: str
-    account: str
-    mechanism: str
+    chain: Count
+    ledger: _Text
+    account: _Text
+    mechanism: _Text
 
     @property
     def place(self) -> tuple[int, str, str]:
@@ -106,22 +106,11 @@ def _read(place: Path) -> tuple[DataMark, ...] | None:
     except OSError:
         return None
     try:
-        if len(data) > _MAX_BYTES:
-            raise ValueError
-        entries = parse_json(data)
-        if not isinstance(entries, list):
-            raise ValueError
-        marks = tuple(DataMark(**each) for each in entries)
-    except (ValueError, TypeError, RecursionError):
+        return decode(tuple[DataMark, ...], data, _MAX_BYTES)
+    except Malformed:
         return None
-    return marks if all(map(_is_sound, marks)) else None
-
-
-def _is_sound(mark: DataMark) -> bool:
-    texts = (mark.ledger, mark.account, mark.mechanism)
-    return type(mark.chain) is int and all(isinstance(text, str) and text.isprintable() for text in texts)
 
 
 def _write(place: Path, marks: Iterable[DataMark]) -> None:
     with suppress(OSError):  # data on a medium that takes nothing
-        write_atomically(place, json.dumps([asdict(mark) for mark in marks]).encode(), mode=0o600)
+        write_atomically(place, canonical_json(list(marks)), mode=0o600)

@@ -7,7 +7,6 @@ the chain abandons the blocks that fixed these, the client sits out the round in
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 
 from fedgrove.chain.records import Committed, Released
@@ -128,7 +127,7 @@ class Disclosure:
 
     def confirm_commit(self, number: int) -> None:
         """Remember that the commitment is confirmed: a ledger that does not list it afterwards is lying."""
-        self._journal.save(replace(self._journal.noted(number), committed=True))
+        self._journal.save(self._journal.noted(number).replace(committed=True))
 
     def _listed(self, current: RoundRecords, name: str, record: Committed | Released | None) -> bytes | None:
         data = self._journal.read(current.number, name)
@@ -138,7 +137,7 @@ class Disclosure:
         """Have a blob in the journal, and that it was made, before anybody sees it."""
         self._journal.write(number, name, blob)
         note = self._journal.noted(number)
-        self._journal.save(replace(note, made=f"{note.made} {name}".strip()))
+        self._journal.save(note.replace(made=f"{note.made} {name}".strip()))
 
     def _kept(self, number: int, name: str) -> bytes | None:
         """A blob that was made before; None when it was not."""
@@ -152,7 +151,7 @@ class Disclosure:
         note = self._journal.noted(current.number)
         noted = getattr(note, name)
         if not noted:
-            self._journal.save(replace(note, **{name: digest}))
+            self._journal.save(note.replace(**{name: digest}))
         elif noted != digest:
             raise OrderAbandoned("the chain abandoned the blocks that this client's masks were made for")
 

@@ -11,26 +11,23 @@ a new one.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from eth_utils import is_checksum_address
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.regular_file import read_regular
-from fedgrove.chain.crypto.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
-from fedgrove.common.wire import canonical_json, parse_json
-from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.chain.crypto.statements import SignedStatement
+from fedgrove.common.wire import Malformed
+from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.folder import read_folder, remove_folder, write_folder
 from fedgrove.node.tasks.names import BundleError, InvalidBundle
+from msgspec import Meta
 
-FORMAT = "fedgrove-task-approval-1"
-MAX_BYTES = 1 << 12
 FOLDER = "tasks"
-_MAX_NUMBER = 1 << 62
 
 
 class NotApproved(BundleError):
@@ -43,64 +40,21 @@ class NotApproved(BundleError):
         self.reason = reason
 
 
-class InvalidApproval(ValueError):
-    """A file is not an approval that counts; the message is a clause that says why."""
+class TaskApproval(SignedStatement, tag="fedgrove-task-approval-1"):
+    """A member says that its node may run a bundle.
 
-
-@dataclass(frozen=True)
-class TaskApproval:
-    """A member says that its node may run a bundle; ``signature`` is its account's.
-
-    ``bundle`` is the CID's text, ``account`` a checksummed address, ``signature`` hexadecimal. ``number`` counts the
-    account's approvals in one directory from 1.
+    ``bundle`` is the CID's text. ``number`` counts the account's approvals in one directory from 1.
     """
 
     bundle: str
-    account: str
-    number: int
-    signature: str = ""
+    number: Annotated[int, Meta(ge=1, lt=1 << 62)]
 
-    @classmethod
-    def sign(cls, account: Account, bundle: CID, number: int) -> "TaskApproval":
-        """Approve a bundle under an account's signature."""
-        bare = cls(str(bundle), account.address, number)
-        return replace(bare, signature=sign_message(account, bare.message()).hex())
+    def __post_init__(self) -> None:
+        CID.parse(self.bundle)
 
     def message(self) -> bytes:
-        """What is signed; no transaction and no other statement of fedgrove reads like it."""
+        """What is signed."""
         return f"fedgrove task approval 1\nbundle {self.bundle}\nnumber {self.number}".encode()
-
-    def to_bytes(self) -> bytes:
-        """One line of canonical JSON."""
-        table = {"format": FORMAT, **asdict(self)}
-        return canonical_json(table) + b"\n"
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "TaskApproval":
-        """Read what ``to_bytes`` wrote, with a signature that is the account's.
-
-        Raises
-        ------
-        InvalidApproval
-            Anything else.
-        """
-        try:
-            table = parse_json(data) if len(data) <= MAX_BYTES else {}
-            if table.pop("format", None) != FORMAT:
-                raise ValueError("another format")
-            found = cls(**table)
-            if any(type(value) is not (int if name == "number" else str) for name, value in asdict(found).items()):
-                raise ValueError("a value of another type")
-            CID.parse(found.bundle)
-            signature = bytes.fromhex(found.signature)
-        except (ValueError, TypeError, AttributeError, RecursionError, InvalidCID):
-            raise InvalidApproval("is not an approval") from None
-        plain = len(signature) == SIGNATURE_BYTES and signature.hex() == found.signature
-        if not (plain and 0 < found.number < _MAX_NUMBER and found.to_bytes() == data):
-            raise InvalidApproval("is not an approval in canonical form")
-        if not (is_checksum_address(found.account) and is_signed_by(found.account, found.message(), signature)):
-            raise InvalidApproval("has a signature that is not that of the account it names")
-        return found
 
 
 class Approvals:
@@ -133,8 +87,8 @@ class Approvals:
             raise NotApproved(cid, f"account {self.account} has not approved the task {cid}") from None
         except OSError as fault:
             raise NotApproved(cid, f"the approval {path} cannot be read ({fault.strerror})") from None
-        except InvalidApproval as fault:
-            raise NotApproved(cid, f"{path} {fault}, so the task is not approved") from None
+        except Malformed as fault:
+            raise NotApproved(cid, f"{path} is not an approval that counts ({fault})") from None
         if found.bundle != str(cid):
             raise NotApproved(cid, f"{path} approves another bundle ({found.bundle})")
         return found
@@ -149,7 +103,7 @@ class Approvals:
         if account.address != self.account:
             raise ValueError("these approvals are another account's")
         number = 1 + max((each.number for each in self._all()), default=0)
-        approval = TaskApproval.sign(account, bundle.cid, number)
+        approval = TaskApproval.sign(account, bundle=str(bundle.cid), number=number)
         with self._changes():
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.keep(bundle)
@@ -201,7 +155,7 @@ class Approvals:
     def _read(self, path: Path) -> TaskApproval:
         found = _read(path)
         if found.account != self.account:
-            raise InvalidApproval(f"is signed by {found.account}, not by {self.account}")
+            raise Malformed(f"it is signed by {found.account}, not by {self.account}")
         return found
 
     def _all(self) -> Iterator[TaskApproval]:
@@ -216,11 +170,11 @@ def sound_approvals(directory: Path) -> Iterator[TaskApproval]:
     for path in sorted((directory / FOLDER).glob("*.json")):
         try:
             found = _read(path)
-        except (InvalidApproval, OSError):
+        except (Malformed, OSError):
             continue
         if path.stem == found.bundle:
             yield found
 
 
 def _read(path: Path) -> TaskApproval:
-    return TaskApproval.from_bytes(read_regular(path, MAX_BYTES, follow=False))
+    return TaskApproval.from_bytes(read_regular(path, TaskApproval.max_bytes, follow=False))

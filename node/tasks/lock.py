@@ -6,62 +6,43 @@ A version's local part (``2.13.0+cpu``) is left out: builds of one version for o
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
-from typing import Any
+from typing import Annotated, ClassVar, Self
 
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import Malformed, Table
 from fedgrove.node.tasks.imports import ImportedModule, foreign_imports
 from fedgrove.node.tasks.names import InvalidBundle
+from msgspec import Meta
 
 LOCK_NAME = "task.lock"
-FORMAT = "fedgrove-task-lock-1"
-MAX_LOCK_BYTES = 1 << 16
-_PACKAGE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?")
-_VERSION = re.compile(r"[0-9A-Za-z!._-]{1,64}")
+_Package = Annotated[str, Meta(pattern=r"\A[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?\Z")]
+_Version = Annotated[str, Meta(pattern=r"\A[0-9A-Za-z!._-]{1,64}\Z")]
 
 
-@dataclass(frozen=True)
-class PackageLock:
-    """Versions by package (a distribution's normalised name), sorted by name.
+class PackageLock(Table, tag_field="format", tag="fedgrove-task-lock-1"):
+    """Versions by package (a distribution's normalised name)."""
 
-    Raises
-    ------
-    InvalidBundle
-        A name or version is odd, or they are not sorted.
-    """
-
-    packages: tuple[tuple[str, str], ...]
-
-    def __post_init__(self) -> None:
-        for name, found in self.packages:
-            if not (_PACKAGE.fullmatch(name) and _VERSION.fullmatch(found)):
-                raise InvalidBundle(
-                    f"{LOCK_NAME} names a package {ascii(name)[:120]} {ascii(found)[:80]}, which is odd"
-                )
+    max_bytes: ClassVar[int] = 1 << 16
+    packages: Annotated[dict[_Package, _Version], Meta(max_length=1000)]
 
     def to_bytes(self) -> bytes:
         """JSON that people read, too; the same for the same packages."""
-        table = {"format": FORMAT, "packages": dict(self.packages)}
-        return (json.dumps(table, indent=2, sort_keys=True) + "\n").encode()
+        return (json.dumps(self.to_table(), indent=2, sort_keys=True) + "\n").encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "PackageLock":
+    def from_bytes(cls, data: bytes) -> Self:
         """Read what ``to_bytes`` wrote; InvalidBundle for anything else."""
         try:
-            found = cls(_pairs(parse_json(data) if len(data) <= MAX_LOCK_BYTES else None))
-        except (ValueError, RecursionError):
+            return super().from_bytes(data)
+        except Malformed as fault:
             raise InvalidBundle(
-                f"{LOCK_NAME} is not what `fedgrove task pack` wrote: remove it and pack again"
+                f"{LOCK_NAME} is not as `fedgrove task pack` wrote it ({fault}): remove it and pack again"
             ) from None
-        if found.to_bytes() != data:
-            raise InvalidBundle(f"{LOCK_NAME} is not as `fedgrove task pack` wrote it: remove it and pack again")
-        return found
 
     def differences(self) -> tuple[str, ...]:
         """A clause for each package that is not installed here in the version that it names."""
-        found = ((name, locked, _installed(name)) for name, locked in self.packages)
+        found = ((name, locked, _installed(name)) for name, locked in sorted(self.packages.items()))
         return tuple(
             f"{name} {here or 'is missing'} in place of {locked}" if here else f"{name} {locked} is missing"
             for name, locked, here in found
@@ -90,7 +71,7 @@ def make_lock(files: Mapping[str, bytes]) -> PackageLock:
         if not names and not each.optional:
             raise InvalidBundle(_absent(each))
         packages.update((name, _installed(name)) for name in names)
-    return PackageLock(tuple(sorted(packages.items())))
+    return PackageLock(packages)
 
 
 def check_lock(lock: PackageLock, files: Mapping[str, bytes]) -> None:
@@ -100,23 +81,13 @@ def check_lock(lock: PackageLock, files: Mapping[str, bytes]) -> None:
     ------
     InvalidBundle
     """
-    locked = dict(lock.packages)
     for each in foreign_imports(files):
         for name in _distributions(each.name):
-            if name not in locked:
+            if name not in lock.packages:
                 raise InvalidBundle(
                     f"{each.path}, line {each.line} imports {each.name}, but {LOCK_NAME} does not name {name}: "
                     "pack with --relock"
                 )
-
-
-def _pairs(table: Any) -> tuple[tuple[str, str], ...]:
-    if not isinstance(table, dict) or table.get("format") != FORMAT or not isinstance(table.get("packages"), dict):
-        raise ValueError("another format")
-    pairs = tuple(sorted(table["packages"].items()))
-    if any(not isinstance(found, str) for _, found in pairs):
-        raise ValueError("a version of another type")
-    return pairs
 
 
 def _absent(each: ImportedModule) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import pytest
 from fedgrove.chain.crypto.account import Account
+from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.directory import (
     DirectoryEntry,
@@ -23,7 +24,7 @@ from fedgrove.ipfs.directory import (
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, Link, encode_node, field, varint
-from fedgrove.node.tasks.approval import Approvals, InvalidApproval, TaskApproval
+from fedgrove.node.tasks.approval import Approvals, TaskApproval
 from fedgrove.node.tasks.bundle import Bundle, publish
 from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, FolderInStore, fetch_bundle
 from fedgrove.node.tasks.folder import write_folder
@@ -327,11 +328,11 @@ def test_without_the_account_a_stranger_approves(tmp_path, monkeypatch):
 @pytest.mark.parametrize("count", COUNTS)
 def test_directories_locks_and_approvals_changed_at_random(count):
     packed = bundle()
-    approval = TaskApproval.sign(Account(bytes([1]) * 32), packed.cid, 1)
+    approval = TaskApproval.sign(Account(bytes([1]) * 32), bundle=str(packed.cid), number=1)
     readers = (
         (decode_directory, packed.nodes[-1].data, InvalidDirectory),
         (PackageLock.from_bytes, packed.lock.to_bytes(), InvalidBundle),
-        (TaskApproval.from_bytes, approval.to_bytes(), InvalidApproval),
+        (TaskApproval.from_bytes, approval.to_bytes(), Malformed),
     )
     for read, data, declared in readers:
         assert faults(read, data, count, (declared,)) == []

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 from fedgrove.chain.records import Withdrawn
+from fedgrove.common.wire import Malformed
 from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.notebook import Notebook, begin, read_notebook, write_notebook
-from fedgrove.node.methods.kmeans.request import InvalidRequest, Request, name_of
+from fedgrove.node.methods.kmeans.request import Request, name_of
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import terms_of
@@ -105,7 +106,7 @@ class LocalClustering:
         data = self._journal.kept(name_of(record.digest))
         try:
             left = self._open().without(Request.from_bytes(data or b"").rows)
-        except (InvalidRequest, UnknownPoint) as fault:
+        except (Malformed, UnknownPoint) as fault:
             raise CannotTakePart(
                 f"the ledger has a request of it (block {record.at.block}) to forget {record.points} points, which its "
                 f"journal cannot name ({fault}): withdraw all"

@@ -7,20 +7,16 @@ a salt, so that nobody can try out rows; whoever is shown the blob can check it 
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, ClassVar
 
-from fedgrove.common.wire import canonical_json, parse_json
+from fedgrove.common.wire import Digest, Table
+from msgspec import Meta
 
-_SALT_BYTES = 32
 _MAX_ROWS = 1 << 24
 
 
-class InvalidRequest(ValueError):
-    """The bytes are not a request."""
-
-
-@dataclass(frozen=True)
-class Request:
+class Request(Table):
     """One request.
 
     Attributes
@@ -31,13 +27,21 @@ class Request:
         32 random bytes, hexadecimal.
     """
 
-    rows: tuple[int, ...]
-    salt: str = field(repr=False)
+    max_bytes: ClassVar[int] = 1 << 28
+    salt: Digest
+    rows: Annotated[tuple[Annotated[int, Meta(ge=0)], ...], Meta(max_length=_MAX_ROWS)] = ()
+
+    def __post_init__(self) -> None:
+        if any(later <= earlier for earlier, later in pairwise(self.rows)):
+            raise ValueError("its rows are not in ascending order")
+
+    def __repr__(self) -> str:
+        return f"Request({self.points} points)"  # the salt keeps the rows secret
 
     @classmethod
     def new(cls, rows: Iterable[int]) -> "Request":
         """A request with fresh salt."""
-        return cls(tuple(sorted(set(rows))), os.urandom(_SALT_BYTES).hex())
+        return cls(os.urandom(32).hex(), tuple(sorted(set(rows))))
 
     @property
     def points(self) -> int:
@@ -53,24 +57,6 @@ class Request:
     def name(self) -> str:
         """Under which the journal keeps it."""
         return name_of(self.digest)
-
-    def to_bytes(self) -> bytes:
-        """Canonical JSON."""
-        return canonical_json({"rows": self.rows, "salt": self.salt})
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Request":
-        """Parse what ``to_bytes`` wrote; InvalidRequest for anything else."""
-        try:
-            table = parse_json(data)
-            request = cls(tuple(table["rows"]), table["salt"])
-            sound = len(bytes.fromhex(request.salt)) == _SALT_BYTES and len(request.rows) <= _MAX_ROWS
-            rows = all(type(row) is int and row >= 0 for row in request.rows)
-            if not (sound and rows and list(request.rows) == sorted(set(request.rows)) and request.to_bytes() == data):
-                raise ValueError
-        except (ValueError, TypeError, KeyError):
-            raise InvalidRequest("this is not a request to forget points") from None
-        return request
 
 
 def name_of(digest: bytes) -> str:

@@ -68,7 +68,7 @@ def check_code(code: TaskCode, locked: bool) -> TaskCheck:
     bundle = code.bundle
     if bundle is None:
         return TaskCheck("bundle", CheckResult.OK, f"the shipped task {code.name}, without code", {"name": code.name})
-    differences, packages, notes = bundle.lock.differences(), dict(bundle.lock.packages), reading_notes(bundle)
+    differences, packages, notes = bundle.lock.differences(), bundle.lock.packages, reading_notes(bundle)
     values = {"bundle": str(bundle.cid), "files": len(bundle.files), "bytes": bundle.size, "locked": locked}
     values |= {"packages": packages, "differences": list(differences), "warnings": list(notes)}
     if differences:

@@ -42,6 +42,6 @@ def slow_imports(folder: Path) -> tuple[str, ...]:
     lock = folder / LOCK_NAME
     if not lock.exists():
         return ()
-    named = dict(PackageLock.from_bytes(lock.read_bytes()).packages)
+    named = PackageLock.from_bytes(lock.read_bytes()).packages
     modules = [module for package, known in _SLOW.items() if package in named for module in known]
     return tuple(module for module in modules if find_spec(module.partition(".")[0]))

@@ -23,16 +23,18 @@ def run(tmp_path_factory):
 def place(run, tmp_path_factory):
     """Statements of every sort."""
     folder, history = tmp_path_factory.mktemp("place"), run.history
-    where = (history.chain_id, history.deployment.ledger)
+    where = {"chain_id": history.chain_id, "ledger": history.deployment.ledger}
     head, first = history.head_block, history.first_block
     alice, stranger = run.members[0], Keys.generate().account
     statements = {
-        "good": HeadStatement.sign(alice, *where, head - 1, history.block_hash(head - 1)),
-        "stranger": HeadStatement.sign(stranger, *where, head, history.block_hash(head)),
-        "elsewhere": HeadStatement.sign(alice, where[0], "0x" + "11" * 20, head, history.block_hash(head)),
-        "beyond": HeadStatement.sign(alice, *where, head + 1, bytes(32)),
-        "before": HeadStatement.sign(alice, *where, first - 1, bytes(32)),
-        "lie": HeadStatement.sign(alice, *where, head, bytes(32)),
+        "good": HeadStatement.sign(alice, **where, block=head - 1, block_hash=history.block_hash(head - 1).hex()),
+        "stranger": HeadStatement.sign(stranger, **where, block=head, block_hash=history.block_hash(head).hex()),
+        "elsewhere": HeadStatement.sign(
+            alice, **where | {"ledger": "0x" + "11" * 20}, block=head, block_hash=history.block_hash(head).hex()
+        ),
+        "beyond": HeadStatement.sign(alice, **where, block=head + 1, block_hash=bytes(32).hex()),
+        "before": HeadStatement.sign(alice, **where, block=first - 1, block_hash=bytes(32).hex()),
+        "lie": HeadStatement.sign(alice, **where, block=head, block_hash=bytes(32).hex()),
     }
     for name, statement in statements.items():
         (folder / f"{name}.json").write_bytes(statement.to_bytes())

@@ -8,6 +8,7 @@ import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Failed, FailureReason, Withdrawn
+from fedgrove.common.wire import Malformed
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.certificate import Certificate, NoCertificate, certificate_fault, certify, with_certificate
@@ -20,7 +21,7 @@ from fedgrove.node.explorer.views.clients import forgettings
 from fedgrove.node.explorer.watch import IndexWatch, Snapshot
 from fedgrove.node.methods.kmeans.asking import CannotForget, ask
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.request import InvalidRequest, Request
+from fedgrove.node.methods.kmeans.request import Request
 from fedgrove.node.methods.kmeans.schedule import OnRequest
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.terms import method_of
@@ -338,7 +339,7 @@ def test_a_request_survives_the_way_there_and_back():
     assert request.rows == (3, 5) and Request.from_bytes(request.to_bytes()) == request
     assert Request.new([]).points == 0 and request.salt not in repr(request)
     for wrong in (b"", b"{}", request.to_bytes() + b" ", b'{"rows":[2,1],"salt":"' + b"00" * 32 + b'"}'):
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(Malformed):
             Request.from_bytes(wrong)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fedgrove.common.wire import canonical_json, decode_canonical
+from fedgrove.common.wire import canonical_json
 from fedgrove.node.learning.scores import StatedScores, class_scores, number_scores
 from sklearn import metrics
 
@@ -61,7 +61,7 @@ def test_figures_of_numbers_are_those_of_scikit_learn():
 
 
 def read(data: bytes, samples: int) -> StatedScores:
-    found = decode_canonical(StatedScores, data, 1 << 20)
+    found = StatedScores.from_bytes(data)
     found.check_samples(samples)
     return found
 

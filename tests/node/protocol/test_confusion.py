@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fedgrove.common.wire import decode_canonical
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import EvaluationSettings, confusion_names
@@ -51,7 +50,7 @@ def test_the_sum_of_members_words_is_the_matrix_of_all_their_samples():
     assert figures["balanced_accuracy"] == pytest.approx(metrics.balanced_accuracy_score(truth, predicted))
     assert figures["accuracy"] == pytest.approx(metrics.accuracy_score(truth, predicted))
     assert figures["confusion"] == stated.confusion.matrix.tolist()
-    assert decode_canonical(MembersMetrics, stated.to_bytes(), 1 << 20) == stated
+    assert MembersMetrics.from_bytes(stated.to_bytes()) == stated
 
 
 def test_the_accuracy_follows_from_the_matrix_alone():

@@ -92,7 +92,7 @@ def test_a_release_made_before_a_restart_is_the_one_that_is_sent(sealed):
 def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client):
     federation, each = sealed
     note = client._context.journal.note(1)
-    client._context.journal.save(replace(note, order="0" * 64))
+    client._context.journal.save(note.replace(order="0" * 64))
     try:
         # Past the commit phase: what is left to do is to release.
         settings = federation.config.ledger

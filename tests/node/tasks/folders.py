@@ -5,7 +5,7 @@ from pathlib import Path
 from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.lock import LOCK_NAME, PackageLock
 
-LOCK = PackageLock((("numpy", "1.0"),)).to_bytes()
+LOCK = PackageLock({"numpy": "1.0"}).to_bytes()
 TASK = b"import numpy\n\n\nclass Mine:\n    rate = 0.1\n"
 FILES = {"task.py": TASK, "README.md": b"# Mine\n", "layers/block.py": b"WIDTH = 16\n", LOCK_NAME: LOCK}
 

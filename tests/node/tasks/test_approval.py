@@ -2,18 +2,16 @@
 
 import json
 import os
-from dataclasses import replace
 
 import pytest
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.signatures import sign_message
+from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import NotFound
 from fedgrove.node.tasks.approval import (
-    MAX_BYTES,
     Approvals,
-    InvalidApproval,
     NotApproved,
     TaskApproval,
     sound_approvals,
@@ -48,7 +46,7 @@ def refused(approvals, sentence, approved=FIRST):
 
 def test_an_approved_bundle_is_opened_and_no_other(approvals, tmp_path):
     store = DiskStore(tmp_path / "store")
-    assert approvals.check(FIRST.cid) == TaskApproval.sign(ALICE, FIRST.cid, 1)
+    assert approvals.check(FIRST.cid) == TaskApproval.sign(ALICE, bundle=str(FIRST.cid), number=1)
     assert (approvals.open(FIRST.cid, store) / "task.py").read_bytes() == FIRST.contents["task.py"]
     publish(SECOND, store)
     refused(approvals, "has not approved the task", SECOND)
@@ -65,17 +63,17 @@ def test_an_approval_of_another_account_does_not_count(approvals, tmp_path):
     other = Approvals(tmp_path / "other", STRANGER.address)
     other.approve(STRANGER, SECOND)
     file_of(approvals, SECOND).write_bytes(file_of(other, SECOND).read_bytes())
-    refused(approvals, f"is signed by {STRANGER.address}, not by {ALICE.address}", SECOND)
-    refused(Approvals(tmp_path / "client", STRANGER.address), f"is signed by {ALICE.address}")
+    refused(approvals, f"it is signed by {STRANGER.address}, not by {ALICE.address}", SECOND)
+    refused(Approvals(tmp_path / "client", STRANGER.address), f"it is signed by {ALICE.address}")
     assert approvals.previous(THIRD.cid).bundle == str(FIRST.cid)
 
 
 def test_a_strangers_approval_under_the_members_name_does_not_count(approvals):
-    bare = TaskApproval(str(SECOND.cid), ALICE.address, 1)
+    bare = TaskApproval(account=ALICE.address, signature="", bundle=str(SECOND.cid), number=1)
     file_of(approvals, SECOND).write_bytes(
-        replace(bare, signature=sign_message(STRANGER, bare.message()).hex()).to_bytes()
+        bare.replace(signature=sign_message(STRANGER, bare.message()).hex()).to_bytes()
     )
-    refused(approvals, "has a signature that is not that of the account it names", SECOND)
+    refused(approvals, "its signature is not that of the account it names", SECOND)
 
 
 def test_an_approval_of_another_bundle_does_not_count(approvals):
@@ -86,21 +84,21 @@ def test_an_approval_of_another_bundle_does_not_count(approvals):
 
 @given(st.data())
 def test_an_altered_approval_is_none(data):
-    good = TaskApproval.sign(ALICE, FIRST.cid, 1).to_bytes()
+    good = TaskApproval.sign(ALICE, bundle=str(FIRST.cid), number=1).to_bytes()
     position, change = data.draw(st.integers(0, len(good) - 1)), data.draw(st.integers(1, 255))
     altered = bytearray(good)
     altered[position] ^= change
-    with pytest.raises(InvalidApproval):
+    with pytest.raises(Malformed):
         TaskApproval.from_bytes(bytes(altered))
 
 
 def table(**changed) -> bytes:
-    good = json.loads(TaskApproval.sign(ALICE, FIRST.cid, 1).to_bytes())
+    good = json.loads(TaskApproval.sign(ALICE, bundle=str(FIRST.cid), number=1).to_bytes())
     return (json.dumps({**good, **changed}, sort_keys=True, separators=(",", ":")) + "\n").encode()
 
 
 def test_the_handmade_approval_is_one():
-    assert TaskApproval.from_bytes(table()) == TaskApproval.sign(ALICE, FIRST.cid, 1)
+    assert TaskApproval.from_bytes(table()) == TaskApproval.sign(ALICE, bundle=str(FIRST.cid), number=1)
 
 
 @pytest.mark.parametrize(
@@ -120,16 +118,16 @@ def test_the_handmade_approval_is_one():
         table(bundle="../../etc"),
         table(account=ALICE.address.lower()),
         table(signature=""),
-        table(signature=TaskApproval.sign(ALICE, FIRST.cid, 1).signature.upper()),
+        table(signature=TaskApproval.sign(ALICE, bundle=str(FIRST.cid), number=1).signature.upper()),
         table(signature=None),
         table(format="fedgrove-head-1"),
         table() + b"\n",
-        b" " * (MAX_BYTES + 1),
+        b" " * (TaskApproval.max_bytes + 1),
     ],
 )
 def test_other_files_are_none(approvals, data):
     file_of(approvals).write_bytes(data)
-    refused(approvals, "so the task is not approved")
+    refused(approvals, "is not an approval that counts")
     assert list(sound_approvals(approvals.folder.parent)) == []
 
 
@@ -190,6 +188,6 @@ def test_a_directory_that_takes_no_file_is_one_sentence(tmp_path):
 
 
 def test_the_signed_message_is_of_no_other_kind():
-    approval = TaskApproval.sign(ALICE, CID.of_block(b"", RAW), 7)
+    approval = TaskApproval.sign(ALICE, bundle=str(CID.of_block(b"", RAW)), number=7)
     assert approval.message().startswith(b"fedgrove task approval 1\nbundle ")
-    assert replace(approval, number=8).message() != approval.message()
+    assert approval.replace(number=8).message() != approval.message()

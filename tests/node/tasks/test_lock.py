@@ -4,7 +4,7 @@ import importlib.metadata
 
 import pytest
 from fedgrove.node.tasks.imports import foreign_imports
-from fedgrove.node.tasks.lock import MAX_LOCK_BYTES, PackageLock, check_lock, make_lock
+from fedgrove.node.tasks.lock import PackageLock, check_lock, make_lock
 from fedgrove.node.tasks.names import InvalidBundle
 
 NUMPY = importlib.metadata.version("numpy")
@@ -55,8 +55,8 @@ def test_what_is_no_python_is_one_sentence(text):
 
 def test_the_lock_names_distributions_and_versions():
     lock = make_lock({"task.py": b"import sklearn.linear_model, numpy as np, fedgrove as fg\nfrom yaml import load\n"})
-    assert [name for name, _ in lock.packages] == ["fedgrove", "numpy", "pyyaml", "scikit-learn"]
-    assert dict(lock.packages)["numpy"] == NUMPY
+    assert sorted(lock.packages) == ["fedgrove", "numpy", "pyyaml", "scikit-learn"]
+    assert lock.packages["numpy"] == NUMPY
     assert PackageLock.from_bytes(lock.to_bytes()) == lock and not lock.warning()
 
 
@@ -70,34 +70,34 @@ def test_of_a_shared_namespace_only_the_packages_with_the_module_count(monkeypat
     monkeypatch.setattr("fedgrove.node.tasks.lock.distribution", packages.__getitem__)
     monkeypatch.setattr("fedgrove.node.tasks.lock.version", lambda package: "3")
     for module, found in [("space.one", ["space-one"]), ("space.two", ["space-two"]), ("space", [*packages])]:
-        assert [name for name, _ in make_lock({"task.py": f"import {module}".encode()}).packages] == found
+        assert sorted(make_lock({"task.py": f"import {module}".encode()}).packages) == found
 
 
 def test_a_module_that_nobody_installed_is_named_with_file_and_line():
     with pytest.raises(InvalidBundle, match=r"task\.py, line 2 imports nowhere_at_all.*install it"):
         make_lock({"task.py": b"import os\nimport nowhere_at_all.below\n"})
-    assert make_lock({"task.py": b"try:\n    import nowhere_at_all\nexcept ImportError:\n    pass\n"}).packages == ()
+    assert make_lock({"task.py": b"try:\n    import nowhere_at_all\nexcept ImportError:\n    pass\n"}).packages == {}
 
 
 def test_other_versions_are_one_sentence():
-    lock = PackageLock((("no-package-has-this-name", "2"), ("numpy", "0.0.1")))
+    lock = PackageLock({"no-package-has-this-name": "2", "numpy": "0.0.1"})
     assert lock.differences() == ("no-package-has-this-name 2 is missing", f"numpy {NUMPY} in place of 0.0.1")
     assert lock.warning().count("\n") == 0 and "install the versions" in lock.warning()
 
 
 def test_builds_of_one_version_for_other_hardware_are_the_same(monkeypatch):
     monkeypatch.setattr("fedgrove.node.tasks.lock.version", lambda package: "2.13.0+cu130")
-    assert make_lock({"task.py": b"import numpy"}).packages == (("numpy", "2.13.0"),)
-    assert not PackageLock((("numpy", "2.13.0"),)).differences()
+    assert make_lock({"task.py": b"import numpy"}).packages == {"numpy": "2.13.0"}
+    assert not PackageLock({"numpy": "2.13.0"}).differences()
 
 
 def test_a_lock_that_leaves_out_what_the_code_imports_is_refused():
-    check_lock(PackageLock((("numpy", "0.1"),)), {"task.py": b"import numpy, nowhere_at_all"})
+    check_lock(PackageLock({"numpy": "0.1"}), {"task.py": b"import numpy, nowhere_at_all"})
     with pytest.raises(InvalidBundle, match=r"line 1 imports torch.*--relock"):
-        check_lock(PackageLock((("numpy", "0.1"),)), {"task.py": b"import numpy, torch"})
+        check_lock(PackageLock({"numpy": "0.1"}), {"task.py": b"import numpy, torch"})
 
 
-GOOD = PackageLock((("numpy", "1"),)).to_bytes()
+GOOD = PackageLock({"numpy": "1"}).to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ GOOD = PackageLock((("numpy", "1"),)).to_bytes()
         GOOD.replace(b'"numpy": "1"', b'"numpy": "1", "numpy": "2"'),
         GOOD.replace(b'"packages"', b'"more": 1, "packages"'),
         b"[" * 5000,
-        b" " * (MAX_LOCK_BYTES + 1),
+        b" " * (PackageLock.max_bytes + 1),
         b"\xff",
     ],
 )
