@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import asdict, replace
 
 import pytest
 from fedgrove.node.base.files import MARK
@@ -99,7 +98,7 @@ def test_marks_are_for_their_owner_alone(enter, tmp_path):
 def test_a_file_keeps_the_last_thousand_marks(enter, tmp_path):
     enter(BARE)
     place = tmp_path / f"alice.npz.{MARK}"
-    older = [asdict(replace(OTHER_FEDERATION, chain=chain)) for chain in range(1000)]
+    older = [OTHER_FEDERATION.replace(chain=chain).to_table() for chain in range(1000)]
     place.write_text(json.dumps(older))
     enter(ALICE)
-    assert json.loads(place.read_text()) == [*older[1:], asdict(ALICE)]
+    assert json.loads(place.read_text()) == [*older[1:], ALICE.to_table()]
