@@ -1,0 +1,220 @@
+"""Scenarios from a file, from short names and from keys: what is left out follows from the data set or the task."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from fedgrove.node.base.nested_tables import Tables, from_dotted, merged
+from fedgrove.node.base.strict_tables import InvalidConfig, build
+from fedgrove.node.learning.settings import DATASETS, default_settings
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import config_of, read_tables
+from fedgrove.node.methods.training.suggestion import SuggestedTerms, evaluation_left_out, suggested_by
+from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.scenario.clusters import METHODS, SimulatedProCfl
+from fedgrove.node.scenario.names import method_table, tables_of
+from fedgrove.node.scenario.scenario import TABLES, Scenario
+
+# One of these, or a key of a federation's founder, stands in a federation's own file only.
+_FEDERATIONS = frozenset(("network", "ledger", "membership", "start", "shared"))
+_ALIKE = 0.5  # suits groups of clients that have a fifth of their samples in common with all
+_GROUP = 4  # clients whose data are alike, where they are to cluster
+_OTHERS = 0.2
+_MOST_DROPOUTS = 0.9
+_ROUNDS_OF_CLUSTERING = 10_000  # one is held when somebody asks for something, and at no other time
+
+MANY_CLIENTS: Tables = {
+    "scenario": {"clients": 100},
+    "federation": {"rounds": 100, "sampling_rate": 0.1},
+    "strategy": {"name": "fedavg"},
+}
+"""What ``fedgrove simulate`` runs where neither a file nor an option says otherwise."""
+
+
+def scenario(settings: Mapping[str, object] | None = None, **named: Any) -> Scenario:
+    """The scenario with these values of short names and, behind them, of keys (``{"training.epochs": 2}``)."""
+    return read_scenario(changes=merged(tables_of(named), from_dotted(settings or {})))
+
+
+def read_scenario(path: Path | None = None, changes: Tables | None = None, preset: Tables | None = None) -> Scenario:
+    """Read a scenario from a file, and change it.
+
+    Parameters
+    ----------
+    path : Path, optional
+        A scenario's or a federation's TOML file, which must be right by itself.
+    changes : dict, optional
+        Tables with the keys that get other values; a method's table replaces that of the file.
+    preset : dict, optional
+        Tables with other defaults, where there is no file.
+
+    Raises
+    ------
+    InvalidConfig
+        One sentence that names the file, the table and the key.
+    """
+    tables, changes = preset or {}, changes or {}
+    if path is not None:
+        tables = read_tables(path, "a scenario's, or a federation's TOML file")
+        try:
+            tables = _of_federation(tables) if _is_federation(tables) else tables
+            completed(tables)
+        except InvalidConfig as fault:
+            raise InvalidConfig(f"{path}: {fault}") from None
+    if any(name in changes for name in METHODS):
+        tables = {name: table for name, table in tables.items() if name not in METHODS or name in changes}
+    return completed(merged(tables, changes))
+
+
+def with_method(tables: Tables, given: str) -> Tables:
+    """The tables with the method that an option names, in place of theirs."""
+    return {name: table for name, table in tables.items() if name not in METHODS} | method_table(given)
+
+
+def completed(tables: Tables) -> Scenario:
+    """The scenario in tables, with what suits the data set, the task and the method for keys that are left out."""
+    Scenario.from_tables({name: {} for name in tables if name not in TABLES})  # refuse before anything is looked up
+    steps = (_with_suggestions, _with_clusters, _with_training, _with_federation, _with_privacy, _with_device)
+    return Scenario.from_tables(reduce(lambda made, step: step(made), steps, tables))
+
+
+def left_out(scenario: Scenario, remedy: str = "a table [evaluation]") -> str:
+    """Which suggestion of its task's a scenario does not follow, in one sentence; empty where it does."""
+    suggestion = _suggestion({"task": {"folder": scenario.task.folder}}) if scenario.task else None
+    if suggestion is None or suggestion.evaluation is None or scenario.evaluation or scenario.privacy is None:
+        return ""
+    return evaluation_left_out(scenario.privacy.mechanism, remedy)
+
+
+def _with_suggestions(tables: Tables) -> Tables:
+    """The tables, with what the author of their task suggests."""
+    suggestion = _suggestion(tables)
+    if suggestion is None:
+        return tables
+    suggested = suggestion.to_tables() | {"strategy": {"name": suggestion.default_strategy}}
+    evaluation = suggestion.evaluation
+    if evaluation is not None and ("evaluation" in tables or not _mechanism(tables)):
+        suggested["evaluation"] = _listed(dataclasses.asdict(evaluation))
+    return merged(suggested, tables)
+
+
+def _with_clusters(tables: Tables) -> Tables:
+    """With a method for clusters, clients come in groups that have main labels of their own."""
+    if not any(name in tables for name in METHODS) or "partition" in tables or "task" in tables:
+        return tables
+    groups = max(2, _of(tables, "scenario", "clients", 8) // _GROUP)
+    suited: Tables = {"partition": {"kind": "groups", "groups": groups, "others": _OTHERS}}
+    if "procfl" in tables:
+        suited["procfl"] = {"alpha": _ALIKE}
+    return merged(suited, tables)
+
+
+def _with_training(tables: Tables) -> Tables:
+    """Training settings with which a few rounds on the data set show progress."""
+    if "task" in tables or "kmeans" in tables:
+        return tables
+    dataset = _of(tables, "scenario", "dataset", "digits")
+    suited = default_settings(dataset) if isinstance(dataset, str) else default_settings("")
+    return merged({"training": dataclasses.asdict(suited)}, tables)
+
+
+def _with_federation(tables: Tables) -> Tables:
+    """The federation's name, and how often rounds may be repeated."""
+    suited: Tables = {"federation": {}}
+    if "kmeans" in tables:
+        suited = {"federation": {"rounds": _ROUNDS_OF_CLUSTERING}, "scenario": {"dataset": "gaussian"}}
+    dataset = _of(merged(suited, tables), "scenario", "dataset", "digits")
+    subject = "task" if "task" in tables else dataset if dataset in DATASETS else Path(str(dataset)).stem
+    suited["federation"]["name"] = f"{subject} demo"[-80:]
+    return merged(suited, tables)
+
+
+def _with_privacy(tables: Tables) -> Tables:
+    """With client-level privacy updates are summed, and where no noise is given it follows from the budget."""
+    table = tables.get("privacy")
+    if _mechanism(tables) != ClientLevelSettings.mechanism or not isinstance(table, dict):
+        return tables
+    suited: Tables = {"masking": {"masked": "delta"}}
+    if "noise_multipliers" not in table and "phases" not in table:
+        drop = _of(tables, "scenario", "drop", 0.0)
+        keys = {key: value for key, value in table.items() if key != "mechanism"}
+        keys = {"dropouts": min(drop, _MOST_DROPOUTS)} | keys if isinstance(drop, float) and drop > 0 else keys
+        settings: ClientLevelSettings = build(ClientLevelSettings, keys, "privacy")
+        rounds = _of(tables, "federation", "rounds", 3)
+        if isinstance(rounds, int) and rounds > 0:
+            suited["privacy"] = {
+                "noise_multipliers": [_noise(settings, rounds + ("evaluation" in tables), tables)],
+                "dropouts": settings.dropouts,
+            }
+    return merged(suited, tables)
+
+
+def _noise(settings: ClientLevelSettings, uploads: int, tables: Tables) -> float:
+    """As much noise as the budget asks for, if a client takes part in all rounds.
+
+    ``uploads`` of a client count: its rates of the last model cost as much as an update.
+    """
+    from fedgrove.node.privacy.accountant import noise_for  # heavy
+
+    rate = _of(tables, "federation", "sampling_rate", 1.0) if settings.participation == "secret" else 1.0
+    rate = rate if isinstance(rate, float) and 0 < rate <= 1 else 1.0
+    return noise_for(uploads, rate, settings.epsilon, settings.delta)
+
+
+def _with_device(tables: Tables) -> Tables:
+    """The device that ``auto`` and ``cuda`` find."""
+    name = _of(tables, "run", "device", "cpu")
+    if name == "cpu" or not isinstance(name, str):
+        return tables
+    from fedgrove.node.learning.devices import NoDevice, choose  # torch takes a second
+
+    try:
+        return merged(tables, {"run": {"device": choose(name)}})
+    except NoDevice as fault:
+        raise InvalidConfig(f"run.device: {fault}") from None
+
+
+def _of(tables: Tables, table: str, key: str, default: Any) -> Any:
+    """The value of a key that may be left out, not checked yet."""
+    found = tables.get(table, {})
+    return found.get(key, default) if isinstance(found, dict) else default
+
+
+def _suggestion(tables: Tables) -> SuggestedTerms | None:
+    """What the author of the tables' task suggests; None without a task."""
+    folder = _of(tables, "task", "folder", "")
+    return suggested_by(Path(folder)) if isinstance(folder, str) and folder else None
+
+
+def _mechanism(tables: Tables) -> str:
+    """The privacy mechanism that tables name; empty for none."""
+    name = str(_of(tables, "privacy", "mechanism", "none"))
+    return "" if name == "none" else name
+
+
+def _listed(table: Tables) -> Tables:
+    """The table as TOML gives it."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
+
+
+def _is_federation(tables: Tables) -> bool:
+    stated = _of(tables, "model", "input_shape", ()) or _of(tables, "kmeans", "dimensions", 0)
+    return not _FEDERATIONS.isdisjoint(tables) or bool(stated and "scenario" not in tables)
+
+
+def _of_federation(tables: Tables) -> Tables:
+    """The scenario's tables in those of a federation's file, which is checked as one."""
+    added = {name: tables[name] for name in ("scenario", "run", "partition", "attack") if name in tables}
+    config, _ = config_of({name: table for name, table in tables.items() if name not in added})
+    if isinstance(config.method, KMeansTerms):
+        raise InvalidConfig("kmeans trains no model: `fedgrove kmeans` and `fedgrove network up --k` cluster points")
+    terms = {name: table for name, table in json.loads(config.to_bytes()).items() if name not in _FEDERATIONS}
+    if isinstance(config.method, ProCflTerms):  # the rounds of comparisons come first
+        terms["federation"]["rounds"] -= config.method.first_rounds
+        known = {item.name for item in dataclasses.fields(SimulatedProCfl)}
+        terms["procfl"] = {key: value for key, value in terms["procfl"].items() if key in known}
+    return terms | added
