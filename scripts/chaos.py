@@ -26,6 +26,7 @@ from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.records import Closed, Failed, Skipped
+from fedgrove.node.devnet.terms import ledger_rounds
 from fedgrove.node.devnet.testnet.control import look
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, read_record
@@ -118,7 +119,7 @@ def harass(layout: TestnetPaths, testnet: Testnet, options: argparse.Namespace) 
             raise ChaosFailed(f"the federation has not ended after {limit:.0f} s")
         away = {name: size for name, size in away.items() if _size(layout, name) == size}
         wanted = kills.total() < options.kills and len(away) < MOST_AWAY
-        if wanted and time.monotonic() > following and _round(testnet) < testnet.plan.ledger_rounds:
+        if wanted and time.monotonic() > following and _round(testnet) < ledger_rounds(testnet.scenario):
             deck = deck or chooser.sample(DECK, len(DECK))
             kind = deck.pop()
             running = [one for one in now.kept if one.kind == kind and one.state == "running"]
@@ -196,7 +197,7 @@ def _round(testnet: Testnet) -> int:
         latest = _rounds(testnet).latest
         return latest.number if latest else 0
     except ChainError:
-        return testnet.plan.ledger_rounds
+        return ledger_rounds(testnet.scenario)
 
 
 def _audit(layout: TestnetPaths, testnet: Testnet) -> str:

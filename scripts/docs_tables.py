@@ -21,8 +21,8 @@ from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.plan import PLACES, Plan
 from fedgrove.node.simulation.task_settings import SimulatedTask
 

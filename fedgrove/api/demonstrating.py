@@ -4,117 +4,74 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
+from fedgrove.api.describing import described
 from fedgrove.api.history import History
 from fedgrove.api.running import Run
-from fedgrove.api.tasks import paths_by_name, task_path
 from fedgrove.common.text import command_line
-from fedgrove.node.base.nested_tables import from_dotted
-from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.devnet.demo_request import DemoRequest, ServePages, options_of, suggestion
-from fedgrove.node.devnet.demonstration import Demonstration, asked_for, demonstrate
-from fedgrove.node.devnet.demonstration import resume as go_on
-from fedgrove.node.devnet.method_option import TRAINING
+from fedgrove.node.base.nested_tables import Tables
+from fedgrove.node.devnet import demonstration
+from fedgrove.node.devnet.demonstration import Demonstration, ServePages, Spectators, begun_with
 from fedgrove.node.protocol.step import Kind, Step
+from fedgrove.node.scenario.reading import IN_PYTHON, difference
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.status.figure_targets import log_targets, opened_logs
-from fedgrove.node.tasks.sandbox.modes import AUTO
 
 if TYPE_CHECKING:
     from fedgrove.node.learning.tasks import Task
 
+MAY_CHANGE = ("run.workers", "run.explorer", "task.folder")
+"""Keys whose values may be others when a run goes on."""
+
 
 def demo(
-    task: "str | PathLike[str] | type[Task]" = "digits",
+    subject: "Scenario | str | PathLike[str] | type[Task]" = "digits",
     data: str | PathLike[str] | None = None,
     *,
-    clients: int = 8,
-    rounds: int = 3,
+    clients: int | None = None,
+    rounds: int | None = None,
     strategy: str | None = None,
-    bases: Mapping[str, str | PathLike[str]] | None = None,
+    seed: int | None = None,
     settings: Mapping[str, object] | None = None,
-    table_format: Mapping[str, str] | None = None,
-    alpha: float = 0.3,
-    masking: Literal["bbtsa", "pairwise"] = "bbtsa",
-    drop: float = 0.0,
-    epsilon: float = 0.0,
-    held_out: float = 0.0,
-    patience: int = 0,
-    method: str = TRAINING,
-    seed: int = 0,
-    data_dir: str | PathLike[str] | None = None,
-    sandbox: str = AUTO,
-    chain: str = "embedded",
-    store: str = "disk",
-    workers: int = 1,
-    portable: bool = False,
-    explorer: bool = False,
     out: str | PathLike[str] | None = None,
-    log_to: Sequence[str] = (),
     resume: bool = False,
+    log_to: Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
+    **named: Any,
 ) -> Run:
     """Run a whole federation on this machine, and audit it.
 
     Parameters
     ----------
-    task : class, path or str
-        A subclass of ``fedgrove.Task``, also one of a notebook; a task's folder, or its one Python file; or a data
-        set for the shipped networks: digits, mnist, fashion-mnist, cifar10, a .npz file, or module:attribute.
-        The class of a file ``task.py`` brings its folder, that of any other file this file alone.
+    subject : Scenario, class, path or str
+        A ``Scenario``; or a subclass of ``fedgrove.Task``, also one of a notebook; a task's folder, or its one Python
+        file; or a data set for the shipped networks: digits, mnist, fashion-mnist, cifar10, a .npz file, or
+        module:attribute. The class of a file ``task.py`` brings its folder, that of any other file this file alone.
     data : path, optional
         What the task's ``data`` reads: a folder with a source for each client, in the order of their names, and
         perhaps one whose name starts with ``test``; any other is shared out. Required with a task.
-    clients, rounds : int
-        At least 3 clients.
+    clients, rounds : int, optional
+        At least 3 clients; by default 8, and 3 rounds.
     strategy : str, optional
         Local training. By default fedaom; for a task without a shared set fedavg.
-    bases : mapping, optional
-        Paths of the task's frozen bases by name, as ``{"minilm": "models/minilm"}``.
+    seed : int, optional
+        Seed of the training (0); keys and masks never depend on it.
     settings : mapping, optional
-        Terms of a task, in place of what its ``terms.toml`` suggests: keys of ``training`` and ``task``, and
-        ``masking.bound``, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
-    table_format : mapping, optional
-        How tables are written, where that is not found: ``delimiter``, ``decimal``, ``encoding``, ``dates``, ``sheet``.
-    alpha : float
-        Dirichlet concentration of a data set's labels; smaller is more skewed.
-    masking : str
-        bbtsa or pairwise.
-    drop : float
-        Fraction of clients that drop out of each round; refused where no round could close.
-    epsilon : float
-        Budget of client-level differential privacy, at δ = 0.001; 0: masks only.
-    held_out : float
-        Share of its samples on which each client evaluates the model before it trains; 0: none.
-    patience : int
-        End when the loss that they find has not fallen for this many rounds; 0: never.
-    method : str
-        training, or procfl with settings, as ``"procfl, seats = 3"``: similar clients train together.
-    seed : int
-        Seed of the training; keys and masks never depend on it.
-    data_dir : path, optional
-        Folder of the data sets; missing ones are downloaded to it.
-    sandbox : str
-        How the task's code is contained: auto, strict, contained, or off (not at all).
-    chain, store : str
-        embedded, anvil or an endpoint's URL; disk, kubo (starts a node) or the URL of a Kubo API.
-    workers : int
-        Training processes, 0 chooses. With more than one, a script needs ``if __name__ == "__main__"``.
-    portable : bool
-        Train to the same bytes as on any other x86-64 processor with AVX2, in processes of their own.
-    explorer : bool
-        Serve pages about the run while it goes on; ``progress`` is told their address.
+        Values of any keys of the scenario, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
     out : path, optional
         Keep the run here, in a new or empty folder; by default it goes with the ``Run``.
-    log_to : sequence of str
-        Where to log figures of each round: ``tensorboard:DIR``, ``mlflow:URI`` or ``csv:FILE``.
     resume : bool
         Go on with the run in ``out`` that was interrupted; the other parameters must be those that it began with.
+    log_to : sequence of str
+        Where to log figures of each round: ``tensorboard:DIR``, ``mlflow:URI`` or ``csv:FILE``.
     progress : callable, optional
-        Is told what goes on, in a few words; ``print`` will do.
+        Is given what goes on, in a few words; ``print`` will do.
+    **named
+        Values of other keys by their short names, the options of ``fedgrove demo``: ``drop=0.25``, ``held_out=0.2``,
+        ``bases={"minilm": "models/minilm"}``. With ``workers`` above 1 a script needs ``if __name__ == "__main__"``.
 
     Returns
     -------
@@ -123,7 +80,7 @@ def demo(
     Raises
     ------
     ValueError
-        An option, the data set or its data are not right. The message says which, as do those of all others.
+        A value, the data set or its data are not right. The message says which, as do those of all others.
     BundleError
         The task cannot be packed.
     CannotTakePart, SandboxUnavailable
@@ -142,41 +99,16 @@ def demo(
     """
     if resume and out is None:
         raise ValueError("resume needs out, the directory of the run to go on with")
-    plan = DemoPlan(
-        clients=clients,
-        rounds=rounds,
-        alpha=alpha,
-        strategy="",
-        masking=masking,
-        drop=drop,
-        seed=seed,
-        workers=workers,
-        epsilon=epsilon,
-        method=method,
-        held_out=held_out,
-        patience=patience,
-        portable=portable,
-    )
     words = _Words(progress)
-    with task_path(task, data=data) as folder:
-        request = DemoRequest(
-            plan,
-            strategy,
-            dataset=str(task),
-            data_dir=None if data_dir is None else Path(data_dir),
-            task=folder,
-            source=None if data is None else Path(data),
-            settings=suggestion(from_dotted(settings or {})),
-            sandbox=sandbox,
-            chain=chain,
-            store=store,
-            pages=_pages() if explorer else None,
-            bases=paths_by_name(bases),
-            table_format=dict(table_format or {}),
-        )
-        with opened_logs(log_targets(log_to), words.say) as logs:
-            request = replace(request, figures=logs.write if logs else None)
-            return _kept(request, None if out is None else Path(out), words, resume)
+    named = {"clients": clients, "rounds": rounds, "strategy": strategy, "seed": seed, **named}
+    with (
+        described(subject, data, named, settings, preset=IN_PYTHON) as (scenario, changes),
+        opened_logs(log_targets(log_to), words.say) as logs,
+    ):
+        place = None if out is None else Path(out)
+        pages = _pages() if scenario.run.explorer else None
+        spectators = Spectators(words, command_line("audit", place or "DIR"), pages, logs.write if logs else None)
+        return _kept(scenario, changes, spectators, place, resume)
 
 
 def _pages() -> ServePages:
@@ -207,28 +139,21 @@ class _Words:
             self.say(f"{role} {step.acted}")
 
 
-def _run(request: DemoRequest, directory: Path, audience: _Words, goes_on: bool) -> Demonstration:
-    command = command_line("audit", directory)
+def _run(scenario: Scenario, changes: Tables, spectators: Spectators, directory: Path, goes_on: bool) -> Demonstration:
     if not goes_on:
-        return demonstrate(request, directory, audience, command)
-    other = _first_difference(asked_for(directory), request)
+        return demonstration.demonstrate(scenario, directory, spectators)
+    other = difference(begun_with(directory), changes, MAY_CHANGE)
     if other:
         raise ValueError(f"the run in {directory} began with another {other}: give what it began with")
-    return go_on(directory, audience, command, request.pages, request.figures, request.task)
+    return demonstration.resume(directory, spectators, Path(scenario.task.folder) if scenario.task else None)
 
 
-def _first_difference(before: DemoRequest, now: DemoRequest) -> str:
-    """The first parameter in which two requests differ, except for what may change; empty where none does."""
-    one, other = ({**each.pop("plan"), **each, "task": None, "workers": 0} for each in map(options_of, (before, now)))
-    return next((name for name in sorted(one) if one[name] != other[name]), "")
-
-
-def _kept(request: DemoRequest, out: Path | None, audience: _Words, goes_on: bool) -> Run:
+def _kept(scenario: Scenario, changes: Tables, spectators: Spectators, out: Path | None, goes_on: bool) -> Run:
     """The run in ``out``; without it in a temporary folder, which goes with the history that reads it."""
     place = Path(tempfile.mkdtemp(prefix="fedgrove-")) if out is None else out
     directory = out or place / "run"  # what a run keeps next to its directory goes with it
     try:
-        done = _run(request, directory, audience, goes_on)
+        done = _run(scenario, changes, spectators, directory, goes_on)
         history = History(directory)
     except BaseException:
         if out is None:

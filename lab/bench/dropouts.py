@@ -7,9 +7,11 @@ from statistics import median
 
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 _REPEATS = 3
@@ -18,11 +20,11 @@ _REPEATS = 3
 def run(clients: int, rounds: int, drop: float) -> BenchResult:
     """Measure on a chain and a store of their own, in this process; the first round of each run warms it up."""
     dataset = load_dataset("digits")
-    plain = DemoPlan(clients, rounds + 1, strategy="fedavg")
+    plain = scenario(clients=clients, rounds=rounds + 1, strategy="fedavg")
     seconds: dict[float, list[float]] = {0.0: [], drop: []}
     for _ in range(_REPEATS):
         for fraction, found in seconds.items():
-            found += _seconds(replace(plain, drop=fraction), dataset)
+            found += _seconds(replace(plain, cast=replace(plain.cast, drop=fraction)), dataset)
     without, with_drop = median(seconds[0.0]), median(seconds[drop])
     ratio = round(with_drop / without, 2)
     dropping = f"a round in which {int(drop * clients)} of them drop out"
@@ -33,7 +35,7 @@ def run(clients: int, rounds: int, drop: float) -> BenchResult:
     return BenchResult(rows, {"clients": clients, "rounds": rounds, "drop": drop, "ratio": ratio})
 
 
-def _seconds(plan: DemoPlan, dataset: Dataset) -> list[float]:
+def _seconds(plan: Scenario, dataset: Dataset) -> list[float]:
     with anvil() as network, tempfile.TemporaryDirectory(prefix="fedgrove-") as directory:
         demo = Demo(plan, DatasetSubject(dataset), network, DiskStore(Path(directory)))
         demo.run()

@@ -17,7 +17,7 @@ import torch
 from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo
 from fedgrove.node.learning.models import ARCHITECTURES, PERCEPTRONS, Architecture, initial_tensors
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.samples import Dataset, Loaded, Samples
@@ -25,6 +25,7 @@ from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, Traini
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import prepare, train
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.run import Simulation
@@ -295,7 +296,7 @@ def _federation_rows(dataset: Dataset) -> list[BenchRow]:
         training.take(np.arange(FEDERATED * len(training) // CLIENTS)),
         dataset.test().take(np.arange(min(1000, len(dataset.test())))),
     )
-    demo = DemoPlan(FEDERATED, rounds=3, alpha=100.0, strategy="fedavg")
+    demo = scenario(dataset=dataset.name, clients=FEDERATED, rounds=3, alpha=100.0, strategy="fedavg")
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as folder, embedded() as network:
         federation = Demo(demo, DatasetSubject(part), network, DiskStore(Path(folder)))
         federation.run()
@@ -303,12 +304,12 @@ def _federation_rows(dataset: Dataset) -> list[BenchRow]:
         dataset.name,
         FEDERATED,
         1.0,
-        demo.rounds,
+        demo.federation.rounds,
         training=default_settings(dataset.name),
-        partition=PartitionSettings("dirichlet", alpha=demo.alpha),
+        partition=PartitionSettings("dirichlet", alpha=demo.partition.alpha),
     )
     alone = _median_round(_marks(plan, part, InlineExecutor(), 1))
-    whole = median(federation.seconds[number] for number in range(2, demo.rounds + 1))
+    whole = median(federation.seconds[number] for number in range(2, demo.federation.rounds + 1))
     share = BenchRow("share of chain, store and masks", round(100 * (1 - alone / whole), 1), "%")
     return [_row(f"a federation's round, {FEDERATED} clients", whole, alone, "simulated in one process"), share]
 

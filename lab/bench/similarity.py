@@ -15,9 +15,9 @@ from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.procfl.similarity import in_the_clear, pairs
+from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.simulation.clustered.all_pairs import Psi
 from fedgrove.node.simulation.clustered.paper_intersection import EXPONENT, RsaKey, asker_of
-from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.simulation.clustered.similarity import compare_all
 from fedgrove.node.simulation.clustered.work import RSA_BITS
 from fedgrove.node.simulation.executors import open_executor

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
-from fedgrove.node.simulation.clustered.settings import (
+from fedgrove.node.scenario.clusters import (
     ClusteringSettings,
     GlobalSettings,
     IfcaSettings,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.node.learning.settings import PartitionSettings
-from fedgrove.node.simulation.clustered.poisoning import ATTACKS, AttackSettings
-from fedgrove.node.simulation.clustered.settings import ClusteringSettings, GlobalSettings, SimulatedProCfl
+from fedgrove.node.scenario.clusters import ClusteringSettings, GlobalSettings, SimulatedProCfl
+from fedgrove.node.scenario.poisoning import ATTACKS, AttackSettings
 from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report

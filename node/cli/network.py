@@ -4,42 +4,26 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 import typer
 from fedgrove.chain.errors import ChainError
 from fedgrove.common.text import command_line
-from fedgrove.node.cli.bases import BaseOptions, given_bases
-from fedgrove.node.cli.extras import missing, require
-from fedgrove.node.cli.given import given
-from fedgrove.node.cli.network_options import (
-    AUTO,
-    check_method,
-    check_plan,
-    check_same,
-    check_task,
-    choose_chain,
-    choose_store,
-    sentences,
-)
-from fedgrove.node.cli.options import Epsilon, HeldOut, JsonFlag, Masking, Method, Patience, Portable, Sandbox
+from fedgrove.node.cli.extras import require
+from fedgrove.node.cli.network_options import sentences, testnet_scenario
+from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json, report
 from fedgrove.node.cli.points import points_by_name
-from fedgrove.node.cli.setting import TaskSettings, settings_of
-from fedgrove.node.cli.table_format import TableFormatOptions, given_format
-from fedgrove.node.cli.values import words
-from fedgrove.node.devnet.method_option import TRAINING
+from fedgrove.node.cli.scenario_options import Asked, takes
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
 from fedgrove.node.devnet.testnet.control import down as take_down
 from fedgrove.node.devnet.testnet.control import up as bring_up
-from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.processes import explorer_url
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FRUITLESS
 from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.learning.settings import DATASETS, STRATEGIES
 from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.status.standing import Standing
-from fedgrove.node.tasks.sandbox.modes import AUTO as ANY_SANDBOX
 from rich.table import Table
 
 app = typer.Typer(
@@ -51,75 +35,19 @@ app = typer.Typer(
 
 Directory = Annotated[Path, typer.Option("--dir", help="The testnet's directory.")]
 _HERE = Path("testnet")
-_ROUNDS_OF_CLUSTERING = 10_000  # one is held when somebody asks for something, and at no other time
 
 
 @app.command("up")
+@takes(
+    *("clients", "rounds", "dataset", "task", "data", "alpha", "strategy", "masking", "epsilon", "held_out"),
+    *("patience", "method", "k", "seed", "portable", "bases", "table_format", "chain", "store", "kubo_nodes"),
+    *("block_seconds", "standby", "sandbox", "data_dir", "explorer"),
+    chain="auto|anvil|embedded",
+    store="auto|kubo|disk",
+)
 def up(
-    context: typer.Context,
+    asked: Asked,
     directory: Directory = _HERE,
-    clients: Annotated[int, typer.Option(min=3, max=99, help="Number of client processes.")] = 8,
-    rounds: Annotated[int, typer.Option(min=1, max=10_000, help="Communication rounds.")] = 3,
-    dataset: Annotated[
-        str,
-        typer.Option(
-            help="Data set for the shipped networks; FILE: .npz or .safetensors, or module:attribute; with --k "
-            "gaussian (the default), celltype, covtype, or a .npz file with the array points.",
-            **words(*DATASETS, other="FILE"),
-        ),
-    ] = "digits",
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder of the datasets; missing ones are downloaded to it.")
-    ] = None,
-    task: Annotated[Path | None, typer.Option(help="Folder with a task of your own, instead of a dataset.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="What the task's data() reads; a folder with one for each client.")
-    ] = None,
-    base: BaseOptions = None,
-    settings: TaskSettings = None,
-    table_format: TableFormatOptions = None,
-    sandbox: Sandbox = ANY_SANDBOX,
-    masking: Masking = "bbtsa",
-    alpha: Annotated[float, typer.Option(help="Dirichlet concentration of the labels; smaller is more skewed.")] = 0.3,
-    strategy: Annotated[
-        str,
-        typer.Option(
-            help=f"Local training: {', '.join(STRATEGIES)}. For a task without a shared set fedavg.",
-            **words(*STRATEGIES, metavar="STRATEGY"),
-        ),
-    ] = "fedaom",
-    store: Annotated[
-        str,
-        typer.Option(
-            help="kubo: nodes in a private swarm; disk: a folder; auto: kubo where it is installed.",
-            **words(AUTO, "kubo", "disk"),
-        ),
-    ] = AUTO,
-    kubo_nodes: Annotated[
-        int, typer.Option(min=1, max=16, help=("Number of Kubo nodes, each shared by a group of clients."))
-    ] = 2,
-    chain: Annotated[
-        str,
-        typer.Option(
-            help="embedded: py-evm in one process; auto: anvil where it is installed.",
-            **words(AUTO, "anvil", "embedded"),
-        ),
-    ] = AUTO,
-    block_seconds: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two blocks.")] = 1.0,
-    standby: Annotated[int, typer.Option(min=0, help="Clients that can stand in for the coordinator.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
-    epsilon: Epsilon = 0.0,
-    held_out: HeldOut = 0.0,
-    patience: Patience = 0,
-    portable: Portable = False,
-    k: Annotated[
-        int,
-        typer.Option(min=0, max=1000, help="Run K-means with this many clusters instead; 0: train a model."),
-    ] = 0,
-    method: Method = TRAINING,
-    explorer: Annotated[
-        bool | None, typer.Option(help="Serve the explorer; by default, if fedgrove[explorer] is installed.")
-    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show progress until the federation has ended.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -135,58 +63,25 @@ def up(
 
     Example: fedgrove network up --dir testnet --clients 4 --task readmission --data train.csv
     """
-    if k:
-        check_method(context, wait)
-        dataset = dataset if given(context, "dataset") else "gaussian"
-        rounds = rounds if given(context, "rounds") else _ROUNDS_OF_CLUSTERING
-    if task is not None or data is not None:
-        strategy = check_task(context, task, data, strategy)
-    if explorer:
-        require("explorer", "the explorer")
-    form = given_format(table_format)
     layout = _layout(directory)
-    new = not layout.record.exists()
-    plan = TestnetPlan(
-        clients,
-        rounds,
-        dataset,
-        alpha,
-        strategy,
-        choose_store(store, new),
-        kubo_nodes,
-        block_seconds,
-        standby,
-        seed,
-        epsilon,
-        not missing("explorer") if explorer is None else explorer,
-        k,
-        method,
-        str(task.absolute()) if task else "",
-        str(data.absolute()) if data else "",
-        cast(Literal["auto", "strict", "contained", "off"], sandbox),
-        choose_chain(chain, new),
-        {name: str(path.absolute()) for name, path in given_bases(base).items()},
-        masking=cast(Literal["bbtsa", "pairwise"], masking),
-        held_out=held_out,
-        patience=patience,
-        portable=portable,
-        settings=settings_of(settings),
-        table_format=form.to_table() if form is not None else {},
-    )
-    check_plan(context, plan)
-    check_same(context, layout, plan)
+    scenario = testnet_scenario(asked, layout, wait)
+    if scenario.run.explorer:
+        require("explorer", "the explorer")
 
     def load() -> Dataset | Points | None:
-        if task is not None:
+        cast, folder = scenario.cast, scenario.run.data_dir
+        if scenario.task is not None:
             return None
-        if k:
-            return points_by_name(dataset, data_dir or Path("data"), clients, k, seed=seed)
+        if scenario.kmeans is not None:
+            place, seed = Path(folder or "data"), scenario.federation.seed
+            each, count = scenario.kmeans.clusters_each, cast.train_samples
+            return points_by_name(cast.dataset, place, cast.clients, scenario.kmeans.k, each, count, seed)
         from fedgrove.node.learning.datasets import load_dataset
 
-        return load_dataset(dataset, data_dir)
+        return load_dataset(cast.dataset, Path(folder) if folder else None)
 
     with sentences(1):
-        fresh = bring_up(layout, plan, load, note)
+        fresh = bring_up(layout, scenario, load, note)
         pages = explorer_url(read_record(layout))
         lines = [f"the testnet in {directory} {'is up' if fresh else 'was already up'}"]
         lines += [f"watch: {pages}"] * bool(pages)

@@ -1,23 +1,24 @@
-"""Options of ``fedgrove network up``: which are allowed, and which with which others."""
+"""The scenario of ``fedgrove network up``: chain and store are chosen, and a testnet that is there keeps its own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import replace
 
-import typer
 from fedgrove.chain.face.networks import INSTALL_ANVIL, has_anvil
-from fedgrove.node.cli.given import given
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.cli.extras import missing
 from fedgrove.node.cli.output import CommandError, note
+from fedgrove.node.cli.scenario_options import Asked, option
 from fedgrove.node.devnet.kubo.local_node import INSTALL_KUBO, find_kubo
-from fedgrove.node.devnet.method_option import TRAINING
-from fedgrove.node.devnet.method_option import check_method as check_groups
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, UnfitDirectory, read_record
-from fedgrove.node.learning.settings import STRATEGIES
-from fedgrove.node.methods.training.suggestion import suggested_by
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, UnfitDirectory, read_record
+from fedgrove.node.scenario.names import name_of
+from fedgrove.node.scenario.reading import difference
+from fedgrove.node.scenario.scenario import Scenario
 
 STORES, CHAINS = ("kubo", "disk"), ("anvil", "embedded")
 AUTO = "auto"
+MOST_CLIENTS = 99
+_OF_MODELS = ("alpha", "strategy", "epsilon", "method", "masking", "held_out", "patience", "portable")
 
 
 def choose_chain(chain: str, new: bool) -> str:
@@ -38,79 +39,60 @@ def choose_store(store: str, new: bool) -> str:
     return "disk"
 
 
-def check_plan(context: typer.Context, plan: TestnetPlan) -> None:
-    """Refuse values that are not allowed, or not together."""
-    if plan.strategy not in STRATEGIES:
-        raise CommandError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {plan.strategy!r}")
-    if plan.store not in STORES:
-        raise CommandError(f"--store must be one of {', '.join((AUTO, *STORES))}, not {plan.store!r}")
-    if plan.chain not in CHAINS:
-        raise CommandError(f"--chain must be one of {', '.join((AUTO, *CHAINS))}, not {plan.chain!r}")
-    if not 0.001 <= plan.alpha <= 1e6:
-        raise CommandError(f"--alpha must be from 0.001 to 1000000, not {plan.alpha}")
-    if plan.standby > plan.clients:
-        raise CommandError(f"--standby must be at most the number of clients, {plan.clients}, not {plan.standby}")
-    if plan.epsilon and not 0.1 <= plan.epsilon <= 1000:
-        raise CommandError(f"--epsilon must be 0 or from 0.1 to 1000, not {plan.epsilon:g}")
-    check_demo(plan)
-    if (plan.settings or plan.table_format) and not plan.task:
-        raise CommandError("--set and --table-format are for a task: leave them out without --task")
-    if plan.bases and not plan.task:
-        raise CommandError("--base is for a task's frozen bases: leave it out without --task")
-    check_groups(plan.method, plan.clients)
-    if plan.method != TRAINING and given(context, "alpha"):
-        raise CommandError("--alpha splits labels at random: leave it out if --method groups similar clients")
-    if plan.method != TRAINING and plan.epsilon:
-        raise CommandError("--epsilon and --method cannot be combined: clusters have no privacy mechanism")
+def testnet_scenario(asked: Asked, layout: TestnetPaths, wait: bool) -> Scenario:
+    """The scenario to bring up: that of the testnet that is there already, or what was asked for, checked.
+
+    Raises
+    ------
+    CommandError
+        What is asked for is not what the testnet was made with, or cannot run as one.
+    """
+    if layout.record.exists():
+        return _same(asked, layout)
+    if "kmeans" in asked.tables:
+        _check_clustering(asked, wait)
+    scenario = asked.scenario()
+    run = scenario.run
+    if run.store not in (AUTO, *STORES):
+        raise InvalidConfig(f"run.store must be one of {', '.join((AUTO, *STORES))}, not {run.store!r}")
+    if run.chain not in (AUTO, *CHAINS):
+        raise InvalidConfig(f"run.chain must be one of {', '.join((AUTO, *CHAINS))}, not {run.chain!r}")
+    if run.standby > scenario.cast.clients:
+        clients = scenario.cast.clients
+        raise InvalidConfig(f"run.standby must be at most the number of clients, {clients}, not {run.standby}")
+    if scenario.cast.drop:
+        raise InvalidConfig("scenario.drop is for demonstrations: end a process of a testnet to drop a client out")
+    from fedgrove.node.devnet.terms import check_federation  # brings what trains
+
+    check_federation(scenario, MOST_CLIENTS)
+    explorer = not missing("explorer") if run.explorer is None else run.explorer
+    run = replace(run, store=choose_store(run.store, True), chain=choose_chain(run.chain, True), explorer=explorer)
+    return replace(scenario, run=run).absolute()
 
 
-def check_demo(plan: TestnetPlan) -> None:
-    """Refuse what a demonstration would refuse as well."""
-    from fedgrove.node.devnet.demo_request import MASKINGS, InvalidOption, check_evaluation  # brings torch
-
-    if plan.masking not in MASKINGS:
-        raise CommandError(f"--masking must be one of {', '.join(MASKINGS)}, not {plan.masking!r}")
-    try:
-        check_evaluation(plan.as_demo())
-    except InvalidOption as mistake:
-        raise CommandError(f"--{mistake}") from None
-
-
-def check_task(context: typer.Context, task: Path | None, data: Path | None, strategy: str) -> str:
-    """The strategy for the task; refuse options that belong to data sets, and half of what a task needs."""
-    if task is None or data is None:
-        raise CommandError("--task and --data belong together: give the task's folder, and what its data() reads")
-    for name in ("dataset", "data_dir", "alpha", "k", "method"):
-        if given(context, name):
-            raise CommandError(f"--{name.replace('_', '-')} is not for tasks: leave it out with --task")
-    if not (task.is_dir() or (task.is_file() and task.suffix == ".py")):
-        raise CommandError(f"{task} is neither a folder nor a Python file: give the folder of your task")
-    if not data.exists():
-        raise CommandError(f"there is no {data}: give --data what the task's data() reads")
-    return strategy if given(context, "strategy") else suggested_by(task).default_strategy
+def _same(asked: Asked, layout: TestnetPaths) -> Scenario:
+    """The scenario of a testnet that is there; what is asked for must be what it was made with."""
+    with sentences(2):
+        made = read_record(layout).scenario
+    key = difference(made, asked.tables)
+    if key:
+        name = name_of(key)
+        named = option(name) if name in asked.names else key
+        table, _, inner = key.partition(".")
+        raise CommandError(
+            f"the testnet in {layout.root} was made with {named} {made.to_tables().get(table, {}).get(inner)}: give "
+            "another --dir, or start again after `fedgrove network down --delete`"
+        )
+    return made
 
 
-def check_method(context: typer.Context, wait: bool) -> None:
+def _check_clustering(asked: Asked, wait: bool) -> None:
     """Refuse options that say how models are trained, or that would wait for ever."""
-    for name in ("alpha", "strategy", "epsilon", "method", "masking", "held_out", "patience", "portable"):
-        if given(context, name):
-            raise CommandError(f"--{name.replace('_', '-')} is for models: leave it out with --k")
+    for name in _OF_MODELS:
+        if name in asked.names:
+            raise CommandError(f"{option(name)} is for models: leave it out with --k")
     if wait:
         raise CommandError("a K-means testnet runs until `fedgrove network down`: leave --wait out")
-
-
-def check_same(context: typer.Context, layout: TestnetPaths, plan: TestnetPlan) -> None:
-    """Refuse options that differ from what an existing testnet was made with."""
-    if not layout.record.exists():
-        return
-    with sentences(2):
-        made = asdict(read_record(layout).plan)
-    for name, value in asdict(plan).items():
-        if given(context, name) and value != made[name]:
-            raise CommandError(
-                f"the testnet in {layout.root} was made with --{name.replace('_', '-')} {made[name]}: give another "
-                "--dir, or start again after `fedgrove network down --delete`"
-            )
 
 
 @contextmanager

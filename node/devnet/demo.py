@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
@@ -21,142 +21,43 @@ from fedgrove.chain.records.deployment import Deployment, Settings
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.process_pool import process_pool
-from fedgrove.node.devnet.method_option import TRAINING, cluster_terms, ledger_rounds, membership_for
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.silence import Silence
-from fedgrove.node.devnet.windows import by_time, windows
+from fedgrove.node.devnet.terms import terms_on
+from fedgrove.node.devnet.windows import by_time
 from fedgrove.node.learning import partition
 from fedgrove.node.learning.samples import Dataset, Samples
-from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings, default_model, default_settings
 from fedgrove.node.learning.shared import shared_to_bytes
 from fedgrove.node.methods.terms import method_of, with_first_model
-from fedgrove.node.methods.training.terms import TrainingTerms
-from fedgrove.node.privacy.accountant import noise_for
-from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.step import Kind, Step
-from fedgrove.node.protocol.terms import (
-    FederationConfig,
-    FederationSettings,
-    MaskingSettings,
-    ModelSpec,
-    SharedSettings,
-    StrategySettings,
-)
+from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.scenario.scenario import Scenario
 
 _FUNDS_ETHER = 1
 _IDLE_SECONDS = 0.2
 _TRAINER = "fedgrove.node.methods.training.network_trainer"
-_DELTA = 1e-3
-_CLIP = 1.0
-_GROUP = 4  # clients whose data are alike, where they are to cluster
-_OTHERS = 0.2
-SHARED_PER_CLASS = 5
 
 Observer = Callable[[str, Step], None]
-
-
-@dataclass(frozen=True)
-class DemoPlan:
-    """Plan of a demonstration: number of clients, dataset, skew and dropouts.
-
-    ``drop`` is the fraction of clients that fall silent in each round, each at a step drawn from the seed. ``epsilon``
-    is the budget of client-level differential privacy for the whole run, evaluations included, at δ = 0.001; 0 asks for
-    none. With ``method`` procfl (and settings), clients come in groups that have main labels of their own, compare
-    their data by private intersection in rounds before the ``rounds``, and train in clusters in a part of these. With
-    ``held_out`` clients evaluate each round's model on this share of their samples, and ``patience`` is the number of
-    rounds without a lower loss of theirs after which the run ends (0: it never ends early). ``portable`` training gives
-    the same bytes on all processors with AVX2.
-    """
-
-    clients: int = 8
-    rounds: int = 3
-    alpha: float = 0.3
-    strategy: str = "fedaom"
-    masking: Literal["bbtsa", "pairwise"] = "bbtsa"
-    drop: float = 0.0
-    seed: int = 0
-    workers: int = 1
-    epsilon: float = 0.0
-    method: str = TRAINING
-    held_out: float = 0.0
-    patience: int = 0
-    portable: bool = False
-
-    @property
-    def ledger_rounds(self) -> int:
-        """Rounds on the ledger: before clusters train, their clients compare their data."""
-        return ledger_rounds(self.rounds, self.method)
-
-    @property
-    def partition(self) -> PartitionSettings:
-        """Split of the data."""
-        if cluster_terms(self.method) is None:
-            return PartitionSettings(kind="dirichlet", alpha=self.alpha)
-        return PartitionSettings(kind="groups", groups=max(2, self.clients // _GROUP), others=_OTHERS)
 
 
 class DemoFailed(RuntimeError):
     """The demonstration cannot go on; the message says why, or who was waited for."""
 
 
-def make_config(
-    plan: DemoPlan, dataset: Dataset, shared_digest: bytes, counter: bytes = b"", signer: str = ""
-) -> FederationConfig:
-    """The terms of the demonstration: defaults that suit the dataset, windows that suit the number of clients.
-
-    ``counter`` and ``signer`` are the coordinator's mailbox key and account, which clusters need.
-    """
-    clusters = cluster_terms(plan.method, counter, signer)
-    return FederationConfig(
-        model=ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes),
-        training=replace(default_settings(dataset.name), portable=plan.portable),
-        shared=SharedSettings(shared_digest.hex()),
-        membership=membership_for(clusters),
-        method=clusters or TrainingTerms(),
-        **common_terms(plan, dataset.name, EvaluationSettings(plan.held_out) if plan.held_out else None),
-    )
-
-
-def common_terms(plan: DemoPlan, name: str, evaluation: EvaluationSettings | None) -> dict[str, Any]:
-    """The terms that follow from the plan and from how members evaluate, by table."""
-    rounds = plan.ledger_rounds
-    return {
-        "federation": FederationSettings(
-            name=f"{name} demo", rounds=rounds, repeats=rounds, seed=plan.seed, patience=plan.patience
-        ),
-        "strategy": StrategySettings(plan.strategy),
-        "masking": MaskingSettings(mode=plan.masking, masked="delta" if plan.epsilon else "weights"),
-        "ledger": windows(plan.clients, LEAST_RATED) if plan.epsilon and evaluation else windows(plan.clients),
-        "privacy": _privacy(plan, plan.rounds + (evaluation is not None)),
-        "evaluation": evaluation,
-    }
-
-
-def _privacy(plan: DemoPlan, uploads: int) -> ClientLevelSettings | None:
-    """As much noise as the budget asks for, if every client takes part in all rounds; provision for dropouts.
-
-    ``uploads`` of a client count: its rates of the last model cost as much as an update.
-    """
-    if not plan.epsilon:
-        return None
-    sigma = noise_for(uploads, 1.0, plan.epsilon, _DELTA)
-    terms = {"epsilon": plan.epsilon, "delta": _DELTA, "noise_multipliers": (sigma,)}
-    return ClientLevelSettings(**terms, clip=_CLIP, dropouts=min(plan.drop, 0.9))
-
-
-def deal(plan: DemoPlan, dataset: Dataset) -> tuple[list[Samples], Samples]:
+def deal(scenario: Scenario, dataset: Dataset) -> tuple[list[Samples], Samples]:
     """Split the training samples among the clients; d_share is given by volunteers out of the same samples.
 
     Raises
     ------
     ValueError
-        The data do not suit the plan.
+        The data do not suit the scenario.
     """
-    training = dataset.train()
-    parts, shared = partition.deal(training, plan.clients, plan.partition, SHARED_PER_CLASS, plan.seed)
+    training, cast = dataset.train(), scenario.cast
+    seed = scenario.federation.seed
+    parts, shared = partition.deal(training, cast.clients, scenario.partition, cast.shared_per_class, seed)
     assert shared is not None
     return [training.take(part) for part in parts], shared
 
@@ -164,13 +65,13 @@ def deal(plan: DemoPlan, dataset: Dataset) -> tuple[list[Samples], Samples]:
 class Subject(Protocol):
     """What a demonstration's federation learns, and on which data."""
 
-    def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
+    def found(self, scenario: Scenario, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
         """The terms, complete, and the first model's bytes; what the terms name is put into the store.
 
         Raises
         ------
         ValueError
-            The data do not suit the plan.
+            The data do not suit the scenario.
         """
         ...
 
@@ -190,11 +91,11 @@ class DatasetSubject:
         self._dataset = dataset
         self._parts: list[Samples] = []
 
-    def found(self, plan: DemoPlan, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
+    def found(self, scenario: Scenario, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
         """As ``Subject`` says."""
-        self._parts, shared = deal(plan, self._dataset)
+        self._parts, shared = deal(scenario, self._dataset)
         digest = store.put(shared_to_bytes(shared)).digest
-        config = with_first_model(make_config(plan, self._dataset, digest, keys.mailbox_public, keys.address))
+        config = with_first_model(terms_on(scenario, self._dataset, digest, keys.mailbox_public, keys.address))
         return config, method_of(config).first_model()
 
     def parts(self, config: FederationConfig) -> list[Samples]:
@@ -211,7 +112,7 @@ class Demo:
 
     Parameters
     ----------
-    plan : DemoPlan
+    scenario : Scenario
         What to run.
     subject : Subject
         What is learned, on which data.
@@ -231,7 +132,7 @@ class Demo:
 
     def __init__(
         self,
-        plan: DemoPlan,
+        scenario: Scenario,
         subject: Subject,
         network: Network,
         store: ContentStore,
@@ -240,7 +141,7 @@ class Demo:
         state: RunState | None = None,
         goes_on: Callable[[int], None] = lambda number: None,
     ) -> None:
-        self._plan = plan
+        self._scenario = scenario
         self._network = network
         self._store = store
         self._observe = observe
@@ -257,12 +158,12 @@ class Demo:
         Raises
         ------
         DemoFailed
-            The data do not fit the plan, or differ from those before; or nothing happened for too long.
+            The data do not fit the scenario, or differ from those before; or nothing happened for too long.
         """
         with ExitStack() as stack:
             state = self._state or RunState(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))))
             self.seconds = state.seconds()
-            executor = stack.enter_context(_executor(self._plan.workers, self._plan.portable))
+            executor = stack.enter_context(_executor(self._scenario.run.workers, self._scenario.training.portable))
             coordinator, clients = self._build(state, executor)
             for number, client in enumerate(clients, 1):
                 self._observe(f"client {number}", client.register())
@@ -273,7 +174,7 @@ class Demo:
     def _build(self, state: RunState, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
         keys = state.keys("coordinator")
         try:
-            config, first = self._subject.found(self._plan, self._store, keys)
+            config, first = self._subject.found(self._scenario, self._store, keys)
             config = replace(config, ledger=self._windows(state, config.ledger))
         except ValueError as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
@@ -297,7 +198,7 @@ class Demo:
             self._observe("coordinator", Step.act("deploy", "found the contracts", kind=Kind.DEPLOYED))
             return
         admin = state.keys("admin")
-        self._fund(keys, self._plan.clients + 2)
+        self._fund(keys, self._scenario.cast.clients + 2)
         self._fund(admin)
         self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
         state.keep_deployment(self.deployment)
@@ -339,7 +240,8 @@ class Demo:
     # --- running ----------------------------------------------------------------------------------------------------
 
     def _loop(self, coordinator: Coordinator, clients: list[Client], state: RunState) -> None:
-        silence = Silence(self._plan.clients, self._plan.drop, self._plan.seed)
+        cast = self._scenario.cast
+        silence = Silence(cast.clients, cast.drop, self._scenario.federation.seed)
         silence.recall(coordinator.view.refresh(), self._store)
         round_number = coordinator.round
         if round_number:

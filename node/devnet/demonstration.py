@@ -5,9 +5,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,32 +15,24 @@ from fedgrove.chain.network.history import capture
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo_address import FORMS
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentReader, ContentStore
 from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan, Subject
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, Subject
 from fedgrove.node.devnet.demo_figures import DemoFigures, WriteFigures
-from fedgrove.node.devnet.demo_request import (
-    DemoRequest,
-    InvalidOption,
-    ServePages,
-    check_request,
-    options_of,
-    request_of,
-)
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.mirror import mirror
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.devnet.terms import check_federation
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.protocol.step import Kind, Step
+from fedgrove.node.scenario.reading import left_out
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.status.report import build_report
-from fedgrove.node.tasks.sandbox.modes import choose
-
-DEFAULT_STRATEGY = "fedaom"
 
 
 class Audience(Protocol):
@@ -60,6 +51,11 @@ class Audience(Protocol):
         ...
 
 
+ServePages = Callable[[Network, Deployment, ContentReader, str, str, Path], AbstractContextManager[str]]
+"""Serves pages about a deployment while a block runs, given chain, contracts, store, what people call it, the command
+that audits the same and a folder for indexes; gives their address."""
+
+
 @dataclass(frozen=True)
 class Demonstration:
     """A demonstration that has ended: its ``report.json``, and what the auditor says of it."""
@@ -68,109 +64,101 @@ class Demonstration:
     verdict: Verdict
 
 
-def demonstrate(request: DemoRequest, directory: Path, audience: Audience, command: str) -> Demonstration:
-    """Run a federation to its end, audit it, and leave it in a new or empty directory.
+@dataclass(frozen=True)
+class Spectators:
+    """Who looks on while a demonstration runs.
 
-    Parameters
+    Attributes
     ----------
+    audience : Audience
     command : str
         The command that audits the same, for the explorer's pages.
+    pages : callable, optional
+        Serves pages about the run while it goes on.
+    figures : callable, optional
+        Takes each round's figures as soon as it has ended.
+    """
+
+    audience: Audience
+    command: str = ""
+    pages: ServePages | None = None
+    figures: WriteFigures | None = None
+
+
+def demonstrate(scenario: Scenario, directory: Path, spectators: Spectators) -> Demonstration:
+    """Run a federation to its end, audit it, and leave it in a new or empty directory.
 
     Raises
     ------
-    InvalidOption
-        An option has a value that is not allowed, or the directory is not empty.
-    InvalidConfig, BundleError, DatasetError, TaskFailed, SandboxUnavailable, ChainError, StoreError
-        The method's settings, the task, the data, the sandbox, the chain or the store are at fault.
+    InvalidConfig
+        The scenario cannot be demonstrated, or the directory is not empty.
+    BundleError, DatasetError, TaskFailed, SandboxUnavailable, ChainError, StoreError
+        The task, the data, the sandbox, the chain or the store are at fault.
     DemoFailed
         The run came to a standstill. As after an interruption, the rounds that have ended are in the directory, and
         ``resume`` goes on with it.
     """
-    check_request(request)
+    check_federation(scenario)
     with ExitStack() as stack:
-        plan, subject = _subject(request, audience, stack)
+        suited, subject = _subject(scenario, spectators.audience, stack)
         state = RunState.beside(directory)
         _prepare(directory, state)
         stack.enter_context(state.claimed())
-        state.keep_options(options_of(request))
-        return _run_on(_Course(request, plan, subject, directory, state), audience, command, stack)
+        state.keep_options(scenario.absolute().to_tables())
+        return _run_on(_Course(suited, subject, directory, state), spectators, stack)
 
 
-def resume(
-    directory: Path,
-    audience: Audience,
-    command: str,
-    pages: ServePages | None = None,
-    figures: WriteFigures | None = None,
-    task: Path | None = None,
-) -> Demonstration:
+def resume(directory: Path, spectators: Spectators, task: Path | None = None) -> Demonstration:
     """Go on with a run that was interrupted or killed, from what lies next to its directory.
 
     ``task`` is where the task's folder is now, if it has moved.
 
-    Parameters and errors are those of ``demonstrate``; InvalidOption, too, where nothing is left to go on with.
+    Parameters and errors are those of ``demonstrate``; InvalidConfig, too, where nothing is left to go on with.
     """
-    before = asked_for(directory)
-    request = replace(before, pages=pages, figures=figures, task=task or before.task)
+    scenario = begun_with(directory)
+    if task is not None and scenario.task is not None:
+        scenario = replace(scenario, task=replace(scenario.task, folder=str(task)))
     with ExitStack() as stack:
-        plan, subject = _subject(request, audience, stack)
+        suited, subject = _subject(scenario, spectators.audience, stack)
         state = RunState.beside(directory)
         stack.enter_context(state.claimed())
-        return _run_on(_Course(request, plan, subject, directory, state), audience, command, stack)
+        return _run_on(_Course(suited, subject, directory, state), spectators, stack)
 
 
-def asked_for(directory: Path) -> DemoRequest:
-    """What the unfinished run in a directory was asked for.
+def begun_with(directory: Path) -> Scenario:
+    """The scenario of the unfinished run in a directory.
 
     Raises
     ------
-    InvalidOption
+    InvalidConfig
         There is none, or what is left of it is damaged.
     """
     state = RunState.beside(directory)
     if not state.begun or not directory.is_dir():
         ended = (directory / LEDGER).exists()
         why = "its run has ended" if ended else "give the directory of a `fedgrove demo --out` that was interrupted"
-        raise InvalidOption("resume", f"finds nothing to go on with for {directory}: {why}")
+        raise InvalidConfig(f"resume finds nothing to go on with for {directory}: {why}")
     try:
-        return request_of(state.options())
-    except (KeyError, TypeError):
-        raise InvalidOption("resume", f"cannot read {state.root}: remove it, and begin a new run") from None
+        return Scenario.from_tables(state.options())
+    except InvalidConfig:
+        raise InvalidConfig(f"resume cannot read {state.root}: remove it, and begin a new run") from None
 
 
-def _serve_pages(
-    pages: ServePages,
-    network: Network,
-    content: ContentStore,
-    command: str,
-    audience: Audience,
-    stack: ExitStack,
-    deployment: Deployment,
-) -> None:
-    """Serve pages about a deployment until the stack ends."""
-    indexes = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
-    served = pages(network, deployment, content, "a demonstration", command, indexes)
-    audience.say(f"watch: {stack.enter_context(served)}")
-
-
-def _subject(request: DemoRequest, audience: Audience, stack: ExitStack) -> tuple[DemoPlan, Subject]:
-    """What is learned, and the plan with what suits it in place of what was left open.
+def _subject(scenario: Scenario, audience: Audience, stack: ExitStack) -> tuple[Scenario, Subject]:
+    """What is learned, and the scenario with as many workers as suit it.
 
     The audience is told of suggestions that are not followed.
     """
-    plan = request.plan
-    if request.task is None or request.source is None:
-        data = load_dataset(request.dataset, request.data_dir)
-        workers = plan.workers or _workers(data)
-        return replace(plan, workers=workers, strategy=request.strategy or DEFAULT_STRATEGY), DatasetSubject(data)
-    form = TableFormat.of(request.table_format) if request.table_format else None
-    own = (request.task, request.source, choose(request.sandbox), stack)
-    subject = TaskSubject(*own, request.settings, request.bases, form)
-    left_out = subject.left_out(plan, "--held-out")
-    if left_out:
-        audience.say(left_out)
+    if scenario.task is None:
+        folder = scenario.run.data_dir
+        data = load_dataset(scenario.cast.dataset, Path(folder) if folder else None)
+        run = replace(scenario.run, workers=scenario.run.workers or _workers(data))
+        return replace(scenario, run=run), DatasetSubject(data)
+    unfollowed = left_out(scenario, "--held-out")
+    if unfollowed:
+        audience.say(unfollowed)
     # A task's training has processes of its own.
-    return replace(plan, workers=1, strategy=request.strategy or subject.strategy), subject
+    return replace(scenario, run=replace(scenario.run, workers=1)), TaskSubject(scenario, stack)
 
 
 def _workers(data: Dataset) -> int:
@@ -180,42 +168,61 @@ def _workers(data: Dataset) -> int:
 
 def _prepare(directory: Path, state: RunState) -> None:
     if state.begun:
-        raise InvalidOption(
-            "out",
-            f"{directory} has a run that was interrupted: add --resume to go on with it, or give a new directory "
-            f"(it is kept in {state.root})",
+        raise InvalidConfig(
+            f"out {directory} has a run that was interrupted: add --resume to go on with it, or give a new directory "
+            f"(it is kept in {state.root})"
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
         taken = sorted(path.name for path in directory.iterdir())
     except OSError as fault:
-        raise InvalidOption("out", f"cannot be made in {directory}: {fault.strerror}") from None
+        raise InvalidConfig(f"out cannot be made in {directory}: {fault.strerror}") from None
     if taken:  # an audit accounts for everything in it
-        raise InvalidOption("out", f"{directory} is not empty ({taken[0]}): nothing was changed, give a new directory")
+        raise InvalidConfig(f"out {directory} is not empty ({taken[0]}): nothing was changed, give a new directory")
 
 
 @dataclass(frozen=True)
 class _Course:
-    """A run, new or gone on with: what was asked for, what follows from it, and where all is kept."""
+    """A run, new or gone on with: its scenario, what is learned, and where all is kept."""
 
-    request: DemoRequest
-    plan: DemoPlan
+    scenario: Scenario
     subject: Subject
     directory: Path
     state: RunState
 
 
-def _run_on(course: _Course, audience: Audience, command: str, stack: ExitStack) -> Demonstration:
-    """Run to the end, from wherever it is."""
+def _run_on(course: _Course, spectators: Spectators, stack: ExitStack) -> Demonstration:
+    """Run to the end, from wherever it is, and audit."""
     directory, state = course.directory, course.state
     stack.callback(_tidy, course)
-    network = stack.enter_context(open_network(course.request.chain, state))
-    content = stack.enter_context(open_store(course.request.store, directory, state))
+    network = stack.enter_context(open_network(course.scenario.run.chain, state))
+    content = stack.enter_context(open_store(course.scenario.run.store, directory, state))
     for name in (LEDGER, REPORT, MANIFEST):  # of the rounds before an interruption: the chain has them, too
         (directory / name).unlink(missing_ok=True)
-    pages = course.request.pages
-    deployed = partial(_serve_pages, pages, network, content, command, audience, stack) if pages else None
-    return _run(course, network, content, audience, deployed, course.request.figures)
+    figures = DemoFigures(network, content, spectators.figures) if spectators.figures is not None else None
+
+    def observe(role: str, step: Step) -> None:
+        spectators.audience.observe(role, step)
+        if spectators.pages is not None and step.kind is Kind.DEPLOYED:
+            indexes = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
+            place = (network, run.founded, content, "a demonstration", spectators.command, indexes)
+            spectators.audience.say(f"watch: {stack.enter_context(spectators.pages(*place))}")
+        if figures is not None and role == "coordinator" and step.acted:
+            figures.look(run)
+
+    goes_on = spectators.audience.goes_on
+    run = Demo(course.scenario, course.subject, network, content, observe, state=state, goes_on=goes_on)
+    try:
+        run.run()
+    except (DemoFailed, KeyboardInterrupt):
+        if run.deployment is not None:
+            spectators.audience.say("keeping the rounds that have ended")
+            _keep(run, course, network, content)
+        raise
+    spectators.audience.say("auditing")
+    kept = _keep(run, course, network, content)
+    state.end()
+    return kept
 
 
 def _tidy(course: _Course) -> None:
@@ -226,40 +233,9 @@ def _tidy(course: _Course) -> None:
         course.state.discard()
 
 
-def _run(
-    course: _Course,
-    network: Network,
-    content: ContentStore,
-    audience: Audience,
-    deployed: Callable[[Deployment], None] | None,
-    write: WriteFigures | None,
-) -> Demonstration:
-    """Run and audit; ``deployed`` is told of the contracts, ``write`` of rounds' figures."""
-    figures = DemoFigures(network, content, write) if write is not None else None
-
-    def observe(role: str, step: Step) -> None:
-        audience.observe(role, step)
-        if deployed is not None and step.kind is Kind.DEPLOYED:
-            deployed(run.founded)
-        if figures is not None and role == "coordinator" and step.acted:
-            figures.look(run)
-
-    run = Demo(course.plan, course.subject, network, content, observe, state=course.state, goes_on=audience.goes_on)
-    try:
-        run.run()
-    except (DemoFailed, KeyboardInterrupt):
-        if run.deployment is not None:
-            audience.say("keeping the rounds that have ended")
-            _keep(run, course.plan, network, content, course.directory)
-        raise
-    audience.say("auditing")
-    kept = _keep(run, course.plan, network, content, course.directory)
-    course.state.end()
-    return kept
-
-
-def _keep(run: Demo, plan: DemoPlan, network: Network, content: ContentStore, directory: Path) -> Demonstration:
+def _keep(run: Demo, course: _Course, network: Network, content: ContentStore) -> Demonstration:
     """Audit what is on the ledger by now, and leave it in the directory."""
+    directory = course.directory
     history = capture(network, run.founded)
     history.verify()
     local = DiskStore(directory / STORE)
@@ -268,7 +244,7 @@ def _keep(run: Demo, plan: DemoPlan, network: Network, content: ContentStore, di
     verdict = Auditor(chain_facts(history), history.records(), local).run()
     report = build_report(history, local, run.seconds)
     report["audit"] = {"verdict": verdict.verdict, "first_bad_record": _named(verdict)}
-    report["options"] = asdict(plan)
+    report["options"] = course.scenario.without_paths().to_tables()
     write_archive(directory, history, report)
     return Demonstration(json.loads((directory / REPORT).read_text()), verdict)
 
@@ -280,14 +256,14 @@ def _named(verdict: Verdict) -> str | None:
 @contextmanager
 def open_network(chain: str, state: RunState) -> Iterator[Network]:
     """The chain that the option names; a chain of our own is ended with the demonstration, and kept in its state."""
-    if chain == "embedded":
+    if chain in ("auto", "embedded"):
         network = embedded(state.chain)
     elif chain == "anvil":
         network = anvil(state.chain)
     elif chain.startswith(("http://", "https://")):
         network = connect(chain)
     else:
-        raise InvalidOption("chain", f"must be embedded, anvil or a URL (http://…), not {chain!r}")
+        raise InvalidConfig(f"run.chain must be embedded, anvil or a URL (http://…), not {chain!r}")
     with network:
         yield network
 
@@ -297,7 +273,7 @@ def open_store(store: str, directory: Path, state: RunState) -> Iterator[Content
     """The store that the option names; a Kubo node of our own is ended with the demonstration."""
     from fedgrove.ipfs.kubo import KuboStore, open_kubo
 
-    if store == "disk":
+    if store in ("auto", "disk"):
         yield DiskStore(directory / STORE)
     elif store == "kubo":
         with LocalKubo(state.kubo) as node:
@@ -305,4 +281,4 @@ def open_store(store: str, directory: Path, state: RunState) -> Iterator[Content
     elif store.startswith(FORMS):
         yield open_kubo(store)
     else:
-        raise InvalidOption("store", f"must be disk, kubo or the URL of a Kubo API, not {store!r}")
+        raise InvalidConfig(f"run.store must be disk, kubo or the URL of a Kubo API, not {store!r}")

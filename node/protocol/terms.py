@@ -87,7 +87,16 @@ class FederationSettings:
 
 @dataclass(frozen=True)
 class StrategySettings:
-    """The local training strategy and its options (see ``node.learning.strategies``)."""
+    """The local training strategy (see ``node.learning.strategies``).
+
+    Attributes
+    ----------
+    name : str
+        Local training: fedaom, fedaomsam, fedavg, fedcurv, feddyn, fedlc, fedntd, fedprox, fedsam, fedspeed, moon,
+        scaffold or share; by default fedaom, and fedavg for a task without a shared set.
+    options : dict of str to float
+        Options of the strategy, by name.
+    """
 
     name: str = "fedaom"
     options: dict[str, float] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from fedgrove.node.base.inline import inline_table
 from fedgrove.node.base.nested_tables import Tables, merged, nested
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.scenario.clusters import METHODS
-from fedgrove.node.scenario.scenario import KINDS
+from fedgrove.node.scenario.scenario import ATTRIBUTES, KINDS
 
 _DELTA = 1e-3
 TRAINING = "training"
@@ -185,4 +185,4 @@ def default_of(key: str) -> Any:
 
 
 def _kind(table: str) -> type:
-    return KINDS["cast" if table == "scenario" else table]
+    return KINDS[ATTRIBUTES.get(table, table)]

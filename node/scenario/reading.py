@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
 from fedgrove.node.methods.training.suggestion import SuggestedTerms, evaluation_left_out, suggested_by
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.scenario.clusters import METHODS, SimulatedProCfl
 from fedgrove.node.scenario.names import method_table, tables_of
 from fedgrove.node.scenario.scenario import TABLES, Scenario
@@ -33,10 +34,16 @@ MANY_CLIENTS: Tables = {
     "strategy": {"name": "fedavg"},
 }
 """What ``fedgrove simulate`` runs where neither a file nor an option says otherwise."""
+IN_PYTHON: Tables = {"run": {"executor": "inline", "workers": 1}}
+"""What calls from Python begin with: processes would import the script again."""
 
 
 def scenario(settings: Mapping[str, object] | None = None, **named: Any) -> Scenario:
-    """The scenario with these values of short names and, behind them, of keys (``{"training.epochs": 2}``)."""
+    """The scenario with these values of short names and, behind them, of keys.
+
+    >>> scenario({"training.epochs": 2}, clients=4, rounds=2).cast.clients
+    4
+    """
     return read_scenario(changes=merged(tables_of(named), from_dotted(settings or {})))
 
 
@@ -50,7 +57,7 @@ def read_scenario(path: Path | None = None, changes: Tables | None = None, prese
     changes : dict, optional
         Tables with the keys that get other values; a method's table replaces that of the file.
     preset : dict, optional
-        Tables with other defaults, where there is no file.
+        Tables with other defaults than those of the keys.
 
     Raises
     ------
@@ -59,9 +66,9 @@ def read_scenario(path: Path | None = None, changes: Tables | None = None, prese
     """
     tables, changes = preset or {}, changes or {}
     if path is not None:
-        tables = read_tables(path, "a scenario's, or a federation's TOML file")
+        found = read_tables(path, "a scenario's, or a federation's TOML file")
         try:
-            tables = _of_federation(tables) if _is_federation(tables) else tables
+            tables = merged(tables, _of_federation(found) if _is_federation(found) else found)
             completed(tables)
         except InvalidConfig as fault:
             raise InvalidConfig(f"{path}: {fault}") from None
@@ -129,7 +136,8 @@ def _with_federation(tables: Tables) -> Tables:
         suited = {"federation": {"rounds": _ROUNDS_OF_CLUSTERING}, "scenario": {"dataset": "gaussian"}}
     dataset = _of(merged(suited, tables), "scenario", "dataset", "digits")
     subject = "task" if "task" in tables else dataset if dataset in DATASETS else Path(str(dataset)).stem
-    suited["federation"]["name"] = f"{subject} demo"[-80:]
+    repeats = _of(merged(suited, tables), "federation", "rounds", FederationSettings.rounds)
+    suited["federation"] |= {"name": f"{subject} demo"[-80:], "repeats": repeats}
     return merged(suited, tables)
 
 
@@ -144,7 +152,7 @@ def _with_privacy(tables: Tables) -> Tables:
         keys = {key: value for key, value in table.items() if key != "mechanism"}
         keys = {"dropouts": min(drop, _MOST_DROPOUTS)} | keys if isinstance(drop, float) and drop > 0 else keys
         settings: ClientLevelSettings = build(ClientLevelSettings, keys, "privacy")
-        rounds = _of(tables, "federation", "rounds", 3)
+        rounds = _of(tables, "federation", "rounds", FederationSettings.rounds)
         if isinstance(rounds, int) and rounds > 0:
             suited["privacy"] = {
                 "noise_multipliers": [_noise(settings, rounds + ("evaluation" in tables), tables)],
@@ -218,3 +226,25 @@ def _of_federation(tables: Tables) -> Tables:
         known = {item.name for item in dataclasses.fields(SimulatedProCfl)}
         terms["procfl"] = {key: value for key, value in terms["procfl"].items() if key in known}
     return terms | added
+
+
+def difference(before: Scenario, changes: Tables, free: Sequence[str] = ()) -> str:
+    """The first key to which changes give another value than a scenario has; empty where there is none.
+
+    Parameters
+    ----------
+    free : sequence of str
+        Keys that may differ.
+
+    Raises
+    ------
+    InvalidConfig
+        The changes cannot be made.
+    """
+    tables = before.to_tables()
+    after = Scenario.from_tables(merged(tables, changes)).absolute().to_tables()
+    for name, keys in changes.items():
+        for key in keys if isinstance(keys, dict) else ():
+            if f"{name}.{key}" not in free and _of(after, name, key, None) != _of(tables, name, key, None):
+                return f"{name}.{key}"
+    return ""

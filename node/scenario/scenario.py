@@ -41,6 +41,8 @@ OF_NETWORKS = {
 """What says how a shipped network is trained, and nothing of a task."""
 _NAMES = {"cast": "scenario"}
 """Tables that have another name than the scenario's attribute."""
+ATTRIBUTES = {table: name for name, table in _NAMES.items()}
+"""The attributes of these tables."""
 _TAGGED: dict[str, tuple[str, Mapping[str, type]]] = {
     "privacy": ("mechanism", MECHANISMS),
     "server": ("step", SERVER_STEPS),
@@ -161,8 +163,9 @@ class Scenario:
         methods = [name for name in METHODS if name in tables]
         if len(methods) > 1:
             raise InvalidConfig(f"give one of the tables {', '.join(methods)}: a scenario has one method")
-        given: dict[str, Any] = {name: build(METHODS[name], tables[name], name) for name in methods}
-        built: dict[str, Any] = {"method": given[name] for name in methods}
+        built: dict[str, Any] = {}
+        if methods:
+            built["method"] = build(METHODS[methods[0]], tables[methods[0]], methods[0])
         for item in fields(cls):
             name = _NAMES.get(item.name, item.name)
             if name not in tables or item.name == "method":
@@ -192,6 +195,11 @@ class Scenario:
     def digest(self) -> str:
         """SHA-256, in hex, of the canonical JSON form (sorted keys, no spaces) of what decides a simulation."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def without_paths(self) -> "Scenario":
+        """The same, without what only this machine knows: places of files, and on what it is run."""
+        task = self.task and replace(self.task, folder="")
+        return replace(self, cast=replace(self.cast, data="", bases={}), task=task, run=RunSettings())
 
     def absolute(self) -> "Scenario":
         """The same, with absolute paths, so that it can be kept and run from elsewhere."""

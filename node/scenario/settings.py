@@ -1,4 +1,4 @@
-"""The tables of a scenario that are no terms: ``[scenario]``, ``[run]``, and what its ``[model]`` and ``[task]`` add."""
+"""The tables of a scenario that are no terms: ``[scenario]`` and ``[run]``, and what ``[model]`` and ``[task]`` add."""
 
 import math
 from collections.abc import Mapping

@@ -25,8 +25,8 @@ from fedgrove.node.learning.settings import (
     bf16_fault,
 )
 from fedgrove.node.privacy.settings import LEAST_RATED, MECHANISMS, ClientLevelSettings, PrivacySettings
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.simulation.clustered.settings import METHODS, ClusteringSettings
+from fedgrove.node.scenario.clusters import METHODS, ClusteringSettings
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.task_settings import SimulatedTask
 
 MAX_CLIENTS = 1_000_000

@@ -30,8 +30,8 @@ from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
 from fedgrove.node.methods.training.suggestion import SuggestedTerms, evaluation_left_out, suggested_by
 from fedgrove.node.privacy.settings import MECHANISMS
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.simulation.clustered.settings import METHODS
+from fedgrove.node.scenario.clusters import METHODS
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
 from fedgrove.node.simulation.task_settings import SimulatedTask
 

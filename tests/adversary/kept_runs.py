@@ -13,10 +13,10 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, REPORT, STORE, seal_archive
-from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.report import build_report
 
 from tests.adversary import eventful
@@ -85,7 +85,7 @@ def kept(
     """Hold a federation of a kind, its rounds by ``hold``, and keep it as ``fedgrove demo --out`` does."""
     target = directory / "kept"
     if kind == "clusters":
-        plan = DemoPlan(clients=6, rounds=1, strategy="fedavg", method="procfl, public_samples = 100")
+        plan = scenario(clients=6, rounds=1, strategy="fedavg", method="procfl, public_samples = 100")
         return Kept(run_federation(target, plan).directory)
     with embedded() as network:
         if kind == "eventful":

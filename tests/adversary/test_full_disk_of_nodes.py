@@ -16,17 +16,18 @@ from fedgrove.chain.face.networks import has_anvil
 from fedgrove.chain.network import anvil_state
 from fedgrove.ipfs.store import DiskFull
 from fedgrove.node.cli.output import fault_of_disk
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.scenario.reading import scenario
 
 from tests.adversary.media import fill, small_disk
 from tests.adversary.test_full_disk import disk, fedgrove, one_sentence
 
 __all__ = ["disk"]
 
-PLAN = TestnetPlan(clients=3, rounds=2, store="disk", strategy="fedavg")
+PLAN = scenario(clients=3, rounds=2, store="disk", strategy="fedavg")
 
 pytestmark = pytest.mark.skipif(not has_anvil(), reason="no anvil: run make test, which installs it")
 
@@ -70,7 +71,7 @@ def test_a_testnet_is_made_whole_or_made_anew(tmp_path, bytes_of_a_testnet, shar
         assert not TestnetPaths(disk / "testnet").record.exists()
         ballast.unlink()
         layout = made_in(disk / "testnet")
-        assert read_record(layout).plan == PLAN and anvil_state.was_written(layout.chain)
+        assert read_record(layout).scenario == PLAN and anvil_state.was_written(layout.chain)
 
 
 @pytest.mark.processes

@@ -11,10 +11,9 @@ What stops it: the state is used only in a folder that this account owns and nob
 import os
 
 import pytest
-from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.devnet.demo_request import DemoRequest, options_of
-from fedgrove.node.devnet.demonstration import asked_for, demonstrate
+from fedgrove.node.devnet.demonstration import Spectators, begun_with, demonstrate
 from fedgrove.node.devnet.run_state import RunState, StateUnusable
+from fedgrove.node.scenario.reading import scenario
 
 from tests.node.devnet.test_resume import Quiet
 
@@ -23,8 +22,8 @@ from tests.node.devnet.test_resume import Quiet
 def theirs(tmp_path):
     """The options of a run that would execute the attacker's code."""
     state = RunState.beside(tmp_path / "run")
-    request = DemoRequest(DemoPlan(clients=3, rounds=1), None, task=tmp_path, source=tmp_path, sandbox="off")
-    state.keep_options(options_of(request))
+    theirs = scenario(clients=3, rounds=1, task=str(tmp_path), data=str(tmp_path), sandbox="off")
+    state.keep_options(theirs.to_tables())
     (tmp_path / "run").mkdir()
     return state
 
@@ -32,21 +31,21 @@ def theirs(tmp_path):
 def test_a_folder_that_others_may_write_to_is_not_resumed_from(theirs, tmp_path):
     theirs.root.chmod(0o777)
     with pytest.raises(StateUnusable, match="another account"):
-        asked_for(tmp_path / "run")
+        begun_with(tmp_path / "run")
 
 
 def test_a_folder_of_another_account_is_not_resumed_from(theirs, tmp_path, monkeypatch):
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
     with pytest.raises(StateUnusable, match="another account"):
-        asked_for(tmp_path / "run")
+        begun_with(tmp_path / "run")
 
 
 def test_a_link_to_a_folder_is_not_resumed_from(theirs, tmp_path):
     theirs.root.rename(tmp_path / "elsewhere")
     theirs.root.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StateUnusable, match="another account"):
-        asked_for(tmp_path / "run")
+        begun_with(tmp_path / "run")
 
 
 def test_no_file_of_the_user_is_emptied_by_a_link_in_place_of_the_lock(tmp_path):
@@ -57,5 +56,5 @@ def test_no_file_of_the_user_is_emptied_by_a_link_in_place_of_the_lock(tmp_path)
     root.chmod(0o777)
     (root / "lock").symlink_to(own)
     with pytest.raises(StateUnusable, match="another account"):
-        demonstrate(DemoRequest(DemoPlan(clients=3, rounds=1), "fedavg"), tmp_path / "run", Quiet(), "")
+        demonstrate(scenario(clients=3, rounds=1, strategy="fedavg"), tmp_path / "run", Spectators(Quiet()))
     assert own.read_text() == "the user's"

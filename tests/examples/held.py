@@ -9,10 +9,10 @@ from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
-from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.report import build_report
-from fedgrove.node.tasks.sandbox.modes import choose
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -22,11 +22,11 @@ def copied(name: str, tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLES / name, tmp_path / name))
 
 
-def held(folder: Path, source: Path, plan: DemoPlan, out: Path) -> dict:
+def held(folder: Path, source: Path, named: dict, out: Path) -> dict:
     """Hold a federation, audit it, and leave it in ``out`` as ``fedgrove demo --out`` does; its report."""
-    store = DiskStore(out / STORE)
+    store, told = DiskStore(out / STORE), scenario(task=str(folder), data=str(source), **named)
     with embedded() as network, ExitStack() as stack:
-        demo = Demo(plan, TaskSubject(folder, source, choose(), stack), network, store)
+        demo = Demo(told, TaskSubject(told, stack), network, store)
         demo.run()
         history = capture(network, demo.founded)
     assert Auditor(chain_facts(history), history.records(), store).run().verdict == "verified"

@@ -7,7 +7,6 @@ import fedgrove as fg
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.plan_file import plan_of
 from fedgrove.node.simulation.task_folder import opened_task
@@ -43,7 +42,7 @@ def test_it_packs_to_the_same_bundle_with_the_lock_that_it_brings(tmp_path):
 
 def test_it_is_learned_under_masks_audited_and_the_simulation_has_the_same_bytes(source, tmp_path):
     folder = copied("regression", tmp_path)
-    report = held(folder, source, DemoPlan(4, ROUNDS, strategy="fedavg", seed=2), tmp_path / "run")
+    report = held(folder, source, dict(clients=4, rounds=ROUNDS, strategy="fedavg", seed=2), tmp_path / "run")
     losses = [each["loss"] for each in report["rounds"]]
     targets = (np.loadtxt(source, delimiter=",")[350:, 10] - 150) / 80
     assert losses[2] < losses[1] < losses[0] and losses[2] < np.square(targets).mean()

@@ -8,7 +8,6 @@ import fedgrove as fg
 import numpy as np
 import pytest
 import tomli_w
-from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.simulation.executors import InlineExecutor
@@ -58,7 +57,7 @@ def prepared(tmp_path):
 )
 def test_it_is_learned_under_masks_and_audited(prepared, tmp_path, strategy, options, keep):
     folder, source = prepared(options, keep)
-    report = held(folder, source, DemoPlan(3, 2, strategy=strategy, seed=4), tmp_path / "run")
+    report = held(folder, source, dict(clients=3, rounds=2, strategy=strategy, seed=4), tmp_path / "run")
     model = fg.History(str(tmp_path / "run")).model()
     assert ("norm0.weight" in model) == (not keep) and "norm0.running_mean" not in model
     assert report["rounds"][1]["loss"] < report["rounds"][0]["loss"]

@@ -13,8 +13,9 @@ from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.network.history import BadHistory
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.scenario.reading import scenario
 
 
 def test_a_run_is_audited_as_a_directory_and_as_an_archive(run, tmp_path):
@@ -69,7 +70,7 @@ def test_an_archive_has_the_history_of_its_run(run, tmp_path):
 def test_a_live_federation_is_audited_and_read_over_the_network(tmp_path):
     place = f"disk:{tmp_path / 'store'}"
     with anvil() as network:
-        plan = DemoPlan(clients=3, rounds=1, strategy="fedavg")
+        plan = scenario(clients=3, rounds=1, strategy="fedavg")
         demo = Demo(plan, DatasetSubject(load_dataset("digits")), network, DiskStore(tmp_path / "store"))
         demo.run()
         ledger = demo.founded.ledger

@@ -11,8 +11,8 @@ from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, export_car
-from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.protocol.terms import FederationSettings
+from fedgrove.node.scenario.reading import scenario
 
 from tests.adversary.kept_runs import QUICK, kept, write_run
 from tests.adversary.test_spoilers import Poisoner
@@ -98,7 +98,7 @@ def _network(runs: Runs, place: Path) -> Path:
 
 
 def _evaluated(runs: Runs, place: Path) -> Path:
-    plan = DemoPlan(clients=3, rounds=1, strategy="fedavg", masking="pairwise", held_out=0.2)
+    plan = scenario(clients=3, rounds=1, strategy="fedavg", masking="pairwise", held_out=0.2)
     return run_federation(place / "kept", plan).directory
 
 

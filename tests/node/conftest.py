@@ -10,9 +10,11 @@ from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan, Subject
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, Subject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.chain_facts import ChainFacts
+from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.status.report import build_report
 
 
@@ -28,7 +30,7 @@ class Run:
     report: dict
 
 
-def run_federation(directory: Path, plan: DemoPlan, subject: Subject | None = None, **options) -> Run:
+def run_federation(directory: Path, plan: Scenario, subject: Subject | None = None, **options) -> Run:
     """Run a federation, on digits by default, on an embedded chain and keep it as ``fedgrove demo --out`` does."""
     store = DiskStore(directory / STORE)
     with embedded() as network:
@@ -46,7 +48,7 @@ def run_federation(directory: Path, plan: DemoPlan, subject: Subject | None = No
 @pytest.fixture(scope="session")
 def run(tmp_path_factory) -> Run:
     """Six clients, two rounds, two of them silent in each round; FedAvg, to be quick."""
-    plan = DemoPlan(clients=6, rounds=2, strategy="fedavg", drop=0.2, seed=3)
+    plan = scenario(clients=6, rounds=2, strategy="fedavg", drop=0.2, seed=3)
     return run_federation(tmp_path_factory.mktemp("run") / "kept", plan)
 
 

@@ -18,7 +18,7 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.devnet.demo import DemoPlan, make_config
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.partition import iid
 from fedgrove.node.learning.samples import Samples
@@ -33,6 +33,7 @@ from fedgrove.node.protocol.terms import FederationConfig, StartSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.scenario.reading import scenario
 
 
 @dataclass
@@ -69,7 +70,7 @@ class Federation:
         ``coordinator`` whose keys the terms name already.
         """
         dataset = load_dataset("digits")
-        config = make_config(DemoPlan(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
+        config = terms_on(scenario(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
         config = FederationConfig(**{**values, **changes})
         config = replace(config, federation=replace(config.federation, repeats=repeats))

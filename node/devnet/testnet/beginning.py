@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.devnet.testnet.layout import TestnetPlan
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.devnet.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
+from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.scenario.settings import KMeansChoice
 
 _CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
 _GATHER_SECONDS = 5.0  # for which requests are gathered: people are looking on
@@ -38,8 +40,8 @@ class Beginning:
     shared: bytes
 
 
-def beginning(plan: TestnetPlan, data: Dataset | Points, counter: bytes, signer: str) -> Beginning:
-    """Deal samples to train on, or points to cluster where the plan says so.
+def beginning(scenario: Scenario, data: Dataset | Points, counter: bytes, signer: str) -> Beginning:
+    """Deal samples to train on, or points to cluster where the scenario says so.
 
     Parameters
     ----------
@@ -49,45 +51,46 @@ def beginning(plan: TestnetPlan, data: Dataset | Points, counter: bytes, signer:
     Raises
     ------
     ValueError
-        The data do not suit the plan.
+        The data do not suit the scenario.
     """
-    return _clustering(plan, data) if isinstance(data, Points) else _training(plan, data, counter, signer)
+    return _clustering(scenario, data) if isinstance(data, Points) else _training(scenario, data, counter, signer)
 
 
-def _training(plan: TestnetPlan, dataset: Dataset, counter: bytes, signer: str) -> Beginning:
-    from fedgrove.node.devnet.demo import deal, make_config
+def _training(scenario: Scenario, dataset: Dataset, counter: bytes, signer: str) -> Beginning:
+    from fedgrove.node.devnet.demo import deal
     from fedgrove.node.learning.shared import shared_to_bytes
 
-    demo = plan.as_demo()
-    parts, shared = deal(demo, dataset)
+    parts, shared = deal(scenario, dataset)
     blob = shared_to_bytes(shared)
-    config = make_config(demo, dataset, cid_of(blob).digest, counter, signer)
+    config = terms_on(scenario, dataset, cid_of(blob).digest, counter, signer)
     seconds = training_seconds(config, parts, shared)
     clusters = config.method if isinstance(config.method, ProCflTerms) else None
     if clusters is not None:
         seconds = max(judging_seconds(clusters, seconds), comparing_seconds(parts))
     test = dataset.test()
+    ledger = windows(scenario.cast.clients, scenario.run.block_seconds, seconds, patient=clusters is not None)
     return Beginning(
-        replace(
-            config,
-            federation=replace(config.federation, name=_name(dataset)),
-            ledger=windows(plan.clients, plan.block_seconds, seconds, patient=clusters is not None),
-        ),
+        replace(config, ledger=ledger),
         [{"x_train": samples.x, "y_train": samples.y} for samples in parts],
         {"x_test": test.x, "y_test": test.y},
         blob,
     )
 
 
-def _clustering(plan: TestnetPlan, points: Points) -> Beginning:
-    gather = max(1, round(_GATHER_SECONDS / plan.block_seconds))
+def _clustering(scenario: Scenario, points: Points) -> Beginning:
+    block_seconds, clients = scenario.run.block_seconds, scenario.cast.clients
+    gather, choice = max(1, round(_GATHER_SECONDS / block_seconds)), scenario.kmeans or KMeansChoice()
+    terms = KMeansTerms(
+        k=points.k,
+        dimensions=points.parts[0].shape[1],
+        step=points.step,
+        iterations=choice.iterations,
+        gather_blocks=gather,
+    )
+    federation = scenario.federation
     config = FederationConfig(
-        federation=FederationSettings(name=_name(points), rounds=plan.rounds, seed=plan.seed),
-        method=KMeansTerms(k=points.k, dimensions=points.parts[0].shape[1], step=points.step, gather_blocks=gather),
-        ledger=windows(plan.clients, plan.block_seconds, _CLUSTERING_SECONDS),
+        federation=FederationSettings(name=federation.name, rounds=federation.rounds, seed=federation.seed),
+        method=terms,
+        ledger=windows(clients, block_seconds, _CLUSTERING_SECONDS),
     )
     return Beginning(config, [{"points": part} for part in points.parts], {}, b"")
-
-
-def _name(data: Dataset | Points) -> str:
-    return f"{data.name} testnet"

@@ -18,12 +18,13 @@ from fedgrove.chain.face.networks import connect
 from fedgrove.node.base.files import open_log
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.keeper import Status
-from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, TestnetPlan, clear, read_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, clear, read_record
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.devnet.testnet.processes import chain_url
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED, FRUITLESS, RUNNING, STOP_SECONDS
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.status.standing import Standing, standing
 from fedgrove.node.tasks.folder import remove_folder
 
@@ -81,7 +82,7 @@ def look(layout: TestnetPaths) -> Processes | None:
         return None
 
 
-def up(layout: TestnetPaths, plan: TestnetPlan, dataset: Callable[[], Dataset | Points | None], say: Progress) -> bool:
+def up(layout: TestnetPaths, scenario: Scenario, dataset: Callable[[], Dataset | Points | None], say: Progress) -> bool:
     """Make the testnet if there is none, start what does not run, and return when everything runs.
 
     Where it cannot be made, what was made of it is removed, with the directories that were made for it.
@@ -108,7 +109,7 @@ def up(layout: TestnetPaths, plan: TestnetPlan, dataset: Callable[[], Dataset | 
     if lock is not None:
         try:
             if not layout.record.exists():
-                _make(layout, plan, dataset, say, missing)
+                _make(layout, scenario, dataset, say, missing)
             supervisor = _supervise(layout, lock)  # which takes the lock over
         finally:
             os.close(lock)
@@ -210,7 +211,7 @@ def _claim(layout: TestnetPaths) -> int | None:
 
 def _make(
     layout: TestnetPaths,
-    plan: TestnetPlan,
+    scenario: Scenario,
     dataset: Callable[[], Dataset | Points | None],
     say: Progress,
     new: Sequence[Path],
@@ -222,7 +223,7 @@ def _make(
     from fedgrove.node.devnet.testnet.setup import make  # slow, and looking at a testnet does without
 
     try:
-        make(layout, plan, dataset(), say)
+        make(layout, scenario, dataset(), say)
     except BaseException:
         with suppress(OSError):  # what cannot be removed stays marked, for the next attempt to clear
             clear(layout)
@@ -248,7 +249,7 @@ def _supervise(layout: TestnetPaths, lock: int) -> subprocess.Popen:
 
 def _await_start(layout: TestnetPaths, supervisor: subprocess.Popen | None, say: Progress) -> None:
     """Return when everything was started, by this supervisor or (None) by one that was there before."""
-    seconds = START_SECONDS + START_SECONDS_EACH * read_record(layout).plan.clients
+    seconds = START_SECONDS + START_SECONDS_EACH * read_record(layout).scenario.cast.clients
     deadline, last, said = time.monotonic() + seconds, "", set[str]()
     while time.monotonic() < deadline:
         now = look(layout)

@@ -4,18 +4,14 @@ import json
 import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
 
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.devnet.method_option import TRAINING, ledger_rounds
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.tasks.folder import remove_folder
 
-if TYPE_CHECKING:
-    from fedgrove.node.devnet.demo import DemoPlan
-
-FORMAT = 1
+FORMAT = 2
 MAX_RECORD_BYTES = 1 << 20
 _OURS = re.compile(
     r"\.unfinished|(coordinator|client-\d\d|kubo-\d+|store|chain|logs|explorer|swarm\.key"
@@ -33,81 +29,19 @@ class UnfitDirectory(TestnetError):
     """The directory cannot hold a testnet: another is to be given."""
 
 
-@dataclass(frozen=True)
-class TestnetPlan:
-    """Plan of a testnet; the fields are the options of ``fedgrove network up``.
+def groups(scenario: Scenario) -> int:
+    """How many stores a testnet has, each for a group of clients."""
+    return min(scenario.run.kubo_nodes, scenario.cast.clients) if scenario.run.store == "kubo" else 1
 
-    With ``k`` above 0 its clients cluster points, and it runs until it is taken down. With ``method`` they find out
-    who is like whom in rounds before the ``rounds``, and train in clusters. With ``task``, a folder, they train that
-    on ``data``, contained as ``sandbox`` says; ``bases`` are paths of its frozen bases by name, ``settings`` tables
-    with other values for keys of its ``terms.toml``, and ``table_format`` says how its source writes tables. ``chain``
-    is ``anvil`` or, in py-evm, ``embedded``.
-    """
 
-    __test__ = False
-
-    clients: int = 8
-    rounds: int = 3
-    dataset: str = "digits"
-    alpha: float = 0.3
-    strategy: str = "fedaom"
-    store: str = "kubo"
-    kubo_nodes: int = 2
-    block_seconds: float = 1.0
-    standby: int = 1
-    seed: int = 0
-    epsilon: float = 0.0
-    explorer: bool = False
-    k: int = 0
-    method: str = TRAINING
-    task: str = ""
-    data: str = ""
-    sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
-    chain: str = "anvil"
-    bases: dict[str, str] = field(default_factory=dict)
-    masking: Literal["bbtsa", "pairwise"] = "bbtsa"
-    held_out: float = 0.0
-    patience: int = 0
-    portable: bool = False
-    settings: dict[str, Any] = field(default_factory=dict)
-    table_format: dict[str, str] = field(default_factory=dict)
-
-    def as_demo(self) -> "DemoPlan":
-        """The part of the plan that a demonstration has as well."""
-        from fedgrove.node.devnet.demo import DemoPlan  # brings torch
-
-        return DemoPlan(
-            clients=self.clients,
-            rounds=self.rounds,
-            alpha=self.alpha,
-            strategy=self.strategy,
-            masking=self.masking,
-            seed=self.seed,
-            epsilon=self.epsilon,
-            method=self.method,
-            held_out=self.held_out,
-            patience=self.patience,
-            portable=self.portable,
-        )
-
-    @property
-    def ledger_rounds(self) -> int:
-        """Rounds on the ledger: before clusters train, their clients compare their data."""
-        return ledger_rounds(self.rounds, self.method)
-
-    @property
-    def groups(self) -> int:
-        """How many stores there are, each for a group of clients."""
-        return min(self.kubo_nodes, self.clients) if self.store == "kubo" else 1
-
-    def group_of(self, client: int) -> int:
-        """The group (from 1) of a client; the coordinator, client 0, belongs to the first."""
-        return (client - 1) % self.groups + 1 if client else 1
+def group_of(scenario: Scenario, client: int) -> int:
+    """The group (from 1) of a client; the coordinator, client 0, belongs to the first."""
+    return (client - 1) % groups(scenario) + 1 if client else 1
 
 
 @dataclass(frozen=True)
 class Testnet:
-    """A complete testnet: its plan, and where on its own chain the federation is.
+    """A complete testnet: its scenario, and where on its own chain the federation is.
 
     Attributes
     ----------
@@ -126,7 +60,7 @@ class Testnet:
 
     __test__ = False
 
-    plan: TestnetPlan
+    scenario: Scenario
     chain_id: int
     registry: str
     ledger: str
@@ -197,9 +131,9 @@ class TestnetPaths:
     def participant(self, name: str) -> "ParticipantPaths":
         return ParticipantPaths(self.root / name)
 
-    def store(self, plan: TestnetPlan, group: int) -> Path:
+    def store(self, scenario: Scenario, group: int) -> Path:
         """Folder of a group's store: a disk store, or the repository of a Kubo node."""
-        return self.root / (kubo_name(group) if plan.store == "kubo" else "store")
+        return self.root / (kubo_name(group) if scenario.run.store == "kubo" else "store")
 
 
 @dataclass(frozen=True)
@@ -254,7 +188,8 @@ def kubo_name(group: int) -> str:
 
 def write_record(layout: TestnetPaths, testnet: Testnet) -> None:
     """Write, or replace, the record of a complete testnet."""
-    write_atomically(layout.record, _json({"format": FORMAT} | asdict(testnet)), 0o600)
+    record = {"format": FORMAT} | asdict(testnet) | {"scenario": testnet.scenario.to_tables()}
+    write_atomically(layout.record, _json(record), 0o600)
 
 
 def read_record(layout: TestnetPaths) -> Testnet:
@@ -269,7 +204,7 @@ def read_record(layout: TestnetPaths) -> Testnet:
         fields = parse_json(read_regular(layout.record, MAX_RECORD_BYTES))
         if fields.pop("format") != FORMAT:
             raise ValueError("another format")
-        return Testnet(**fields | {"plan": TestnetPlan(**fields["plan"])})
+        return Testnet(**fields | {"scenario": Scenario.from_tables(fields["scenario"])})
     except FileNotFoundError:
         raise TestnetError(f"there is no testnet in {layout.root}: make one with `fedgrove network up`") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

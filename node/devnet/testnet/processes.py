@@ -20,13 +20,15 @@ from fedgrove.node.devnet.testnet.layout import (
     ParticipantPaths,
     Testnet,
     TestnetPaths,
-    TestnetPlan,
     client_name,
+    group_of,
+    groups,
     kubo_name,
 )
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.scenario.scenario import Scenario
 
 COORDINATOR, CHAIN, EXPLORER = "coordinator", "chain", "explorer"
 COMMAND = [sys.executable, "-m", "fedgrove.node.cli"]
@@ -41,8 +43,10 @@ _POLL_SECONDS = 0.05
 
 def with_ports(testnet: Testnet) -> Testnet:
     """The testnet with a free port for each process that listens, the same as before where nobody has taken it."""
-    names = [CHAIN] + [kubo_name(group) for group in range(1, testnet.plan.groups + 1) if testnet.plan.store == "kubo"]
-    names += [EXPLORER] if testnet.plan.explorer else []
+    names = [CHAIN] + [
+        kubo_name(group) for group in range(1, groups(testnet.scenario) + 1) if testnet.scenario.run.store == "kubo"
+    ]
+    names += [EXPLORER] if testnet.scenario.run.explorer else []
     ports = {}
     for name in names:
         port = testnet.ports.get(name, 0)
@@ -56,7 +60,7 @@ def write_configs(layout: TestnetPaths, testnet: Testnet, config: FederationConf
     """Write the federation's TOML file for each participant, who all agree on it, and for whoever looks on."""
     _write_config(layout.config, config, reach(layout, testnet, 0))
     _write_config(layout.participant(COORDINATOR).config, config, reach(layout, testnet, 0))
-    for number in range(1, testnet.plan.clients + 1):
+    for number in range(1, testnet.scenario.cast.clients + 1):
         _write_config(layout.participant(client_name(number)).config, config, reach(layout, testnet, number))
 
 
@@ -67,18 +71,18 @@ def read_terms(layout: TestnetPaths) -> FederationConfig:
 
 def reach(layout: TestnetPaths, testnet: Testnet, client: int) -> NetworkSettings:
     """How a client (0: the coordinator) reaches chain and store."""
-    plan, group = testnet.plan, testnet.plan.group_of(client)
-    disk = f"disk:{layout.store(plan, group)}"
+    run, group = testnet.scenario.run, group_of(testnet.scenario, client)
+    disk = f"disk:{layout.store(testnet.scenario, group)}"
     return NetworkSettings(
         rpc=(chain_url(testnet),),
         chain_id=testnet.chain_id,
         registry=testnet.registry,
         ledger=testnet.ledger,
         block=testnet.block,
-        store=f"http://127.0.0.1:{testnet.ports[kubo_name(group)]}" if plan.store == "kubo" else disk,
+        store=f"http://127.0.0.1:{testnet.ports[kubo_name(group)]}" if run.store == "kubo" else disk,
         store_seconds=STORE_SECONDS,
-        sandbox=plan.sandbox,
-        resend_seconds=max(10.0, 5 * plan.block_seconds),
+        sandbox=run.sandbox,
+        resend_seconds=max(10.0, 5 * run.block_seconds),
     )
 
 
@@ -89,16 +93,16 @@ def chain_url(testnet: Testnet) -> str:
 
 def explorer_url(testnet: Testnet) -> str:
     """URL of the explorer; empty if the testnet has none."""
-    return f"http://127.0.0.1:{testnet.ports[EXPLORER]}/" if testnet.plan.explorer else ""
+    return f"http://127.0.0.1:{testnet.ports[EXPLORER]}/" if testnet.scenario.run.explorer else ""
 
 
 def chain_job(layout: TestnetPaths, testnet: Testnet) -> Job:
     """The chain, with its state in one file."""
-    port, plan = testnet.ports[CHAIN], testnet.plan
-    if plan.chain == "embedded":
-        command = embedded_command(port, layout.blocks, plan.block_seconds)
+    port, run = testnet.ports[CHAIN], testnet.scenario.run
+    if run.chain == "embedded":
+        command = embedded_command(port, layout.blocks, run.block_seconds)
     else:
-        command = anvil_command(port, layout.chain, plan.block_seconds)
+        command = anvil_command(port, layout.chain, run.block_seconds)
 
     def start() -> Command:
         # Asked to end, not killed, so that it writes its latest blocks.
@@ -113,28 +117,30 @@ def chain_job(layout: TestnetPaths, testnet: Testnet) -> Job:
 
 def store_jobs(layout: TestnetPaths, testnet: Testnet) -> list[Job]:
     """The Kubo nodes, if the testnet has any; each meets those that run when it starts."""
-    if testnet.plan.store != "kubo":
+    if testnet.scenario.run.store != "kubo":
         return []
     addresses: dict[int, tuple[str, ...]] = {}
 
     def job(group: int) -> Job:
         def start() -> KuboNode:
             others = [address for known, places in addresses.items() if known != group for address in places]
-            node = local_kubo(layout, testnet.plan, group, testnet.ports[kubo_name(group)], others)
+            node = local_kubo(layout, testnet.scenario, group, testnet.ports[kubo_name(group)], others)
             running = KuboNode(node)
             addresses[group] = node.addresses
             return running
 
         return Job(kubo_name(group), "store", start, ends=False)
 
-    return [job(group) for group in range(1, testnet.plan.groups + 1)]
+    return [job(group) for group in range(1, groups(testnet.scenario) + 1)]
 
 
 def local_kubo(
-    layout: TestnetPaths, plan: TestnetPlan, group: int, port: int = 0, peers: Sequence[str] = ()
+    layout: TestnetPaths, scenario: Scenario, group: int, port: int = 0, peers: Sequence[str] = ()
 ) -> LocalKubo:
     """The Kubo node of a group, in the testnet's swarm."""
-    return LocalKubo(layout.store(plan, group), port=port, swarm_key=layout.swarm_key.read_text().strip(), peers=peers)
+    return LocalKubo(
+        layout.store(scenario, group), port=port, swarm_key=layout.swarm_key.read_text().strip(), peers=peers
+    )
 
 
 class Launcher:
@@ -145,7 +151,7 @@ class Launcher:
 
     def __init__(self, testnet: Testnet, terms: FederationConfig) -> None:
         self._forks = sys.platform == "linux" and not terms.training.portable
-        self._modules = MEMBERS if testnet.plan.k or testnet.plan.task else (*MEMBERS, NETWORKS)
+        self._modules = MEMBERS if testnet.scenario.kmeans or testnet.scenario.task else (*MEMBERS, NETWORKS)
         self._server: ForkServer | None = None
         self._starting = threading.Lock()
 
@@ -170,8 +176,8 @@ class Launcher:
 def client_jobs(layout: TestnetPaths, testnet: Testnet, launcher: Launcher) -> list[Job]:
     """The clients; the first ones stand by to do the coordinator's work."""
     jobs = []
-    for number in range(1, testnet.plan.clients + 1):
-        standby = ["--standby"] if number <= testnet.plan.standby else []
+    for number in range(1, testnet.scenario.cast.clients + 1):
+        standby = ["--standby"] if number <= testnet.scenario.run.standby else []
         jobs.append(_service(layout, testnet, launcher, client_name(number), "client", standby))
     return jobs
 
@@ -208,10 +214,10 @@ def _service(
 
 def _data(mine: ParticipantPaths, testnet: Testnet, name: str) -> list[str]:
     """The options that say what a participant's data are; a coordinator has none where nothing is evaluated."""
-    if testnet.plan.task:
-        written = [f"{key}={value}" for key, value in testnet.plan.table_format.items()]
+    if testnet.scenario.task:
+        written = [f"{key}={value}" for key, value in testnet.scenario.cast.table_format.items()]
         return [*testnet.sources[name], *(word for each in written for word in ("--table-format", each))]
-    return [] if name == COORDINATOR and testnet.plan.k else ["--data", str(mine.data)]
+    return [] if name == COORDINATOR and testnet.scenario.kmeans else ["--data", str(mine.data)]
 
 
 def _arguments(mine: ParticipantPaths) -> list[str]:

@@ -23,9 +23,9 @@ from fedgrove.node.devnet.testnet.layout import (
     Testnet,
     TestnetError,
     TestnetPaths,
-    TestnetPlan,
     clear,
     client_name,
+    groups,
     kubo_name,
     write_record,
 )
@@ -37,6 +37,7 @@ from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.methods.terms import with_first_model
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.scenario.scenario import Scenario
 
 FUNDS_ETHER = 100
 # The password lies next to the keystore and the accounts hold test ether: the work factor guards nothing here, and with
@@ -47,34 +48,36 @@ Progress = Callable[[str], None]
 
 
 def make(
-    layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points | None, say: Progress = lambda sentence: None
+    layout: TestnetPaths, scenario: Scenario, data: Dataset | Points | None, say: Progress = lambda sentence: None
 ) -> Testnet:
     """Make everything that a testnet needs but its processes; the caller holds the directory's lock.
 
     Parameters
     ----------
     data : Dataset, Points or None
-        What is split among the clients; None where the plan has a task, which reads its own.
+        What is split among the clients; None where the scenario has a task, which reads its own.
 
     Raises
     ------
     TestnetError
-        The data do not suit the plan.
+        The data do not suit the scenario.
     InvalidConfig, BundleError, TaskFailed, DivergedTraining, SandboxUnavailable
         As ``begin_task``.
     """
     _begin(layout)
-    everyone = {COORDINATOR: Keys.generate()} | {client_name(n): Keys.generate() for n in range(1, plan.clients + 1)}
-    _prepare_stores(layout, plan)
+    everyone = {COORDINATOR: Keys.generate()} | {
+        client_name(n): Keys.generate() for n in range(1, scenario.cast.clients + 1)
+    }
+    _prepare_stores(layout, scenario)
     if data is None:
-        config, sources = _with_task(layout, plan, everyone, say)
+        config, sources = _with_task(layout, scenario, everyone, say)
     else:
-        config, sources = _with_data(layout, plan, data, everyone, say), {}
+        config, sources = _with_data(layout, scenario, data, everyone, say), {}
     say("deploying the contracts")
-    deployment = _found(layout, plan, config, everyone)
+    deployment = _found(layout, scenario, config, everyone)
     accounts = {name: keys.address for name, keys in everyone.items()}
     place = (deployment.chain_id, deployment.registry, deployment.ledger, deployment.block)
-    testnet = with_ports(Testnet(plan, *place, accounts, sources=sources))
+    testnet = with_ports(Testnet(scenario, *place, accounts, sources=sources))
     write_configs(layout, testnet, config)
     write_record(layout, testnet)
     layout.unfinished.unlink()
@@ -82,13 +85,13 @@ def make(
 
 
 def _with_task(
-    layout: TestnetPaths, plan: TestnetPlan, everyone: dict[str, Keys], say: Progress
+    layout: TestnetPaths, scenario: Scenario, everyone: dict[str, Keys], say: Progress
 ) -> tuple[FederationConfig, dict[str, list[str]]]:
     """The terms with the task, which everybody has approved, and everybody's source of data."""
     say("packing the task, and training one client to see how long it takes")
     try:
-        with _open_store(layout, plan) as store:
-            begun = begin_task(layout, plan, store, everyone[COORDINATOR], say)
+        with _open_store(layout, scenario) as store:
+            begun = begin_task(layout, scenario, store, everyone[COORDINATOR], say)
     except DivergedTraining as fault:
         raise TestnetError(f"the task's training diverges: {fault}") from None
     _equip(layout, everyone)
@@ -97,13 +100,13 @@ def _with_task(
 
 
 def _with_data(
-    layout: TestnetPaths, plan: TestnetPlan, data: Dataset | Points, everyone: dict[str, Keys], say: Progress
+    layout: TestnetPaths, scenario: Scenario, data: Dataset | Points, everyone: dict[str, Keys], say: Progress
 ) -> FederationConfig:
     """The terms; everybody's data are written."""
-    say(f"splitting {data.name} over {plan.clients} clients")
+    say(f"splitting {data.name} over {scenario.cast.clients} clients")
     founder = everyone[COORDINATOR]
     try:
-        begun = beginning(plan, data, founder.mailbox_public, founder.address)
+        begun = beginning(scenario, data, founder.mailbox_public, founder.address)
     except ValueError as fault:
         raise TestnetError(f"the data do not fit this testnet: {fault}") from None
     _equip(layout, everyone)
@@ -113,7 +116,7 @@ def _with_data(
         _save_arrays(layout.participant(COORDINATOR).data, **begun.test)
     if begun.shared:
         say("storing the shared samples")
-        with _open_store(layout, plan) as store:
+        with _open_store(layout, scenario) as store:
             store.put(begun.shared)
     return with_first_model(begun.config)
 
@@ -147,12 +150,12 @@ def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
     np.savez(path, allow_pickle=True, **arrays)
 
 
-def _found(layout: TestnetPaths, plan: TestnetPlan, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
+def _found(layout: TestnetPaths, scenario: Scenario, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
     """Deploy on the testnet's own chain, while each transaction still makes a block at once, and fund everyone.
 
     The admin approves the clients where that is called for, and is nobody afterwards.
     """
-    with embedded(layout.blocks) if plan.chain == "embedded" else anvil(layout.chain) as network:
+    with embedded(layout.blocks) if scenario.run.chain == "embedded" else anvil(layout.chain) as network:
         for keys in everyone.values():
             network.fund(keys.address, FUNDS_ETHER)
         keys, admin = everyone[COORDINATOR], Keys.generate()
@@ -163,25 +166,25 @@ def _found(layout: TestnetPaths, plan: TestnetPlan, config: FederationConfig, ev
             for name, member in everyone.items():
                 if name != COORDINATOR:
                     ledger.approve(member.address)
-    if plan.chain == "anvil" and not was_written(layout.chain):
+    if scenario.run.chain == "anvil" and not was_written(layout.chain):
         raise TestnetError("the disk has no room for the chain's state: make room and run the command again")
     return deployment
 
 
-def _prepare_stores(layout: TestnetPaths, plan: TestnetPlan) -> None:
+def _prepare_stores(layout: TestnetPaths, scenario: Scenario) -> None:
     """A secret for the nodes' swarm, and each node's own log among the others."""
-    if plan.store != "kubo":
+    if scenario.run.store != "kubo":
         return
     layout.swarm_key.touch(mode=0o600)
     layout.swarm_key.write_text(secrets.token_hex(32) + "\n")
-    for group in range(1, plan.groups + 1):
+    for group in range(1, groups(scenario) + 1):
         layout.log(kubo_name(group)).symlink_to(Path("..") / kubo_name(group) / "node.log")
 
 
 @contextmanager
-def _open_store(layout: TestnetPaths, plan: TestnetPlan) -> Iterator[ContentStore]:
-    if plan.store == "disk":
-        yield DiskStore(layout.store(plan, 1))
+def _open_store(layout: TestnetPaths, scenario: Scenario) -> Iterator[ContentStore]:
+    if scenario.run.store == "disk":
+        yield DiskStore(layout.store(scenario, 1))
         return
-    with local_kubo(layout, plan, 1) as node:
+    with local_kubo(layout, scenario, 1) as node:
         yield KuboStore(node.url)

@@ -70,7 +70,7 @@ class Supervisor:
             testnet = self._prepare()
             self._start(testnet)
             while not self._stop.wait(_POLL_SECONDS):
-                self._phase = self._outcome(testnet.plan.standby)
+                self._phase = self._outcome(testnet.scenario.run.standby)
                 self._write()
                 self._hurry(testnet)
         finally:
@@ -93,7 +93,7 @@ class Supervisor:
         self._launcher = launcher = Launcher(testnet, read_terms(self._layout))
         self._keep("starting the clients", client_jobs(self._layout, testnet, launcher), self._registered(testnet))
         self._keep("starting the coordinator", [coordinator_job(self._layout, testnet, launcher)], self._all_run)
-        if testnet.plan.explorer:  # nobody waits for it
+        if testnet.scenario.run.explorer:  # nobody waits for it
             self._keep("starting the explorer", [explorer_job(self._layout, testnet)], lambda: True)
 
     def _keep(self, phase: str, jobs: list[Job], ready: Callable[[], bool]) -> None:
@@ -128,9 +128,9 @@ class Supervisor:
             looked, known = time.monotonic(), members
             members = _count_members(testnet, members)
             if members != known:
-                self._phase = f"starting the clients: {members} of {testnet.plan.clients} have registered"
+                self._phase = f"starting the clients: {members} of {testnet.scenario.cast.clients} have registered"
             lost = sum(keeper.status.state == "gave up" for keeper in self._keepers)
-            return members >= testnet.plan.clients - lost
+            return members >= testnet.scenario.cast.clients - lost
 
         return ready
 

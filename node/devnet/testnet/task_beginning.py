@@ -9,14 +9,14 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.tensors import load
 from fedgrove.node.devnet.task_subject import TaskPart, TaskSubject
-from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, client_name
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, client_name
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.windows import task_seconds, windows
-from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.scenario.reading import left_out
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.bundle import Bundle
-from fedgrove.node.tasks.sandbox.modes import choose
 from fedgrove.node.tasks.sandbox.settings import Visible
 from fedgrove.node.tasks.sandbox.worker import refuse_private
 
@@ -33,7 +33,7 @@ class TaskBeginning:
 
 
 def begin_task(
-    layout: TestnetPaths, plan: TestnetPlan, store: ContentStore, keys: Keys, say: Callable[[str], None]
+    layout: TestnetPaths, scenario: Scenario, store: ContentStore, keys: Keys, say: Callable[[str], None]
 ) -> TaskBeginning:
     """Pack and store the task and its first model, and measure how long a round takes.
 
@@ -49,24 +49,19 @@ def begin_task(
     InvalidConfig, BundleError, TaskFailed, DivergedTraining, SandboxUnavailable
         The task, its terms or its data are not right, nothing contains its code here, or it would see the testnet.
     """
-    bases = {name: Path(path) for name, path in plan.bases.items()}
-    refuse_private(Visible(Path(plan.task), Path(plan.data), bases), [layout.root])
-    demo = plan.as_demo()
-    form = TableFormat.of(plan.table_format) if plan.table_format else None
+    task, cast = scenario.task, scenario.cast
+    assert task is not None
+    bases = {name: Path(path) for name, path in cast.bases.items()}
+    refuse_private(Visible(Path(task.folder), Path(cast.data), bases), [layout.root])
+    unfollowed = left_out(scenario, "")
+    if unfollowed:
+        say(unfollowed)
     with ExitStack() as stack:
-        subject = TaskSubject(Path(plan.task), Path(plan.data), choose(plan.sandbox), stack, plan.settings, bases, form)
-        left_out = subject.left_out(demo)
-        if left_out:
-            say(left_out)
-        config, first = subject.found(demo, store, keys)
+        subject = TaskSubject(scenario, stack)
+        config, first = subject.found(scenario, store, keys)
         seconds = task_seconds(config, subject.parts(config), load(first))
         parts, test = subject.places(), subject.test_place(config)
-    name = f"{Path(plan.task).stem} testnet"
-    config = replace(
-        config,
-        federation=replace(config.federation, name=name),
-        ledger=windows(plan.clients, plan.block_seconds, seconds),
-    )
+    config = replace(config, ledger=windows(cast.clients, scenario.run.block_seconds, seconds))
     return TaskBeginning(config, subject.bundle, parts, test, bases)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD, encode
-from fedgrove.node.simulation.clustered.poisoning import Attack, AttackSettings
+from fedgrove.node.scenario.poisoning import Attack, AttackSettings
 from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.uploads import ClientPart, Encoder
 

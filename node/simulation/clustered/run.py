@@ -21,12 +21,12 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import figures_of
+from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings
 from fedgrove.node.simulation.clustered import robust
 from fedgrove.node.simulation.clustered.attackers import attackers_of
 from fedgrove.node.simulation.clustered.crew import Crew, together
 from fedgrove.node.simulation.clustered.detection import ClusterWatch, Trained
 from fedgrove.node.simulation.clustered.methods import Ifca, OneModel, ProCflScheme, SharingScheme
-from fedgrove.node.simulation.clustered.settings import GlobalSettings, IfcaSettings
 from fedgrove.node.simulation.clustered.similarity import (
     CLUSTERS,
     InitialClusters,

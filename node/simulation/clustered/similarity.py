@@ -24,8 +24,8 @@ from fedgrove.node.methods.procfl.similarity import (
     pairs,
 )
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
-from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.simulation.clustered.work import ComparisonTask, Sets
 from fedgrove.node.simulation.loop import Progress
 from fedgrove.node.simulation.workers import windowed

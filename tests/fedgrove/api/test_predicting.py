@@ -18,7 +18,7 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import metadata
 from fedgrove.node.base.tensors import InvalidModel, load, with_metadata
-from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import DatasetError, load_dataset
 from fedgrove.node.methods.kmeans.prediction import NearestCentre
@@ -28,8 +28,8 @@ from fedgrove.node.methods.training.task_code import read_code
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.terms import FederationConfig, LedgerSettings, MembershipSettings, ModelSpec
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.tasks.approval import Approvals, NotApproved
-from fedgrove.node.tasks.sandbox.settings import Mode
 from sklearn import metrics
 
 TERMS = """
@@ -81,8 +81,9 @@ def _learn(folder: Path, task: dict[str, str], data: str) -> Learned:
     (folder / "train.csv").write_text(data)
     store = DiskStore(folder / "store")
     with embedded() as network, ExitStack() as stack:
-        subject = TaskSubject(folder / "mine", folder / "train.csv", Mode.OFF, stack)
-        demo = Demo(DemoPlan(clients=3, rounds=1, strategy="fedavg"), subject, network, store)
+        task = {"task": str(folder / "mine"), "data": str(folder / "train.csv"), "sandbox": "off"}
+        told = scenario(clients=3, rounds=1, strategy="fedavg", **task)
+        demo = Demo(told, TaskSubject(told, stack), network, store)
         demo.run()
         history = fg.History(capture(network, demo.deployment), store)
     (folder / "model.safetensors").write_bytes(model_file(history).data)

@@ -11,7 +11,7 @@ import pandas
 import pytest
 import torch
 from fedgrove.api import demonstrating, simulating
-from fedgrove.node.devnet.demo_request import InvalidOption
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.simulation.plan import InvalidPlan
 from fedgrove.node.tasks.names import BundleError
@@ -151,19 +151,19 @@ def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path
 @pytest.mark.parametrize(
     ("call", "kind", "sentence"),
     [
-        (lambda place: fg.demo(place / "points"), InvalidOption, "task and data belong together"),
-        (lambda place: fg.demo("digits", clients=2), InvalidOption, "clients must be a whole number from 3 to 1000"),
-        (lambda place: fg.demo("digits", clients="3"), InvalidOption, "clients must be .* not '3'"),
-        (lambda place: fg.demo("digits", rounds=0), InvalidOption, "rounds must be a whole number from 1 to 10000"),
+        (lambda place: fg.demo(place / "points"), InvalidConfig, "scenario.data is missing"),
+        (lambda place: fg.demo("digits", clients=2), InvalidConfig, "clients must be a whole number from 3 to 1000"),
+        (lambda place: fg.demo("digits", clients="3"), InvalidConfig, "clients must be .* not '3'"),
+        (lambda place: fg.demo("digits", rounds=0), InvalidConfig, "rounds must be a whole number from 1 to 100000"),
         (lambda place: fg.demo("no-such", place / "points.csv"), BundleError, "no-such is neither a task's folder"),
         (lambda place: fg.simulate("digits", place / "points.csv"), BundleError, "only a task reads data"),
-        (lambda place: fg.demo("digits", drop=1), InvalidOption, "drop must be at least 0 and below 1"),
+        (lambda place: fg.demo("digits", drop=1), InvalidConfig, "drop must be at least 0 and below 1"),
         (
-            lambda place: fg.demo("digits", settings={"masking.bound": 9}),
-            InvalidOption,
-            "settings are keys of a task's",
+            lambda place: fg.demo("digits", settings={"scenario.table_format.delimiter": ";"}),
+            InvalidConfig,
+            "leave it out with a data set",
         ),
-        (lambda place: fg.demo("digits", out=place), InvalidOption, "is not empty .* nothing was changed"),
+        (lambda place: fg.demo("digits", out=place), InvalidConfig, "is not empty .* nothing was changed"),
         (lambda place: fg.demo("no-such"), ValueError, "unknown dataset 'no-such'"),
         (lambda place: fg.simulate(place / "points"), InvalidPlan, "data.source is missing"),
         (lambda place: fg.simulate("digits", method="best"), InvalidPlan, "method must be training, or one of"),
@@ -197,7 +197,7 @@ def test_a_demonstration_is_evaluated_and_logged_and_goes_on_after_an_interrupti
 
     with pytest.raises(KeyboardInterrupt):
         fg.demo("digits", **options, progress=stop)
-    with pytest.raises(ValueError, match="began with another held_out"):
+    with pytest.raises(ValueError, match=r"began with another evaluation\.held_out"):
         fg.demo("digits", **options | {"held_out": 0.5}, resume=True)
     run = fg.demo("digits", **options, resume=True, log_to=[f"csv:{tmp_path / 'figures.csv'}"])
     assert [each.status for each in run.rounds] == ["closed"] * 3 and run.verdict.verdict == "verified"

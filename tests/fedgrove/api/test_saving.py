@@ -13,9 +13,9 @@ from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel, dump, load
-from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
-from fedgrove.node.tasks.sandbox.settings import Mode
+from fedgrove.node.scenario.reading import scenario
 from safetensors import safe_open
 from safetensors.torch import load as load_torch
 from torch import nn
@@ -46,8 +46,9 @@ def learned(tmp_path_factory) -> fg.History:
     (folder / "data").write_text("")
     store = DiskStore(folder / "store")
     with embedded() as network, ExitStack() as stack:
-        subject = TaskSubject(folder / "mine", folder / "data", Mode.OFF, stack)
-        demo = Demo(DemoPlan(clients=3, rounds=1, strategy="fedavg"), subject, network, store)
+        task = {"task": str(folder / "mine"), "data": str(folder / "data"), "sandbox": "off"}
+        told = scenario(clients=3, rounds=1, strategy="fedavg", **task)
+        demo = Demo(told, TaskSubject(told, stack), network, store)
         demo.run()
         return fg.History(capture(network, demo.deployment), store)
 

@@ -6,9 +6,9 @@ from hashlib import sha256
 import pytest
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.training import DivergedTraining
+from fedgrove.node.scenario.clusters import SimulatedProCfl
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation import workers as workforce
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.simulation.executors import open_executor
 from fedgrove_lab.experiments import rounds_to_90
 from fedgrove_lab.experiments.base import Overrides

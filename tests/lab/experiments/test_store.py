@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import InvalidExperiment
 from fedgrove_lab.experiments.store import RunStore, read_record

@@ -6,8 +6,9 @@ import pytest
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.scenario.reading import scenario
 from safetensors import safe_open
 
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
@@ -64,7 +65,7 @@ def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("live")
     with anvil() as network:
         store = DiskStore(folder / "store")
-        plan = DemoPlan(clients=3, rounds=1, strategy="fedavg")
+        plan = scenario(clients=3, rounds=1, strategy="fedavg")
         demo = Demo(plan, DatasetSubject(load_dataset("digits")), network, store)
         demo.run()
         ledger = demo.deployment.ledger

@@ -8,11 +8,12 @@ import pytest
 from fedgrove.chain.crypto.keys import load
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, client_name
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, client_name
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
@@ -59,11 +60,11 @@ def test_processes_learn_a_task_and_go_on_where_they_were(task, place):
 PLAN = {"clients": 3, "rounds": 1, "store": "disk", "strategy": "fedavg", "block_seconds": 0.5}
 
 
-def made(root, folder, source, **more):
+def made(root, folder, source, settings=None, **more):
     layout = TestnetPaths(root)
     lock = claim(layout)
     try:
-        return layout, make(layout, TestnetPlan(**PLAN, task=str(folder), data=str(source), **more), None)
+        return layout, make(layout, scenario(settings, **PLAN, task=str(folder), data=str(source), **more), None)
     finally:
         os.close(lock)
 
@@ -72,13 +73,13 @@ def test_everybody_has_its_own_data_and_has_approved_the_bundle_of_the_terms(tas
     (tmp_path / "parts").mkdir()
     for number, name in enumerate(("a", "b", "c", "test")):
         (tmp_path / "parts" / f"{name}.csv").write_text(table(20, number))
-    changed = {"settings": {"training": {"epochs": 1}}, "held_out": 0.3}
+    changed = {"settings": {"training.epochs": 1}, "held_out": 0.3}
     layout, testnet = made(tmp_path / "testnet", tmp_path / "points", tmp_path / "parts", **changed)
     terms, reach = load_config(layout.participant("client-02").config)
-    assert terms.federation.name == "points testnet" and reach.sandbox == "auto"
+    assert terms.federation.name == "task demo" and reach.sandbox == "auto"
     assert terms.training.epochs == 1 and terms.evaluation.held_out == 0.3
     cid = CID.parse(terms.task.bundle)
-    store = DiskStore(layout.store(testnet.plan, 1))
+    store = DiskStore(layout.store(testnet.scenario, 1))
     assert "task.py" in fetch_bundle(store, cid).contents and store.has(bytes.fromhex(terms.start.model))
     for name, source in zip([*map(client_name, (1, 2, 3)), COORDINATOR], ("a", "b", "c", "test"), strict=True):
         mine = layout.participant(name)

@@ -24,13 +24,14 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.cli.services import _warn_of_copies
-from fedgrove.node.devnet.demo import DemoPlan, make_config
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.terms import load_config, with_first_model
 from fedgrove.node.protocol.founding import found as deploy_federation
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.roles.logs import ServiceLog
+from fedgrove.node.scenario.reading import scenario
 
 from tests import warm
 
@@ -71,8 +72,8 @@ class Processes:
     ) -> "Processes":
         """Deploy a federation for new keys, and write what its members need."""
         dataset = load_dataset("digits")
-        plan = DemoPlan(clients=clients, rounds=rounds, strategy="fedavg", portable=portable)
-        config = make_config(plan, dataset, b"")
+        plan = scenario(clients=clients, rounds=rounds, strategy="fedavg", portable=portable)
+        config = terms_on(plan, dataset, b"")
         config = replace(config, ledger=WINDOWS)
         keys = {name: Keys.generate() for name in ("coordinator", *(f"client-{n}" for n in range(1, clients + 1)))}
         for each in keys.values():

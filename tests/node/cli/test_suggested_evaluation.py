@@ -5,10 +5,11 @@ import os
 
 import fedgrove as fg
 import pytest
-from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan
+from fedgrove.node.devnet.testnet.layout import TestnetPaths
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
+from fedgrove.node.scenario.reading import scenario
 
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.simulation.own_task import TERMS, table, write_task
@@ -71,7 +72,12 @@ def test_a_testnet_says_that_a_budget_leaves_it_out(place, tmp_path):
     sources = {"task": str(place / "points"), "data": str(place / "points.csv")}
     lock = claim(layout)
     try:
-        make(layout, TestnetPlan(3, 1, strategy="fedavg", store="disk", epsilon=8.0, **sources), None, said.append)
+        make(
+            layout,
+            scenario(clients=3, rounds=1, strategy="fedavg", store="disk", epsilon=8.0, **sources),
+            None,
+            said.append,
+        )
     finally:
         os.close(lock)
     assert said.count(SPENDS) == 1

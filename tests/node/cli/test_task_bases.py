@@ -6,11 +6,12 @@ import os
 import fedgrove as fg
 import numpy as np
 import pytest
-from fedgrove.node.devnet.testnet.layout import TestnetPaths, TestnetPlan, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
+from fedgrove.node.scenario.reading import scenario
 from safetensors.numpy import save_file
 
 from tests.node.cli.test_bad_input import fedgrove
@@ -106,7 +107,7 @@ def test_python_takes_bases_by_name(place, monkeypatch):
     assert fg.demo("probed", "points.csv", **common).verdict.verdict == "verified"
     every = {"federation.sampling_rate": 1.0}
     assert fg.simulate("probed", "points.csv", settings=every, **common).rounds[0].committed_clients == (1, 2, 3)
-    with pytest.raises(ValueError, match="base is for a task's frozen bases: leave it out with a data set"):
+    with pytest.raises(ValueError, match="bases are a task's frozen bases: leave them out with a data set"):
         fg.demo("digits", **common)
 
 
@@ -117,7 +118,7 @@ def test_a_testnet_is_made_with_the_base_and_passes_it_on_to_every_process(place
         bases = {"tiny": str(place / "tiny")}
         plan = {"clients": 3, "rounds": 1, "store": "disk", "strategy": "fedavg", "block_seconds": 0.5}
         task = {"task": str(place / "probed"), "data": str(place / "points.csv")}
-        testnet = make(layout, TestnetPlan(**plan, **task, bases=bases), None)
+        testnet = make(layout, scenario(**plan, **task, bases=bases), None)
     finally:
         os.close(lock)
     terms, _ = load_config(layout.participant("client-02").config)
@@ -130,7 +131,7 @@ def test_a_testnet_is_made_with_the_base_and_passes_it_on_to_every_process(place
 def test_a_testnet_without_a_task_refuses_a_base(place):
     result = fedgrove("network", "up", "--store", "disk", *BASE, cwd=place)
     assert (
-        result.returncode == 2 and "--base is for a task's frozen bases: leave it out without --task" in result.stderr
+        result.returncode == 2 and "--base are a task's frozen bases: leave them out with a data set" in result.stderr
     )
 
 

@@ -9,10 +9,11 @@ import pytest
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.roles.coordinator.role import Coordinator
+from fedgrove.node.scenario.reading import scenario
 
 from tests import warm
 from tests.node.conftest import run_federation
@@ -92,7 +93,7 @@ def test_it_learns_while_a_quarter_of_the_clients_drop_out(tmp_path):
 
 
 def test_too_many_dropouts_fail_the_round_and_the_model_before_stands(tmp_path):
-    run = run_federation(tmp_path / "kept", DemoPlan(clients=6, rounds=2, strategy="fedavg", drop=0.7, seed=1))
+    run = run_federation(tmp_path / "kept", scenario(clients=6, rounds=2, strategy="fedavg", drop=0.7, seed=1))
     assert {each["status"].split(":")[0] for each in run.report["rounds"]} <= {"failed", "skipped"}
     # Each of the two rounds is held again, in vain.
     assert len(run.report["rounds"]) == 4
@@ -111,7 +112,7 @@ def test_nobody_looks_for_an_update_that_its_owner_has_yet_to_publish(tmp_path):
             sought.append(there)
             return there
 
-    plan = DemoPlan(clients=4, rounds=2, strategy="fedavg", masking="pairwise", seed=5, workers=2)
+    plan = scenario(clients=4, rounds=2, strategy="fedavg", masking="pairwise", seed=5, workers=2)
     with embedded() as network:
         Demo(plan, DatasetSubject(load_dataset("digits")), network, Watched(tmp_path)).run()
     assert sought and all(sought)
@@ -138,7 +139,7 @@ def test_a_chain_that_stops_is_said_to_make_no_blocks(monkeypatch, tmp_path):
     seen = []
     with embedded() as network:
         network.can_mine = False  # nobody asks it for blocks
-        plan = DemoPlan(clients=3, rounds=1, strategy="fedavg")
+        plan = scenario(clients=3, rounds=1, strategy="fedavg")
         subject = DatasetSubject(load_dataset("digits"))
         demo = Demo(plan, subject, network, DiskStore(tmp_path), lambda *step: seen.append(step), patience=1.5)
         with pytest.raises(DemoFailed, match="nothing happened for 2 s"):
@@ -160,7 +161,7 @@ def test_a_block_that_comes_by_itself_after_the_coordinator_has_looked_ends_no_r
 
         monkeypatch.setattr(Coordinator, "step", look_just_before_the_block)
         subject = DatasetSubject(load_dataset("digits"))
-        demo = Demo(DemoPlan(clients=3, rounds=1, strategy="fedavg"), subject, network, DiskStore(tmp_path))
+        demo = Demo(scenario(clients=3, rounds=1, strategy="fedavg"), subject, network, DiskStore(tmp_path))
         demo.run()
         latest = LedgerView(Ledger(network, demo.founded, None)).refresh()
     assert came and latest is not None and latest.number == 1 and latest.stands

@@ -2,12 +2,13 @@
 
 import pytest
 from fedgrove.node.audit.auditor import Auditor
-from fedgrove.node.devnet import demo
-from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.devnet.demo_request import DemoRequest, InvalidOption, check_request
-from fedgrove.node.learning.settings import EvaluationSettings
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.devnet import terms as devnet_terms
+from fedgrove.node.devnet.terms import check_federation, terms_on
+from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.protocol import terms
+from fedgrove.node.scenario.reading import scenario
 
 from tests.node.conftest import run_federation
 
@@ -15,12 +16,12 @@ from tests.node.conftest import run_federation
 @pytest.fixture
 def few(monkeypatch):
     """Fewer clients than noise allows may tell rates: nobody looks at them here."""
-    monkeypatch.setattr(demo, "LEAST_RATED", 4)
+    monkeypatch.setattr(devnet_terms, "LEAST_RATED", 4)
     monkeypatch.setattr(terms, "LEAST_RATED", 4)
 
 
 def test_the_budget_is_spent_to_the_full_and_no_further_when_the_last_model_is_evaluated(few, tmp_path):
-    plan = DemoPlan(clients=4, rounds=2, strategy="fedavg", epsilon=40.0, held_out=0.2)
+    plan = scenario(clients=4, rounds=2, strategy="fedavg", epsilon=40.0, held_out=0.2)
     run = run_federation(tmp_path / "kept", plan)
     rounds = run.report["rounds"]
     assert [each["status"] for each in rounds] == ["closed"] * 3
@@ -32,27 +33,28 @@ def test_the_budget_is_spent_to_the_full_and_no_further_when_the_last_model_is_e
     assert verdict.privacy.epsilon == pytest.approx(spent[2])
 
 
-@pytest.mark.parametrize(("evaluation", "uploads"), [(None, 5), (EvaluationSettings(0.2), 6)])
-def test_the_noise_is_for_as_many_uploads_as_a_client_makes(evaluation, uploads):
-    made = demo.common_terms(DemoPlan(clients=300, rounds=5, epsilon=8.0), "digits", evaluation)
-    (sigma,) = made["privacy"].noise_multipliers
+@pytest.mark.parametrize(("held_out", "uploads"), [(0.0, 5), (0.2, 6)])
+def test_the_noise_is_for_as_many_uploads_as_a_client_makes(held_out, uploads):
+    told = scenario(clients=300, rounds=5, epsilon=8.0, held_out=held_out)
+    made = terms_on(told, load_dataset("digits"), b"")
+    (sigma,) = made.privacy.noise_multipliers
     spent = epsilon_of([GaussianRelease(sigma, count=uploads)], 1e-3)
     assert spent <= 8.0 < epsilon_of([GaussianRelease(0.999 * sigma, count=uploads)], 1e-3)
-    assert made["ledger"].quorum == (3 if evaluation is None else 300)
+    assert made.ledger.quorum == (300 if held_out else 3)
 
 
 @pytest.mark.parametrize(
     ("plan", "sentence"),
     [
-        (DemoPlan(299, epsilon=8.0, held_out=0.2), "held-out with a privacy budget needs 300 clients, not 299"),
-        (DemoPlan(300, epsilon=8.0, held_out=0.2, patience=2), "patience must be 0 with a privacy budget"),
-        (DemoPlan(300, epsilon=8.0, patience=2), "patience must be 0 with a privacy budget"),
+        (scenario(clients=299, epsilon=8.0, held_out=0.2), "held_out with a privacy budget needs 300 clients, not 299"),
+        (scenario(clients=300, epsilon=8.0, held_out=0.2, patience=2), "patience must be 0 with a privacy budget"),
+        (scenario(clients=300, epsilon=8.0, patience=2), "patience must be 0 with a privacy budget"),
     ],
 )
 def test_what_noise_does_not_allow_is_a_sentence_about_the_options(plan, sentence):
-    with pytest.raises(InvalidOption, match=sentence):
-        check_request(DemoRequest(plan))
+    with pytest.raises(InvalidConfig, match=sentence):
+        check_federation(plan)
 
 
 def test_300_clients_may_evaluate_under_a_budget():
-    check_request(DemoRequest(DemoPlan(300, epsilon=8.0, held_out=0.2)))
+    check_federation(scenario(clients=300, epsilon=8.0, held_out=0.2))

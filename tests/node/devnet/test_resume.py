@@ -1,20 +1,19 @@
 """A demonstration that is killed, wherever it is, goes on and comes to the bytes of one that nobody disturbed."""
 
 import errno
-import json
 import os
 
 import pytest
 from fedgrove.chain.embedded.blocks_file import StateFile
 from fedgrove.node.audit.archive import audit_directory
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet import demonstration
-from fedgrove.node.devnet.demo import DemoFailed, DemoPlan
-from fedgrove.node.devnet.demo_request import DemoRequest, InvalidOption, options_of, request_of
-from fedgrove.node.devnet.demonstration import asked_for, demonstrate, resume
+from fedgrove.node.devnet.demo import DemoFailed
+from fedgrove.node.devnet.demonstration import Spectators, begun_with, demonstrate, resume
 from fedgrove.node.devnet.run_state import RunState, StateUnusable
+from fedgrove.node.scenario.reading import scenario
 
-PLAN = DemoPlan(clients=6, rounds=2, drop=0.2, seed=3, workers=1)
-REQUEST = DemoRequest(PLAN, "fedavg")
+SCENARIO = scenario(clients=6, rounds=2, drop=0.2, seed=3, workers=1, strategy="fedavg")
 
 
 class Killed(BaseException):
@@ -39,7 +38,7 @@ class Quiet:
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    done = demonstrate(REQUEST, tmp_path_factory.mktemp("undisturbed") / "run", Quiet(), "")
+    done = demonstrate(SCENARIO, tmp_path_factory.mktemp("undisturbed") / "run", Spectators(Quiet()))
     assert [each["status"] for each in done.report["rounds"]] == ["closed", "closed"]
     assert any(each["dropped"] for each in done.report["rounds"])
     return done
@@ -74,12 +73,12 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same_models(undisturb
     directory, audience, kills, done = tmp_path / "run", Quiet(), 0, None
     killed_at(20, written=True)  # the contracts are there, members register
     with pytest.raises(Killed):
-        demonstrate(REQUEST, directory, audience, "")
+        demonstrate(SCENARIO, directory, Spectators(audience))
     while done is None:
         kills += 1
         killed_at(11 + kills % 3, written=kills % 2 == 0)
         try:
-            done = resume(directory, audience, "")
+            done = resume(directory, Spectators(audience))
         except Killed:
             assert kills < 60
     assert kills >= 6 and {1, 2} <= set(audience.rounds)
@@ -91,7 +90,7 @@ def test_a_run_that_is_killed_again_and_again_comes_to_the_same_models(undisturb
 def test_a_run_that_is_killed_before_its_contracts_are_there_leaves_nothing(tmp_path, killed_at):
     killed_at(3, written=True)
     with pytest.raises(Killed):
-        demonstrate(REQUEST, tmp_path / "run", Quiet(), "")
+        demonstrate(SCENARIO, tmp_path / "run", Spectators(Quiet()))
     assert not any((tmp_path / "run").iterdir()) and not RunState.beside(tmp_path / "run").root.exists()
 
 
@@ -103,22 +102,22 @@ def test_an_interrupted_run_can_be_audited_and_gone_on_with(undisturbed, tmp_pat
 
     directory = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        demonstrate(REQUEST, directory, Interrupting(), "")
+        demonstrate(SCENARIO, directory, Spectators(Interrupting()))
     assert audit_directory(directory).rounds == 1
-    with pytest.raises(InvalidOption, match="was interrupted: add --resume"):
-        demonstrate(REQUEST, directory, Quiet(), "")
+    with pytest.raises(InvalidConfig, match="was interrupted: add --resume"):
+        demonstrate(SCENARIO, directory, Spectators(Quiet()))
     state = RunState.beside(directory)
     assert all(path.stat().st_mode & 0o077 == 0 for path in (state.root, state.chain, *(state.root / "keys").iterdir()))
     with state.claimed(), pytest.raises(StateUnusable, match="another process"):
-        resume(directory, Quiet(), "")
+        resume(directory, Spectators(Quiet()))
     with monkeypatch.context() as changed, pytest.raises(DemoFailed, match="put them back"):
-        changed.setattr(demonstration, "asked_for", lambda place: DemoRequest(DemoPlan(clients=6, rounds=3), "fedavg"))
-        resume(directory, Quiet(), "")
-    done = resume(directory, Quiet(), "")
+        changed.setattr(demonstration, "begun_with", lambda place: scenario(clients=6, rounds=3, strategy="fedavg"))
+        resume(directory, Spectators(Quiet()))
+    done = resume(directory, Spectators(Quiet()))
     assert closed(done.report) == closed(undisturbed.report) and audit_directory(directory).verdict == "verified"
     assert not state.root.exists()
-    with pytest.raises(InvalidOption, match="its run has ended"):
-        resume(directory, Quiet(), "")
+    with pytest.raises(InvalidConfig, match="its run has ended"):
+        resume(directory, Spectators(Quiet()))
 
 
 def test_a_full_disk_ends_a_run_that_goes_on_where_it_was(undisturbed, tmp_path, monkeypatch):
@@ -132,28 +131,23 @@ def test_a_full_disk_ends_a_run_that_goes_on_where_it_was(undisturbed, tmp_path,
 
     with monkeypatch.context() as full, pytest.raises(OSError, match="No space"):
         full.setattr(StateFile, "commit", commit)
-        demonstrate(REQUEST, tmp_path / "run", Quiet(), "")
-    assert closed(resume(tmp_path / "run", Quiet(), "").report) == closed(undisturbed.report)
+        demonstrate(SCENARIO, tmp_path / "run", Spectators(Quiet()))
+    assert closed(resume(tmp_path / "run", Spectators(Quiet())).report) == closed(undisturbed.report)
 
 
 def test_nothing_is_resumed_from_another_folder_or_damaged_state(tmp_path):
-    with pytest.raises(InvalidOption, match="finds nothing to go on with"):
-        asked_for(tmp_path / "nowhere")
+    with pytest.raises(InvalidConfig, match="finds nothing to go on with"):
+        begun_with(tmp_path / "nowhere")
     (tmp_path / "run").mkdir()
     state = RunState.beside(tmp_path / "run")
     state.keep_options({"plan": 3})
-    with pytest.raises(InvalidOption, match="remove it, and begin a new run"):
-        asked_for(tmp_path / "run")
+    with pytest.raises(InvalidConfig, match="remove it, and begin a new run"):
+        begun_with(tmp_path / "run")
     for damage in (b"{", b"[]", b"\xff"):
         (state.root / "options.json").write_bytes(damage)
         with pytest.raises(StateUnusable, match="cannot be read"):
-            asked_for(tmp_path / "run")
+            begun_with(tmp_path / "run")
     for name, read in (("deployment.json", state.deployment), ("seconds.json", state.seconds)):
         (state.root / name).write_text('{"1": []}')
         with pytest.raises(StateUnusable, match="begin a new run"):
             read()
-
-
-def test_a_request_comes_back_as_it_was_asked(tmp_path):
-    request = DemoRequest(PLAN, None, task=tmp_path, source=tmp_path / "data", settings={"training": {"epochs": 3}})
-    assert request_of(json.loads(json.dumps(options_of(request)))) == request

@@ -1,9 +1,10 @@
 """Whether rounds can close without those that drop out: what rounds of three to nine clients did."""
 
 import pytest
-from fedgrove.node.devnet.demo import DemoPlan
-from fedgrove.node.devnet.demonstration import DemoRequest, InvalidOption, demonstrate
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.devnet.demonstration import Spectators, demonstrate
 from fedgrove.node.devnet.silence import Silence, check_drop
+from fedgrove.node.scenario.reading import scenario
 
 
 @pytest.mark.parametrize(("clients", "drop"), [(3, 0.3), (4, 0.2), (5, 0.2), (6, 0.2), (8, 0.25), (100, 0.2)])
@@ -29,8 +30,8 @@ def test_what_no_round_survives_is_said_with_what_would_do(clients, drop, senten
 
 
 def test_it_is_said_before_the_work_starts(tmp_path):
-    with pytest.raises(InvalidOption, match=r"drop 0\.25 leaves 3 of 4 clients"):
-        demonstrate(DemoRequest(DemoPlan(4, 2, drop=0.25)), tmp_path / "out", None, "")
+    with pytest.raises(InvalidConfig, match=r"drop 0\.25 leaves 3 of 4 clients"):
+        demonstrate(scenario(clients=4, rounds=2, drop=0.25), tmp_path / "out", Spectators(None))
     assert not (tmp_path / "out").exists()
 
 

@@ -15,10 +15,11 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import Demo, DemoFailed, DemoPlan
+from fedgrove.node.devnet.demo import Demo, DemoFailed
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.plan_file import plan_of
 from fedgrove.node.simulation.task_folder import opened_task
@@ -80,14 +81,14 @@ def place(tmp_path):
 def common(tmp_path_factory):
     """A place with a run of four rounds, and its history."""
     folder = prepare(tmp_path_factory.mktemp("common"))
-    return folder, run(folder, DemoPlan(4, 4, strategy="fedavg", seed=5))
+    return folder, run(folder, dict(clients=4, rounds=4, strategy="fedavg", seed=5))
 
 
 def run(place, plan, source="sites"):
     """Run a demonstration and audit it; the history, with its models."""
-    store = DiskStore(place / "store")
+    store, told = DiskStore(place / "store"), scenario(task=str(place / "task"), data=str(place / source), **plan)
     with embedded() as network, ExitStack() as stack:
-        demo = Demo(plan, TaskSubject(place / "task", place / source, choose(), stack), network, store)
+        demo = Demo(told, TaskSubject(told, stack), network, store)
         demo.run()
         history = capture(network, demo.founded)
         assert Auditor(chain_facts(history), history.records(), store).run().verdict == "verified"
@@ -136,7 +137,7 @@ def test_the_state_dict_loads_into_the_tasks_own_model_and_predicts(common):
 
 def test_under_privacy_federated_scaling_is_refused_in_a_sentence(place):
     with pytest.raises(DemoFailed, match=r"task\.options\.scale must be ranges or none with \[privacy\]"):
-        run(place, DemoPlan(4, 2, strategy="fedavg", epsilon=8.0))
+        run(place, dict(clients=4, rounds=2, strategy="fedavg", epsilon=8.0))
 
 
 def test_a_fault_of_a_table_is_the_whole_sentence(place):
@@ -144,7 +145,7 @@ def test_a_fault_of_a_table_is_the_whole_sentence(place):
     table[4] = (40, 500, "m", "no")
     write(place / "sites.csv", table)
     with pytest.raises(TaskFailed) as fault:
-        run(place, DemoPlan(4, 2, strategy="fedavg"), "sites.csv")
+        run(place, dict(clients=4, rounds=2, strategy="fedavg"), "sites.csv")
     sentence = "sites.csv, line 6, column pressure: '500' is outside the range 50 to 250 that the terms state"
     assert str(fault.value) == sentence
 
@@ -152,4 +153,4 @@ def test_a_fault_of_a_table_is_the_whole_sentence(place):
 def test_a_folder_with_code_and_the_name_of_a_shipped_task_is_refused(place):
     (place / "task" / "task.py").write_text("")
     with pytest.raises(InvalidConfig, match=r"names the shipped task tabular, and the folder has code: remove one"):
-        run(place, DemoPlan(4, 2, strategy="fedavg"))
+        run(place, dict(clients=4, rounds=2, strategy="fedavg"))

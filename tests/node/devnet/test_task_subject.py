@@ -14,11 +14,11 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.devnet.demo import Demo, DemoFailed, DemoPlan
+from fedgrove.node.devnet.demo import Demo, DemoFailed
 from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.report import build_report
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
-from fedgrove.node.tasks.sandbox.settings import Mode
 
 from tests.node.learning.tasks.examples import table
 
@@ -59,10 +59,11 @@ def run(folder, code, plan, source="data.csv", terms=""):
     (folder / "task" / "task.py").write_text(code)
     if terms:
         (folder / "task" / "terms.toml").write_text(terms)
+    told = scenario(task=str(folder / "task"), data=str(folder / source), sandbox="off", **plan)
     kept = folder / "kept"
     store = DiskStore(kept / STORE)
     with embedded() as network, ExitStack() as stack:
-        demo = Demo(plan, TaskSubject(folder / "task", folder / source, Mode.OFF, stack), network, store)
+        demo = Demo(told, TaskSubject(told, stack), network, store)
         demo.run()
         history = capture(network, demo.founded)
         assert Auditor(chain_facts(history), history.records(), store).run().verdict == "verified"
@@ -75,7 +76,7 @@ def run(folder, code, plan, source="data.csv", terms=""):
 def test_a_regression_is_learned_under_masks_and_audited_without_torch_or_the_task(folder):
     """The members share out what the task holds out: what they find is what the coordinator found a round before."""
     terms = '[evaluation]\nheld_out = 0.0\nmetrics = ["squared_error"]\n'
-    kept, report = run(folder, REGRESSION, DemoPlan(4, 3, strategy="fedavg"), terms=terms)
+    kept, report = run(folder, REGRESSION, dict(clients=4, rounds=3, strategy="fedavg"), terms=terms)
     losses = [each["loss"] for each in report["rounds"]]
     assert losses[2] < losses[0] and all(each["accuracy"] is None for each in report["rounds"])
     found = [each["members"] for each in report["rounds"]]
@@ -93,7 +94,7 @@ def test_clients_that_drop_out_and_sources_of_their_own(folder):
     for number in range(5):
         write_table(folder / "parts" / f"{number}.csv", 20 + number, number)
     write_table(folder / "parts" / "test.csv", 50, 9)
-    plan = DemoPlan(5, 2, strategy="fedavg", drop=0.2, seed=3, held_out=0.2)
+    plan = dict(clients=5, rounds=2, strategy="fedavg", drop=0.2, seed=3, held_out=0.2)
     _, report = run(folder, CLASSIFIER, plan, "parts")
     assert all(each["status"] == "closed" for each in report["rounds"])
     assert any(each["dropped"] for each in report["rounds"]) and report["rounds"][-1]["accuracy"] > 0.2
@@ -103,16 +104,16 @@ def test_clients_that_drop_out_and_sources_of_their_own(folder):
 
 
 def test_the_same_seed_gives_the_same_model(folder, tmp_path):
-    _, first = run(folder, CLASSIFIER, DemoPlan(4, 2, strategy="fedavg", seed=1))
+    _, first = run(folder, CLASSIFIER, dict(clients=4, rounds=2, strategy="fedavg", seed=1))
     (folder / "kept").rename(folder / "earlier")
-    _, second = run(folder, CLASSIFIER, DemoPlan(4, 2, strategy="fedavg", seed=1))
+    _, second = run(folder, CLASSIFIER, dict(clients=4, rounds=2, strategy="fedavg", seed=1))
     assert [each["model_cid"] for each in first["rounds"]] == [each["model_cid"] for each in second["rounds"]]
 
 
 def test_the_author_suggests_terms_and_fedaom_takes_the_shared_file_of_the_bundle(folder):
     write_table(folder / "task" / "shared.csv", 12, 9)
     terms = '[task]\nshared = "shared.csv"\nkeep = ["2.*"]\n[training]\nepochs = 2\nlearning_rate = 0.05\n'
-    kept, report = run(folder, CLASSIFIER, DemoPlan(4, 2), terms=terms)
+    kept, report = run(folder, CLASSIFIER, dict(clients=4, rounds=2), terms=terms)
     config = report["config"]
     assert config["task"]["shared"] == "shared.csv" and [*config["task"]["keep"]] == ["2.*"]
     assert config["training"]["epochs"] == 2 and config["strategy"]["name"] == "fedaom"
@@ -130,18 +131,18 @@ def test_the_author_suggests_terms_and_fedaom_takes_the_shared_file_of_the_bundl
 )
 def test_bad_suggestions_are_sentences(folder, terms, sentence):
     with pytest.raises((InvalidConfig, DemoFailed), match=sentence):
-        run(folder, CLASSIFIER, DemoPlan(4, 1, strategy="fedavg"), terms=terms)
+        run(folder, CLASSIFIER, dict(clients=4, rounds=1, strategy="fedavg"), terms=terms)
 
 
 def test_data_that_are_not_there_are_a_sentence(folder):
     with pytest.raises(SandboxUnavailable, match=r"nosuch\.csv to a task's code: No such file or directory"):
-        run(folder, CLASSIFIER, DemoPlan(4, 1, strategy="fedavg"), "nosuch.csv")
+        run(folder, CLASSIFIER, dict(clients=4, rounds=1, strategy="fedavg"), "nosuch.csv")
 
 
 def test_a_task_without_a_model_ends_the_run_with_its_line(folder):
     broken = CLASSIFIER.replace("return nn.Sequential", "return nn.Sequentially")
     with pytest.raises(Exception, match=r"the task raised AttributeError: .* \(task.py, line 8\)"):
-        run(folder, broken, DemoPlan(4, 1, strategy="fedavg"))
+        run(folder, broken, dict(clients=4, rounds=1, strategy="fedavg"))
 
 
 def test_members_are_clustered_by_the_labels_of_a_task(folder):
@@ -151,13 +152,13 @@ def test_members_are_clustered_by_the_labels_of_a_task(folder):
         rows = np.flatnonzero((y == 2) if client < 3 else (y != 2))[client % 3 :: 3]
         np.savetxt(folder / "parts" / f"{client}.csv", np.column_stack([x[rows], y[rows]]), delimiter=",")
     (folder / "parts" / "0.csv.budgets.json").write_text("{}")  # as a client leaves it beside its data
-    plan = DemoPlan(6, 3, strategy="fedavg", method="procfl, labels = 3, global_share = 0.3")
+    plan = dict(clients=6, rounds=3, strategy="fedavg", method="procfl, labels = 3, global_share = 0.3")
     _, report = run(folder, CLASSIFIER, plan, source="parts")
     assert [len(members) for members in report["clusters"]["members"]] == [3, 3]
     assert report["rounds"][-1]["committed"] == 6
 
 
 def test_committees_need_a_coordinator_that_runs_no_task(folder):
-    plan = DemoPlan(6, 3, strategy="fedavg", method="procfl, labels = 3, seats = 3")
+    plan = dict(clients=6, rounds=3, strategy="fedavg", method="procfl, labels = 3, seats = 3")
     with pytest.raises(DemoFailed, match=r"procfl\.seats must be 0 where \[task\] is given"):
         run(folder, CLASSIFIER, plan)

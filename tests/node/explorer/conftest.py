@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.options import NO_OPTIONS, BlockExplorer, PageOptions
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource, Source
 from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.price import Price
 from fedgrove_lab.bench.explorer import find_chromium
 
@@ -78,7 +78,7 @@ def explorer(run, tmp_path_factory) -> Iterator[Explorer]:
 @pytest.fixture(scope="session")
 def second(tmp_path_factory) -> Run:
     """Another run: other masks, one round of training, and members that evaluate before it and behind it."""
-    plan = DemoPlan(clients=4, rounds=1, strategy="fedavg", masking="pairwise", held_out=0.2, seed=4)
+    plan = scenario(clients=4, rounds=1, strategy="fedavg", masking="pairwise", held_out=0.2, seed=4)
     return run_federation(tmp_path_factory.mktemp("second") / "kept", plan)
 
 

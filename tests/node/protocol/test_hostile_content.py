@@ -10,7 +10,7 @@ from fedgrove.ipfs.store import Unreachable
 from fedgrove.ipfs.unixfs import DagBlock, cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, load
-from fedgrove.node.devnet.demo import DemoPlan, make_config
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of, parse_config
@@ -18,6 +18,7 @@ from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.summing import RecordRecovery
+from fedgrove.node.scenario.reading import scenario
 
 from tests.node.federation import Federation, with_phase
 
@@ -115,7 +116,7 @@ def _unchecked(tensors):
     ["nan", "infinite", "wide", "renamed", "truncated", "no safetensors", "empty", "an endless header", "huge"],
 )
 def test_a_hostile_first_model_is_refused_by_name_and_spoils_one_round_only(network, tmp_path, kind):
-    blob = models(make_config(DemoPlan(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
+    blob = models(terms_on(scenario(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
     federation = Federation.found(network, tmp_path, first_model=blob, training=QUICK, federation=SMALL)
     federation.register()
     ledger = federation.ledger(federation.coordinator_keys)
@@ -135,7 +136,7 @@ def test_a_hostile_first_model_is_refused_by_name_and_spoils_one_round_only(netw
 @pytest.mark.parametrize("kind", ["nan", "wide", "truncated", "huge"])
 def test_a_hostile_model_that_a_client_does_train_on_is_named(network, tmp_path, kind):
     """As it would be if a round's model were replaced in the terms' name: training refuses it, nothing raises."""
-    blob = models(make_config(DemoPlan(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
+    blob = models(terms_on(scenario(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
     federation = Federation.found(network, tmp_path, first_model=blob, training=QUICK, federation=SMALL)
     federation.register()
     clients = federation.clients()

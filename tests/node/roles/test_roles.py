@@ -11,7 +11,7 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import flatten, load
-from fedgrove.node.devnet.demo import windows
+from fedgrove.node.devnet.windows import windows
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.sealing import OPENING_BYTES
 from fedgrove.node.protocol.journal import Journal, JournalDamaged

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Committed, Drawn, Recovered
-from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.masking.client import RoundSecrets
+from fedgrove.node.scenario.reading import scenario
 
 from tests.node.conftest import run_federation
 
@@ -40,7 +40,7 @@ def watched(monkeypatch):
 def test_nothing_secret_is_left_behind_or_printed(watched, tmp_path, capfd, caplog):
     caplog.set_level(logging.INFO)
     steps = []
-    plan = DemoPlan(clients=6, rounds=2, strategy="fedavg", drop=0.2, seed=3)
+    plan = scenario(clients=6, rounds=2, strategy="fedavg", drop=0.2, seed=3)
     run = run_federation(tmp_path / "kept", plan, observe=lambda role, step: steps.append(repr((role, step))))
     printed = capfd.readouterr()
     seen = [printed.out.encode(), printed.err.encode(), caplog.text.encode(), "".join(steps).encode()]

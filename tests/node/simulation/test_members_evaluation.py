@@ -11,11 +11,12 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.mechanisms import ClientLevel
 from fedgrove.node.simulation.plan import InvalidPlan
@@ -59,8 +60,8 @@ def simulated(plan):
 def federated(place, store, plan):
     """The history of a federation of the same task on the same data."""
     with embedded() as network, ExitStack() as stack:
-        subject = TaskSubject(place / "points", place / "points.csv", choose(), stack)
-        demo = Demo(plan, subject, network, store)
+        told = scenario(task=str(place / "points"), data=str(place / "points.csv"), **plan)
+        demo = Demo(told, TaskSubject(told, stack), network, store)
         demo.run()
         return fg.History(capture(network, demo.founded), store)
 
@@ -68,7 +69,7 @@ def federated(place, store, plan):
 def test_where_the_task_holds_out_the_numbers_are_those_of_a_federation(tmp_path):
     place = place_with(tmp_path, 0.0)
     store = DiskStore(place / "store")
-    history = federated(place, store, DemoPlan(3, 3, strategy="fedavg", seed=5))
+    history = federated(place, store, dict(clients=3, rounds=3, strategy="fedavg", seed=5))
     run = simulated(plan_of(tables(place)))
     stated = [each.metrics.members.to_figures() for each in history.rounds]
     assert [*(each.members for each in run.record.rounds), run.record.last_model] == stated
@@ -81,7 +82,7 @@ def test_the_loss_ends_a_simulation_when_it_ends_a_federation(tmp_path):
     stalled = TERMS.replace("learning_rate = 0.1", "learning_rate = 1e-9") + EVALUATION.format(0.0)
     (place / "points" / "terms.toml").write_text(stalled)
     store = DiskStore(place / "store")
-    history = federated(place, store, DemoPlan(3, 6, strategy="fedavg", seed=5, patience=2))
+    history = federated(place, store, dict(clients=3, rounds=6, strategy="fedavg", seed=5, patience=2))
     run = simulated(plan_of(tables(place, federation=tables(place)["federation"] | {"rounds": 6, "patience": 2})))
     stated = [each.metrics.members for each in history.rounds]
     assert [each.last for each in stated] == [False, False, False, True]

@@ -8,8 +8,8 @@ import pytest
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.record import (
     ClusterResult,

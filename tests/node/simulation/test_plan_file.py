@@ -10,8 +10,8 @@ from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.simulation.clustered.settings import IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.clusters import IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.plan import OF_NETWORKS, PLACES, InvalidPlan, Plan
 from fedgrove.node.simulation.plan_file import GivenPlan, plan_bytes, read_plan
 from fedgrove.node.simulation.task_settings import SimulatedTask

@@ -10,11 +10,11 @@ import pytest
 import tomli_w
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import DemoPlan
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.settings import STRATEGIES, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining, evaluate, train
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation import workers as workforce
 from fedgrove.node.simulation.data import deal_data
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
@@ -58,7 +58,7 @@ STRATEGIES_OF_EACH_KIND = ("fedaom", "moon", "fedcurv", "scaffold")
 
 @pytest.mark.parametrize("strategy", STRATEGIES_OF_EACH_KIND)
 def test_a_simulation_has_the_bytes_of_a_federation(strategy, digits, tmp_path):
-    run = run_federation(tmp_path / "kept", DemoPlan(clients=4, rounds=2, strategy=strategy, seed=5))
+    run = run_federation(tmp_path / "kept", scenario(clients=4, rounds=2, strategy=strategy, seed=5))
     (tmp_path / "federation.toml").write_text(tomli_w.dumps(run.report["config"]))
     plan = read_plan(tmp_path / "federation.toml", [{"simulation": {"clients": 4}}]).plan
     simulation = simulate(plan, digits)

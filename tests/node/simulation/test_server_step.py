@@ -9,8 +9,8 @@ from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.scenario.clusters import IfcaSettings
 from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD
-from fedgrove.node.simulation.clustered.settings import IfcaSettings
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.plan_file import plan_of

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
+from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.plan_file import GivenPlan
 from fedgrove.node.simulation.session import MUCH, SUITED, SimulationRequest, executor_for

@@ -11,11 +11,12 @@ from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import Demo, DemoPlan
+from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.privacy.settings import ClientLevelSettings, SignDsSettings
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.plan import InvalidPlan
@@ -76,9 +77,10 @@ def test_a_simulation_of_a_task_has_the_bytes_of_a_federation(strategy, terms, p
     simulated = plan(terms, strategy={"name": strategy})
     store = DiskStore(tmp_path / "store")
     with ExitStack() as stack:
-        subject = TaskSubject(tmp_path / "points", source, choose(), stack)
+        task = {"task": str(tmp_path / "points"), "data": str(source)}
+        told = scenario(clients=4, rounds=2, strategy=strategy, seed=5, **task)
         network = stack.enter_context(embedded())
-        demo = Demo(DemoPlan(clients=4, rounds=2, strategy=strategy, seed=5), subject, network, store)
+        demo = Demo(told, TaskSubject(told, stack), network, store)
         demo.run()
         history = capture(network, demo.deployment)
     report = build_report(history, store, demo.seconds)

@@ -11,9 +11,11 @@ from fedgrove.chain.records import LEDGER_RECORDS, REGISTRY_RECORDS
 from fedgrove.chain.records.deployment import Settings
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoPlan, make_config
+from fedgrove.node.devnet.demo import DatasetSubject, Demo
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status import gas
 from fedgrove.node.status.costs import CostReader
 from fedgrove.node.status.estimate import ETHER, Fees, estimate
@@ -30,8 +32,8 @@ FLOOR_BLOCKS = 250
 
 @pytest.fixture(scope="module")
 def terms():
-    plan = DemoPlan(clients=6, rounds=3, strategy="fedavg")
-    return replace(make_config(plan, load_dataset("digits"), b""), membership=MembershipSettings())
+    plan = scenario(clients=6, rounds=3, strategy="fedavg")
+    return replace(terms_on(plan, load_dataset("digits"), b""), membership=MembershipSettings())
 
 
 def test_the_figures_are_those_of_the_contracts_own_snapshot():
@@ -45,14 +47,14 @@ def test_the_figures_are_those_of_the_contracts_own_snapshot():
 
 
 def test_a_demonstration_pays_what_was_estimated(tmp_path):
-    plan = DemoPlan(clients=6, rounds=3, strategy="fedavg")
+    plan = scenario(clients=6, rounds=3, strategy="fedavg")
     with embedded() as network:
         network.mine(FLOOR_BLOCKS)
         demo = Demo(plan, DatasetSubject(load_dataset("digits")), network, DiskStore(tmp_path / "store"))
         demo.run()
         fees = network.fees()
         costs = CostReader(network, Ledger(network, demo.founded)).read()
-    found = estimate(make_config(plan, load_dataset("digits"), b""), plan.clients, plan.rounds, 1.0)
+    found = estimate(terms_on(plan, load_dataset("digits"), b""), plan.cast.clients, plan.federation.rounds, 1.0)
     ether = found.to_dict(Fees(fees.base, fees.tip))["ether"]
     assert ether["whole"] * ETHER == pytest.approx(costs.whole(), rel=TOLERANCE)
     coordinator = demo.founded.coordinator

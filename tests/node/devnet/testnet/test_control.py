@@ -12,14 +12,14 @@ from fedgrove.node.devnet.testnet.layout import (
     Testnet,
     TestnetError,
     TestnetPaths,
-    TestnetPlan,
     UnfitDirectory,
     write_record,
 )
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.scenario.reading import scenario
 
-PLAN = TestnetPlan(clients=3, rounds=1, store="disk")
+PLAN = scenario(clients=3, rounds=1, store="disk")
 FAULT = TestnetError("no room")
 
 

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 from fedgrove.node.devnet.testnet import processes
-from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, TestnetPlan
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths
 from fedgrove.node.devnet.testnet.processes import chain_url, explorer_url, reach, with_ports
+from fedgrove.node.scenario.reading import scenario
 
 
 def testnet(**options):
     place = (31337, "0x" + "1" * 40, "0x" + "2" * 40, 3)
-    return with_ports(Testnet(TestnetPlan(**options), *place))
+    return with_ports(Testnet(scenario(**{"store": "kubo"} | options), *place))
 
 
 testnet.__test__ = False

@@ -12,14 +12,15 @@ from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.testnet import setup
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, TestnetPlan, client_name, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, client_name, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import FUNDS_ETHER, make
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.terms import load_config
+from fedgrove.node.scenario.reading import scenario
 
-PLAN = TestnetPlan(clients=3, rounds=2, store="disk", block_seconds=0.5, seed=4)
+PLAN = scenario(clients=3, rounds=2, store="disk", block_seconds=0.5, seed=4)
 NAMES = [COORDINATOR, *map(client_name, (1, 2, 3))]
 
 
@@ -39,7 +40,7 @@ def made(tmp_path_factory, dataset):
 
 def test_the_record_is_there_and_nothing_says_unfinished(made):
     layout, testnet = made
-    assert read_record(layout) == testnet and testnet.plan == PLAN
+    assert read_record(layout) == testnet and testnet.scenario == PLAN
     assert not layout.unfinished.exists()
     assert stat.S_IMODE(layout.root.stat().st_mode) == 0o700
 
@@ -119,7 +120,7 @@ def test_a_half_made_directory_is_made_anew(tmp_path, dataset, monkeypatch):
     lock = claim(layout)
     make(layout, PLAN, dataset)
     os.close(lock)
-    assert read_record(layout).plan == PLAN and not layout.unfinished.exists()
+    assert read_record(layout).scenario == PLAN and not layout.unfinished.exists()
     assert layout.participant(COORDINATOR).keystore.read_bytes() != first
 
 
@@ -144,4 +145,4 @@ def test_two_commands_do_not_work_on_one_directory(tmp_path):
 
 def test_data_that_do_not_suit_are_named(tmp_path, dataset):
     with pytest.raises(TestnetError, match="do not fit"):
-        make(TestnetPaths(tmp_path), replace(PLAN, clients=2000), dataset)
+        make(TestnetPaths(tmp_path), replace(PLAN, cast=replace(PLAN.cast, clients=2000)), dataset)

@@ -10,7 +10,7 @@ from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import flatten
-from fedgrove.node.devnet.demo import DemoPlan, make_config
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
@@ -33,7 +33,8 @@ from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings
-from fedgrove.node.simulation.clustered.poisoning import SignFlip
+from fedgrove.node.scenario.poisoning import SignFlip
+from fedgrove.node.scenario.reading import scenario
 
 from tests.node.masking.rounds import Round
 
@@ -122,7 +123,7 @@ class Judged:
 
 
 def terms(shown: str) -> FederationConfig:
-    config = make_config(DemoPlan(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
+    config = terms_on(scenario(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
     clusters = ProCflTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
     training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
     return replace(config, method=clusters, membership=MembershipSettings("approved"), training=training)

@@ -35,9 +35,9 @@ from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.simulation.clustered.poisoning import SignFlip
+from fedgrove.node.scenario.clusters import SimulatedProCfl
+from fedgrove.node.scenario.poisoning import SignFlip
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.plan import Plan
 

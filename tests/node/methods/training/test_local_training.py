@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import Tensors, dump, load
-from fedgrove.node.devnet.demo import DemoPlan, make_config
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.moon import Moon
@@ -20,6 +20,7 @@ from fedgrove.node.methods.training.local_training import LocalTraining, StateLo
 from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.terms import FederationConfig, StrategySettings
+from fedgrove.node.scenario.reading import scenario
 
 KEY = bytes(range(32))
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -45,8 +46,8 @@ class MortalJournal(Journal):
 
 @pytest.fixture(scope="module")
 def config() -> FederationConfig:
-    plan = DemoPlan(clients=3, rounds=4, strategy="moon")
-    return replace(make_config(plan, load_dataset("digits"), b""), training=QUICK)
+    plan = scenario(clients=3, rounds=4, strategy="moon")
+    return replace(terms_on(plan, load_dataset("digits"), b""), training=QUICK)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, RoundOpened
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import Layout, Tensors, dump, load
-from fedgrove.node.devnet.demo import DatasetSubject, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
@@ -19,6 +19,7 @@ from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings, StartSettings, StrategySettings
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.plan_file import read_plan
 from fedgrove.node.simulation.run import Simulation
@@ -52,7 +53,7 @@ class WithStep(DatasetSubject):
 def kept(request, tmp_path_factory):
     """A run of four clients and three rounds, kept; no test may change it."""
     strategy, step = STEPS[request.param]
-    plan = DemoPlan(clients=4, rounds=ROUNDS, strategy=strategy, seed=5)
+    plan = scenario(clients=4, rounds=ROUNDS, strategy=strategy, seed=5)
     return run_federation(tmp_path_factory.mktemp(request.param) / "kept", plan, WithStep(step))
 
 

@@ -10,9 +10,8 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import audit_directory, write_archive
 from fedgrove.node.cli.privacy_look import PrivacyLook
-from fedgrove.node.devnet.demo import DemoPlan, make_config
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.devnet.testnet.beginning import beginning
-from fedgrove.node.devnet.testnet.layout import TestnetPlan
 from fedgrove.node.devnet.testnet.processes import _write_config
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.terms import load_config, parse_config
@@ -20,6 +19,7 @@ from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.records import difference
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.report import build_report
 
 from tests.node.federation import Federation
@@ -78,16 +78,16 @@ def test_status_says_who_draws_no_more_and_when_training_is_over(run):
 
 
 def test_a_demos_noise_lets_every_client_take_part_in_all_rounds():
-    config = make_config(DemoPlan(clients=4, rounds=3, drop=0.25, epsilon=8.0), load_dataset("digits"), b"")
+    config = terms_on(scenario(clients=4, rounds=3, drop=0.25, epsilon=8.0), load_dataset("digits"), b"")
     settings = config.privacy
     assert config.masking.masked == "delta" and (settings.epsilon, settings.dropouts) == (8.0, 0.25)
     spent = epsilon_of([GaussianRelease(settings.noise_multipliers[0], count=3)], settings.delta)
     assert 7.9 < spent <= 8
-    assert make_config(DemoPlan(), load_dataset("digits"), b"").privacy is None
+    assert terms_on(scenario(), load_dataset("digits"), b"").privacy is None
 
 
 def test_a_testnets_files_carry_the_terms(tmp_path):
-    config = beginning(TestnetPlan(clients=3, rounds=2, epsilon=4.0), load_dataset("digits"), bytes(32), "").config
+    config = beginning(scenario(clients=3, rounds=2, epsilon=4.0), load_dataset("digits"), bytes(32), "").config
     assert config.privacy.epsilon == 4.0
     _write_config(tmp_path / "federation.toml", config, NetworkSettings())
     assert load_config(tmp_path / "federation.toml")[0] == config

@@ -9,9 +9,9 @@ import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import encode
+from fedgrove.node.scenario.clusters import GlobalSettings
+from fedgrove.node.scenario.poisoning import ATTACKS, AttackSettings
 from fedgrove.node.simulation.clustered.attackers import Attackers, Showing, Weighing, attackers_of
-from fedgrove.node.simulation.clustered.poisoning import ATTACKS, AttackSettings
-from fedgrove.node.simulation.clustered.settings import GlobalSettings
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.uploads import ClientPart
 

@@ -9,12 +9,12 @@ from fedgrove.node.base.tensors import Layout
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.labels import SHARE
 from fedgrove.node.methods.procfl.similarity import in_the_clear
+from fedgrove.node.scenario.clusters import SimulatedProCfl
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.clustered.attackers import Attackers
 from fedgrove.node.simulation.clustered.crew import LabelScores
 from fedgrove.node.simulation.clustered.detection import ClusterWatch, Trained
 from fedgrove.node.simulation.clustered.methods import ProCflScheme
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
-from fedgrove.node.simulation.clustered.settings import SimulatedProCfl
 from fedgrove.node.simulation.clustered.similarity import find_clusters
 from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, RoundResult
 

@@ -11,10 +11,10 @@ from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.checkpoint import RECORD
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.simulation.clustered.settings import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.simulation.clustered.work import JudgingTask
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.held_out import held_out_by

@@ -12,10 +12,10 @@ from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import DivergedTraining, evaluate, train
 from fedgrove.node.methods.procfl.training import global_weights
+from fedgrove.node.scenario.clusters import MEANS, GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD, InvalidCheckpoint
-from fedgrove.node.simulation.clustered.poisoning import AttackSettings
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.simulation.clustered.settings import MEANS, GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.simulation.clustered.similarity import CLUSTERS, COMPARISONS
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.kinds import simulation_of

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.simulation.clustered.poisoning import (
+from fedgrove.node.scenario.poisoning import (
     ATTACKS,
     Backdoor,
     GaussianModel,

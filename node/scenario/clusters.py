@@ -1,9 +1,10 @@
-"""What is simulated of clustered federated learning: ProCFL and its rivals, as plain checked values."""
+"""Methods for clients with similar data: ProCFL and its rivals, as plain checked values."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from fedgrove.node.methods.procfl.settings import ProCflSettings, check_setting
+from fedgrove.node.methods.procfl.settings import SHOWN, ProCflSettings, check_setting
+from fedgrove.node.methods.procfl.terms import MAX_TASK_LABELS
 
 PSI = ("clear", "ecdh", "rsa")
 MEANS = ("mean", "krum", "multi-krum", "median", "trimmed-mean")
@@ -12,20 +13,28 @@ MAX_MODELS = 100
 
 @dataclass(frozen=True)
 class SimulatedProCfl(ProCflSettings):
-    """ProCFL in a simulation, which may also compare by the formula or by the paper's protocol.
+    """ProCFL, in a simulation or in a federation whose coordinator is not named yet.
 
     Attributes
     ----------
     psi : str
-        How overlaps are found: ``ecdh`` and ``rsa`` exchange their real messages, ``clear`` uses the formula. All three
-        give the same clusters. Federations use ``ecdh``.
+        How a simulation finds overlaps: ``ecdh`` and ``rsa`` exchange their real messages, ``clear`` uses the formula.
+        All three give the same clusters. Federations use ``ecdh``.
+    labels : int
+        How many labels a task's samples have, from 0; 0 for a shipped model. Only in a federation.
+    shown : str
+        Evidence that a suspected member shows to its committee in a federation: ``noised`` or ``upload``.
     """
 
     psi: Literal["clear", "ecdh", "rsa"] = "clear"
+    labels: int = 0
+    shown: Literal["upload", "noised"] = "noised"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_setting(self.psi in PSI, "psi", f"one of {', '.join(PSI)}", self.psi)
+        check_setting(0 <= self.labels <= MAX_TASK_LABELS, "labels", f"from 0 to {MAX_TASK_LABELS}", self.labels)
+        check_setting(self.shown in SHOWN, "shown", f"one of {', '.join(SHOWN)}", self.shown)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,66 @@
+"""What is run, as it is given in Python: a scenario, or a task's class, folder or file, or the name of a data set."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedgrove.api.tasks import task_path
+from fedgrove.node.base.nested_tables import Tables, from_dotted, merged
+from fedgrove.node.scenario.names import tables_of
+from fedgrove.node.scenario.reading import completed, read_scenario
+from fedgrove.node.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from fedgrove.node.learning.tasks import Task
+
+
+@contextmanager
+def described(
+    subject: "Scenario | str | PathLike[str] | type[Task] | None",
+    data: str | PathLike[str] | None,
+    named: Mapping[str, Any],
+    settings: Mapping[str, object] | None,
+    keep: Path | None = None,
+    preset: Tables | None = None,
+) -> Iterator[tuple[Scenario, Tables]]:
+    """The scenario of a call, and the keys that the call gives values to.
+
+    Parameters
+    ----------
+    subject : Scenario, class, path or str
+        A scenario, or what it trains.
+    named, settings : mapping
+        Values of short names and, behind them, of keys with their tables.
+    keep : Path, optional
+        Folder of a class's file, so that a run can be resumed; by default a temporary one.
+    preset : dict, optional
+        Tables with other defaults than those of the keys; not for a scenario.
+
+    Raises
+    ------
+    InvalidConfig, BundleError
+        A value is not allowed, or the class cannot be written down.
+    """
+    if isinstance(subject, Scenario):
+        changes = merged(tables_of(_plain({"data": data, **named})), from_dotted(_plain(settings or {})))
+        yield completed(merged(subject.to_tables(), changes)) if changes else subject, changes
+        return
+    with task_path(subject, keep, data) as folder:
+        what = {"task": folder} if folder is not None else {"dataset": subject}
+        changes = merged(tables_of(_plain({**what, "data": data, **named})), from_dotted(_plain(settings or {})))
+        yield read_scenario(changes=changes, preset=preset), changes
+
+
+def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as tables have them: text for paths."""
+    return {name: _plain_value(value) for name, value in given.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return _plain(value) if isinstance(value, Mapping) else value

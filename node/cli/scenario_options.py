@@ -1,0 +1,186 @@
+"""Options of the commands that run a scenario, made from its fields: ``--clients`` is ``scenario.clients``, and so on.
+
+A command names those that it takes; ``--set`` changes any other key, and ``--scenario`` reads a file.
+"""
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce, wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from fedgrove.node.base.nested_tables import Tables, merged
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.cli.output import CommandError
+from fedgrove.node.cli.setting import setting
+from fedgrove.node.cli.values import words
+from fedgrove.node.learning.settings import DATASETS, STRATEGIES
+from fedgrove.node.scenario.names import NAMED, default_of, name_of, tables_of
+from fedgrove.node.scenario.reading import read_scenario
+from fedgrove.node.scenario.scenario import Scenario
+
+_OPTIONS = {"bases": "base"}
+"""Names of options where they are not those in Python."""
+_WORDS: dict[str, dict[str, Any]] = {
+    "dataset": words(*DATASETS, other="FILE"),
+    "strategy": words(*STRATEGIES, metavar="STRATEGY"),
+    "method": words("training", "procfl", "ifca", "global", metavar="METHOD[, NAME = VALUE …]"),
+    "chain": words("embedded", "anvil", other="URL"),
+    "store": words("disk", "kubo", other="URL"),
+    "executor": words("auto", "inline", "processes", other="dask=tcp://HOST:PORT"),
+    "task": {"metavar": "PATH"},
+    "data": {"metavar": "PATH"},
+    "data_dir": {"metavar": "PATH"},
+    "bases": {"metavar": "NAME=PATH"},
+    "table_format": {"metavar": "KEY=VALUE"},
+}
+"""What help and shells show of values, where the key's type does not say it."""
+_NOT_FOR_TASKS = ("dataset", "data_dir", "alpha", "k")
+ScenarioFile = Annotated[
+    Path | None,
+    typer.Option("--scenario", "--plan", help="A scenario's or a federation's file (TOML); options change its keys."),
+]
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Another value for any key; may be repeated."),
+]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for.
+
+    Attributes
+    ----------
+    file : Path or None
+        Of ``--scenario``.
+    tables : dict
+        Keys that options give values to.
+    names : frozenset of str
+        The options of keys that were given, as Python has their names.
+    """
+
+    file: Path | None = None
+    tables: Tables = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+
+    def scenario(self, preset: Tables | None = None) -> Scenario:
+        """The scenario; ``preset`` are other defaults where there is no file."""
+        return read_scenario(self.file, self.tables, None if self.file else preset)
+
+    @contextmanager
+    def as_options(self) -> Iterator[None]:
+        """Have a mistake name the option, where one gave the value, in place of the key."""
+        try:
+            yield
+        except InvalidConfig as mistake:
+            raise CommandError(self.in_options(str(mistake))) from None
+
+    def in_options(self, sentence: str) -> str:
+        """A sentence that begins with a key, with the option in its place if it was given."""
+        found = re.match(r"([a-z_]+)(?:(?:\.|: )([a-z_]+))?", sentence)
+        if found is None:
+            return sentence
+        name = name_of(".".join(filter(None, found.groups()))) or found[0]
+        spoken = name in self.names or name in ("out", "resume")
+        return f"{option(name)}{sentence[found.end() :]}" if spoken else sentence
+
+
+def option(name: str) -> str:
+    """The option of a short name."""
+    return f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+
+
+def takes(*names: str, **metavars: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Have a command take ``--scenario``, ``--set`` and options of these names, and give it ``asked``, an ``Asked``.
+
+    ``metavars`` replace what is shown of the values of some.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def run(scenario: Path | None, settings: list[str] | None, **given: Any) -> Any:
+            found = {name: _value(name, given.pop(name)) for name in names}
+            named = {name: value for name, value in found.items() if value is not None}
+            asked = Asked(scenario, {}, frozenset(named))
+            for name in _NOT_FOR_TASKS if "task" in named else ():
+                if name in named:
+                    raise CommandError(f"{option(name)} is not for tasks: leave it out with --task")
+            with asked.as_options():
+                tables = reduce(merged, map(setting, settings or ()), tables_of(named))
+                return command(asked=Asked(scenario, tables, asked.names), **given)
+
+        own = inspect.signature(command, eval_str=True).parameters
+        kept = [each for name, each in own.items() if name != "asked"]
+        file = inspect.Parameter("scenario", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ScenarioFile)
+        change = inspect.Parameter("settings", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Settings)
+        made = [_parameter(name, metavars) for name in names]
+        every = [file, change, *made, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in kept)]
+        run.__signature__ = inspect.Signature(every)  # pyright: ignore[reportAttributeAccessIssue] (typer reads it)
+        run.__annotations__ = {each.name: each.annotation for each in every}
+        del run.__wrapped__  # pyright: ignore[reportAttributeAccessIssue] (else typer looks at the command itself)
+        return run
+
+    return decorate
+
+
+def _parameter(name: str, metavars: Mapping[str, str]) -> inspect.Parameter:
+    """The option of a key: its type and its meaning are those of the scenario's field."""
+    kind, shown = _kind(name), dict(_WORDS.get(name, {}))
+    choices = typing.get_args(NAMED[name].type) if typing.get_origin(NAMED[name].type) is typing.Literal else ()
+    if choices:
+        shown = words(*choices)
+    if name in metavars:
+        shown["metavar"] = metavars[name]
+    declared = (f"{option(name)}",) if kind is not bool else (f"{option(name)}/--no-{option(name)[2:]}",)
+    annotation = Annotated[kind | None, typer.Option(*declared, help=_help(name), **shown)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _kind(name: str) -> Any:
+    kind = NAMED[name].type
+    if _is_mapping(kind):
+        return list[str]
+    if typing.get_origin(kind) is typing.Literal:
+        return str
+    return bool if kind == bool | None else kind
+
+
+def _is_mapping(kind: Any) -> bool:
+    return (
+        typing.get_origin(kind) is not None
+        and isinstance(typing.get_origin(kind), type)
+        and issubclass(typing.get_origin(kind), Mapping)
+    )
+
+
+def _help(name: str) -> str:
+    """What the key means, with its default where it is not said."""
+    named = NAMED[name]
+    if named.meaning:
+        return named.meaning
+    default = default_of(named.key)
+    plain = isinstance(default, int | float | str) and not isinstance(default, bool) and default not in ("", "auto")
+    return f"{named.help} [default: {default}]" if plain else named.help
+
+
+def _value(name: str, given: Any) -> Any:
+    """The value of an option as the tables have it."""
+    return _pairs(name, given) if _is_mapping(NAMED[name].type) else given
+
+
+def _pairs(name: str, given: Sequence[str] | None) -> dict[str, str] | None:
+    """The values of an option KEY=VALUE, each key once; None without any."""
+    found: dict[str, str] = {}
+    for each in given or ():
+        key, equals, value = each.partition("=")
+        if not (equals and key and value) or key in found:
+            shown = _WORDS[name]["metavar"]
+            raise CommandError(f"{option(name)} must be {shown}, each once, not {each!r}")
+        found[key] = value
+    return found or None
