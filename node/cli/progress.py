@@ -4,8 +4,8 @@ import time
 
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.cli.output import answer, answer_with, duration, live_note, note
-from fedgrove.node.protocol.members_metrics import told_of
 from fedgrove.node.protocol.step import Kind, Step
+from fedgrove.node.status.rounds import Round
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -135,42 +135,29 @@ def print_rounds(report: dict) -> None:
     table = Table(title="Rounds", box=box.SIMPLE_HEAD)
     for heading in ("round", "status", "accuracy", "loss", "clients", "dropped", "Mgas", "seconds"):
         table.add_column(heading, justify="right", overflow="fold")
-    for each in report["rounds"]:
-        score = [f"{each[key]:.4f}" if each[key] is not None else "-" for key in ("accuracy", "loss")]
+    rounds = [Round.from_dict(each) for each in report["rounds"]]
+    for each in rounds:
         table.add_row(
-            str(each["round"]),
-            f"{each['status']}: {each['reason']}" if each["reason"] else each["status"],
-            *score,
-            f"{each['committed']} of {each['drawn']}",
-            ", ".join(map(str, each["dropped"])) or "-",
-            f"{each['gas_used'] / 1e6:.2f}",
-            f"{each['seconds']:.1f}",
+            str(each.round),
+            each.outcome,
+            *("-" if score is None else f"{score:.4f}" for score in (each.accuracy, each.loss)),
+            f"{each.committed} of {each.drawn}",
+            ", ".join(map(str, each.dropped)) or "-",
+            f"{(each.gas_used or 0) / 1e6:.2f}",
+            f"{each.seconds or 0:.1f}",
         )
     answer_with(table)
-    _print_members(report["rounds"])
+    for each in rounds:
+        if each.members is not None:
+            model = "for the last model" if each.only_evaluated else f"before round {each.round}"
+            answer(f"members {model}: {each.members_found}")
+        if each.ending and not each.only_evaluated:
+            answer(f"ended after round {each.round}: {each.ending}")
     if "clusters" in report:
         members = [", ".join(map(str, cluster)) or "nobody" for cluster in report["clusters"]["members"]]
         answer(f"clusters: {' | '.join(members)}")
-    if report["rounds"]:
-        answer(f"model: {report['rounds'][-1]['model_cid']}")
-
-
-def _print_members(rounds: list[dict]) -> None:
-    """What the members found, for the model that each round began with; nothing where the terms ask for nothing.
-
-    The last round, which trained nothing, began with the last model.
-    """
-    for each in rounds:
-        found = each.get("members")
-        if found is None:
-            continue
-        told = f"void, as {found['void']}" if "void" in found else "nothing: no member evaluated it"
-        if found.get("samples") or "noise" in found:
-            told = told_of(found)
-        model = "for the last model" if found.get("last") else f"before round {each['round']}"
-        answer(f"members {model}: {told}")
-        if "ending" in found and "last" not in found:
-            answer(f"ended after round {each['round']}: {found['ending']}")
+    if rounds:
+        answer(f"model: {rounds[-1].model_cid}")
 
 
 def print_verdict(verdict: Verdict) -> None:

@@ -18,7 +18,6 @@ from fedgrove.chain.network.standstill import stopped
 from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.cli.cost_look import CostSight
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
-from fedgrove.node.cli.members_look import MembersLook, MembersSight
 from fedgrove.node.cli.membership import ConfigFile, PasswordFile
 from fedgrove.node.cli.options import EtherPrice
 from fedgrove.node.cli.output import (
@@ -35,8 +34,10 @@ from fedgrove.node.cli.reach import check_reach, open_network, open_store
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.status.budget import Budget, Purse
 from fedgrove.node.status.costs import CostReader
+from fedgrove.node.status.last_round import LastRound, LastRoundReader
 from fedgrove.node.status.pace import pace
 from fedgrove.node.status.participation import Participation
 from fedgrove.node.status.price import ETHER, Price
@@ -91,17 +92,17 @@ class StatusSnapshot:
     budget: Budget | None
     privacy: PrivacySight
     clusters: ClusterSight
-    members: MembersSight
+    last: LastRound
     costs: CostSight
     stopped: str
 
     def to_dict(self) -> dict:
-        extra = {"rounds": self.rounds, "until_time": self.when and round(self.when, 1)}
+        extra = {"rounds_to_close": self.rounds, "until_time": self.when and round(self.when, 1)}
         means = {
             "budget": self.budget.to_dict() if self.budget else None,
             "privacy": self.privacy.to_dict(),
             "clusters": self.clusters.to_dict(),
-            "evaluation": self.members.to_dict(),
+            "last_round": self.last.found.to_dict() if self.last.found else None,
             "costs": self.costs.to_dict(),
             "chain_stopped": self.stopped,
         }
@@ -139,17 +140,19 @@ def _window(config: Path, account: str | None, keys: Keys | None, price: Price |
         purse = Purse(network, ledger, account) if account else None
         receipts = CostReader(network, ledger)
         rounds = terms.rounds_to_close
-        privacy = PrivacyLook(terms, open_store(config, reach)) if terms.privacy is not None else None
-        place = (ledger.chain_id, ledger.address)
-        evaluated = MembersLook(terms, open_store(config, reach)) if terms.evaluation is not None else None
         clustered = isinstance(terms.method, ProCflTerms)
-        clusters = ClusterLook(terms, open_store(config, reach), place) if clustered else None
+        asked = clustered or terms.privacy is not None or terms.evaluation is not None
+        store = open_store(config, reach) if asked or _has_store(reach) else None
+        privacy = PrivacyLook(terms, store) if terms.privacy is not None and store else None
+        place = (ledger.chain_id, ledger.address)
+        last = LastRoundReader(terms, store) if store else None
+        clusters = ClusterLook(terms, store, place) if clustered and store else None
         on_request = method_of(terms).schedule.on_request
 
         def look() -> StatusSnapshot:
             now = standing(ledger, account, keys=keys, view=view, on_request=on_request)
             told = privacy.look(view.rounds, account) if privacy else PrivacySight()
-            found = evaluated.look(view.rounds) if evaluated else MembersSight()
+            found = last.read(view.rounds) if last else LastRound()
             over = told.over or (f"the training has ended, as {found.over}" if found.over else "")
             if over and not now.finished:
                 now = replace(now, finished=True, waiting=f"nobody: {over}", until=0)
@@ -161,6 +164,12 @@ def _window(config: Path, account: str | None, keys: Keys | None, price: Price |
             return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found, costs, still)
 
         yield look
+
+
+def _has_store(reach: NetworkSettings) -> bool:
+    """Whether figures of rounds can be read; a folder that is missing is not made for them."""
+    folder = reach.store.removeprefix("disk:")
+    return bool(reach.store) and (folder == reach.store or Path(folder).is_dir())
 
 
 def _when(network: Network, now: Standing) -> float | None:
@@ -234,7 +243,7 @@ def _rows(sight: StatusSnapshot) -> Rows:
         *([("the chain", sight.stopped)] if sight.stopped else []),
         *(("disputed", _dispute(each)) for each in now.disputes),
     ]
-    rows += sight.clusters.rows(now.finished) + sight.privacy.rows() + sight.members.rows()
+    rows += sight.clusters.rows(now.finished) + sight.privacy.rows() + sight.last.rows()
     rows += sight.costs.rows()
     if now.account:
         rows.append(("your account", now.account))

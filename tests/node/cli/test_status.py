@@ -97,7 +97,8 @@ def test_an_account_is_told_its_last_round_and_its_budget(federation, tmp_path):
     federation.run()
     account = federation.keys[0].address
     told = json.loads(status(tmp_path, "--account", account.lower(), "--json").stdout)
-    assert told["finished"] and told["phase"] == "closed" and told["rounds"] == 2
+    assert told["finished"] and told["phase"] == "closed" and told["rounds_to_close"] == 2
+    assert told["last_round"] is None  # the file names no store
     assert told["last"] == {"round": 2, "counted": True, "reason": ""}
     assert told["budget"]["measured"] == 2
     assert told["budget"]["balance"] == federation.network.balance(account)

@@ -14,7 +14,6 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
-from fedgrove.node.cli.members_look import MembersLook
 from fedgrove.node.cli.progress import print_rounds
 from fedgrove.node.learning.held_out import marks_of, split
 from fedgrove.node.learning.settings import EvaluationSettings
@@ -32,6 +31,7 @@ from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MaskingSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
+from fedgrove.node.status.last_round import LastRoundReader
 from fedgrove.node.status.report import build_report
 from prometheus_client import generate_latest
 
@@ -198,7 +198,7 @@ def test_people_see_a_noisy_rate(run, capsys):
     assert f"members for the last model: accuracy {accuracy} (noise ± {noise})" in printed.out + printed.err
     client = made.client(1)
     client.step()
-    ((_, told),) = MembersLook(made.config, made.store).look(client.view.rounds).rows()
+    _, (_, told) = LastRoundReader(made.config, made.store).read(client.view.rounds).rows()
     assert told == f"accuracy {accuracy} (noise ± {noise}), for the last model"
     metrics = ServiceMetrics()
     metrics.members(client.members_metrics)
