@@ -169,7 +169,7 @@ def find_anvil() -> Path:
     """The anvil program: FEDGROVE_ANVIL, the npm package next to the project or the working directory, or PATH."""
     named = os.environ.get(ANVIL_VARIABLE)
     on_path = shutil.which("anvil")
-    roots = (Path(__file__).resolve().parent.parent, Path.cwd())
+    roots = (Path(__file__).resolve().parents[2], Path.cwd())
     candidates = [Path(named)] if named else [root / _PACKAGED for root in roots] + ([Path(on_path)] if on_path else [])
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):

@@ -37,6 +37,9 @@ def install(folder: Path) -> Path:
 @cache
 def _server() -> ForkServer:
     """This process's server, which ends with it."""
-    server, owner = ForkServer([*(place.split(":")[0] for place in all_commands().values()), *LATER]), os.getpid()
+    modules = ["tests.warm.evm", *(place.split(":")[0] for place in all_commands().values()), *LATER]
+    root = str(Path(__file__).parents[2])
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
+    server, owner = ForkServer(modules, variables), os.getpid()
     atexit.register(lambda: server.close() if os.getpid() == owner else None)
     return server
