@@ -99,6 +99,12 @@ def test_an_account_is_told_its_last_round_and_its_budget(federation, tmp_path):
     told = json.loads(status(tmp_path, "--account", account.lower(), "--json").stdout)
     assert told["finished"] and told["phase"] == "closed" and told["rounds_to_close"] == 2
     assert told["last_round"] is None  # the file names no store
+    with (tmp_path / "federation.toml").open("a") as file:
+        file.write('store = "disk:store"\n')
+    looked = status(tmp_path, "--json").stdout
+    last = json.loads(looked)["last_round"]
+    assert (last["round"], last["drawn"], last["drawn_clients"]) == (2, 3, [1, 2, 3]) and last["accuracy"] > 0
+    assert f"last model: of round 2: accuracy {last['accuracy']:.4f}" in status(tmp_path).stdout
     assert told["last"] == {"round": 2, "counted": True, "reason": ""}
     assert told["budget"]["measured"] == 2
     assert told["budget"]["balance"] == federation.network.balance(account)
