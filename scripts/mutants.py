@@ -45,10 +45,9 @@ RULES = [
 ]
 COURSE = [f"tests/node/methods/procfl/test_course{part}.py" for part in ("", "_state", "_watch")]
 ELSEWHERE = {
-    f"node/protocol/{module}.py": [f"tests/node/protocol/test_{test}.py" for test in ("ledger_rules", *also)] + RULES
+    f"node/protocol/{module}.py": [f"tests/node/protocol/test_{test}.py" for test in ("law", *also)] + RULES
     for module, also in {
-        "ledger_rules": (),
-        "membership_rules": (),
+        "law": (),
         "chain_facts": ("deadlines",),
         "rounds": ("deadlines", "only_evaluates"),
     }.items()

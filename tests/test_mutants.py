@@ -117,7 +117,7 @@ def test_the_tests_of_a_module_are_those_of_its_name_or_those_that_import_it(scr
     assert tests_of("contracts/ClientRegistry.sol") == ["tests/contracts"]
 
 
-@pytest.mark.parametrize("module", ["ledger_rules", "membership_rules", "chain_facts", "rounds"])
+@pytest.mark.parametrize("module", ["law", "chain_facts", "rounds"])
 def test_the_tests_of_the_rules_are_those_of_every_module_that_their_story_runs(scripts, module):
     path = f"node/protocol/{module}.py"
     assert (ROOT / path).exists()
@@ -125,7 +125,7 @@ def test_the_tests_of_the_rules_are_those_of_every_module_that_their_story_runs(
     rules = {str(test.relative_to(ROOT)) for test in (ROOT / "tests/node/protocol").glob("test_rules_of_*.py")}
     assert rules < set(tests) and all((ROOT / test).exists() for test in tests)
     story = (ROOT / "tests/node/protocol/ledger_story.py").read_text()
-    rest = "".join((ROOT / f"node/protocol/{other}.py").read_text() for other in ("ledger_rules", "membership_rules"))
+    rest = (ROOT / "node/protocol/law.py").read_text()
     assert f"fedgrove.node.protocol.{module} import" in story + rest
 
 

@@ -16,30 +16,14 @@ from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.indexes import index_of
 from fedgrove.chain.network.transactions import Receipt, sender_of
-from fedgrove.chain.records import FailureReason, Phase, Position, Record
+from fedgrove.chain.records import KINDS, FailureReason, Phase, Position, Record
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.chain.records.signed_draws import SignedDraw, key_tag
 
-# Limits of gas, about twice what each call was measured to use; what is left over is not paid for.
-GAS = {
-    "register": 400_000,
-    "rotateVrfKey": 400_000,
-    "rotateMailboxKey": 120_000,
-    "withdraw": 60_000,
-    "approve": 120_000,
-    "revoke": 120_000,
-    "open": 300_000,
-    "fixSeed": 150_000,
-    "draw": 400_000,
-    "skip": 120_000,
-    "share": 120_000,
-    "commit": 150_000,
-    "release": 120_000,
-    "recover": 150_000,
-    "close": 150_000,
-    "fail": 150_000,
-    "disputeRound": 200_000,
-}
+GAS = {kind.CALLS[0]: kind.GAS for kind in KINDS if kind.GAS}
+"""Limits of gas by function; what is left over is not paid for."""
+
+# Of those whose need depends on their arguments, as the others' about twice what was measured.
 SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
 CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
 BATCH_GAS, BATCH_GAS_PER_DRAW = 200_000, 350_000

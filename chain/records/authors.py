@@ -2,43 +2,23 @@
 
 The contracts take direct calls of plain accounts only (``contracts/DirectCalls.sol``), so the calldata of a record's
 transaction holds the record's content, under its author's signature. What the calldata alone cannot show (that an
-account is the client that a record names, that a phase was open) is for ``node.protocol.ledger_rules``.
+account is the client that a record names, that a phase was open) is for ``node.protocol.law``.
 """
 
 import re
 from collections.abc import Sequence
 
-from fedgrove.chain.records import (
-    LEDGER_RECORDS,
-    REGISTRY_RECORDS,
-    AbsenceRecorded,
-    Call,
-    Drawn,
-    DrawRejected,
-    LedgerFounded,
-    Record,
-    RegistryFounded,
-)
+from fedgrove.chain.records import KINDS, Call, Drawn, DrawRejected, FoundingRecord, Record
 from fedgrove.chain.records.abi import functions
 from fedgrove.chain.records.calldata import WORD
 from fedgrove.chain.records.deployment import Deployment, created_address, creation_data
 from fedgrove.chain.records.signed_draws import SignedDraw, batched_draw, batched_draws, is_signed
 from fedgrove.chain.records.signed_transactions import SignedTransaction
 
-_REGISTRY = tuple(kind for kind in REGISTRY_RECORDS if kind is not AbsenceRecorded)  # that, a call of the ledger leaves
-_LEAVES = {
-    "draw": "(SeedFixed )?Drawn (DrawEnded )?",
-    "drawBatch": "(SeedFixed )?((Drawn|DrawRejected) )*(DrawEnded )?(DrawRejected )*",
-    "share": "Shared (ShareEnded )?",
-    "commit": "Committed (CommitEnded )?",
-    "sealChunk": "SealChunk (Sealed )?",
-    "disputeRound": "Disputed (Voided ){0,2}",
-    "reportAbsences": "(AbsenceRecorded )*",
-    "register": "(Registered )?",
-    "approve": "(Approved )?",
-    "revoke": "(Revoked )?",
+_LEAVES = {kind.CALLS[0]: f"{kind.__name__} " for kind in KINDS if kind.CALLS} | {
+    name: expected for kind in KINDS for name, expected in kind.LEAVES.items()
 }
-"""What a call that took effect leaves where that is not one record: nothing where it changed nothing."""
+"""By function, what a call that took effect leaves, as a regular expression over names of records."""
 
 
 def author_of(record: Record, transaction: SignedTransaction, deployment: Deployment, item: int = 0) -> str:
@@ -55,9 +35,9 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
     ValueError
         The transaction does not imply the record; the message says why.
     """
-    if isinstance(record, RegistryFounded | LedgerFounded):
+    if isinstance(record, FoundingRecord):
         return _founder(record, transaction, deployment)
-    contract = "ClientRegistry" if isinstance(record, _REGISTRY) else "TrainingLedger"
+    contract = record.CALLED or record.CONTRACT
     target = deployment.registry if contract == "ClientRegistry" else deployment.ledger
     if transaction.to != target:
         raise ValueError("it calls another contract")
@@ -66,7 +46,7 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
         raise ValueError(f"it calls {call.name or 'no function of the contract'}")
     if call.name == "drawBatch" and isinstance(record, Drawn | DrawRejected):
         return _batched(record, batched_draw(transaction.data, item), call, deployment)
-    if not _says(record, call):
+    if not record.follows_from(call):
         raise ValueError("its calldata differs from the record")
     return transaction.sender
 
@@ -75,8 +55,7 @@ def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], de
     """In what records of these kinds are not all that a transaction left that took effect, in a sentence; or empty."""
     contract = {deployment.registry: "ClientRegistry", deployment.ledger: "TrainingLedger"}.get(transaction.to or "")
     name = _call(contract, transaction).name if contract else ""
-    own = next((kind.__name__ for kind in (*REGISTRY_RECORDS, *LEDGER_RECORDS) if kind.CALLS[:1] == (name,)), "")
-    expected = _LEAVES.get(name, f"{own} " if own else "")
+    expected = _LEAVES.get(name, "")
     if transaction.to is None:
         name, expected = "a constructor", "(RegistryFounded |LedgerFounded )?"
     if not re.fullmatch(expected, "".join(f"{kind.__name__} " for kind in kinds)):
@@ -86,8 +65,8 @@ def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], de
     return ""
 
 
-def _founder(record: Record, transaction: SignedTransaction, deployment: Deployment) -> str:
-    contract = "ClientRegistry" if isinstance(record, RegistryFounded) else "TrainingLedger"
+def _founder(record: FoundingRecord, transaction: SignedTransaction, deployment: Deployment) -> str:
+    contract = record.CONTRACT
     address = deployment.registry if contract == "ClientRegistry" else deployment.ledger
     if transaction.to is not None or created_address(transaction.sender, transaction.nonce) != address:
         raise ValueError("it does not create the contract")
@@ -102,11 +81,6 @@ def _call(contract: str, transaction: SignedTransaction) -> Call:
     name = next((name for name, function in functions(contract).items() if function.selector == data[:4]), "")
     words = [data[start : start + WORD].ljust(WORD, b"\0") for start in range(4, 4 + 8 * WORD, WORD)]
     return Call(name, words, data, transaction.sender)
-
-
-def _says(record: Record, call: Call) -> bool:
-    """Whether a call leaves this record."""
-    return record.follows_from(call)
 
 
 def _batched(record: Drawn | DrawRejected, item: SignedDraw, call: Call, deployment: Deployment) -> str:

@@ -4,7 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar, dataclass_transform
+
+__all__ = [
+    "KINDS",
+    "Blob",
+    "Call",
+    "FailureReason",
+    "Log",
+    "MemberRecord",
+    "Phase",
+    "PhaseEnd",
+    "Position",
+    "Record",
+    "RoundRecord",
+]
 
 
 class FailureReason(IntEnum):
@@ -53,6 +67,18 @@ class Position(NamedTuple):
     author: str = ""
 
 
+class Blob(NamedTuple):
+    """A blob whose digest a record gives: its role in one word, its name for people, and what it is."""
+
+    role: str
+    title: str
+    meaning: str = ""
+
+
+MODEL = Blob("model", "model")
+EVIDENCE = Blob("evidence", "evidence")
+
+
 @dataclass(frozen=True, slots=True)
 class Log:
     """One log as the chain holds it: emitting contract (checksummed), topics (32 bytes each), data, place."""
@@ -89,24 +115,117 @@ class Call:
         """An argument as a number."""
         return int.from_bytes(self.words[index], "big")
 
+    def holds(self, index: int, value: int | bytes | str) -> bool:
+        """Whether an argument is this number, these 32 bytes, or this checksummed address."""
+        if isinstance(value, int):
+            return self.number(index) == value
+        if isinstance(value, str):
+            return self.words[index][12:].hex() == value[2:].lower()
+        return self.words[index] == value
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """Base of all records: their place on the chain.
 
-    What a kind of record is stands in its class, and everything else asks there: the layout of its event (Solidity
-    types; ``i:`` marks indexed parameters, which come first), the functions that leave it, its name for people, the
-    phase of a round to which it belongs, and which of its fields are digests of blobs, by what the blobs are.
+    What a kind of record is stands in its class, and everything else asks there.
+
+    Attributes
+    ----------
+    CONTRACT, EVENT : str
+        Who emits it; the layout of its event (Solidity types; ``i:`` marks indexed parameters, which come first).
+    CALLS : tuple of str
+        The functions that leave it, its own first; of ``CALLED``, or else of the contract that emits it.
+    ARGUMENTS : tuple of str
+        The fields that the first arguments of these functions are, in their order; ``""`` for others.
+    LEAVES : mapping
+        By function, what a call that took effect leaves, as a regular expression over names of records, each with a
+        space behind it. A function that is not in any of these mappings leaves one record, the one whose own it is.
+    GAS : int
+        Limit for its own function, about twice what it was measured to use; 0 where that depends on the arguments.
+    FIELD : str
+        What a bad record or a remark about it begins with.
+    TITLE : str
+        Its name for people.
+    PHASE : Phase
+        The phase of a round to which it belongs.
+    BLOBS : mapping
+        Which of its fields are digests of blobs, and what the blobs are.
+    COORDINATES : bool
+        It is the coordinator's work, or that of whoever stands in.
     """
 
+    CONTRACT: ClassVar[str] = "TrainingLedger"
     EVENT: ClassVar[str] = ""
+    CALLED: ClassVar[str] = ""
     CALLS: ClassVar[tuple[str, ...]] = ()
+    ARGUMENTS: ClassVar[tuple[str, ...]] = ()
+    LEAVES: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    GAS: ClassVar[int] = 0
+    FIELD: ClassVar[str] = ""
     TITLE: ClassVar[str] = ""
     PHASE: ClassVar[Phase] = Phase.NONE
-    BLOBS: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    BLOBS: ClassVar[Mapping[str, Blob]] = MappingProxyType({})
+    COORDINATES: ClassVar[bool] = False
 
     at: Position
 
     def follows_from(self, call: Call) -> bool:
         """Whether a call of one of ``CALLS`` leaves this record, as far as calldata alone can tell."""
-        raise NotImplementedError(f"a {type(self).__name__} follows from no call")
+        return self.is_argument_of(call)
+
+    def is_argument_of(self, call: Call) -> bool:
+        """Whether the first arguments of a call are the fields that ``ARGUMENTS`` names."""
+        named = ((index, name) for index, name in enumerate(self.ARGUMENTS) if name)
+        return all(call.holds(index, getattr(self, name)) for index, name in named)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord(Record):
+    """A record of a round."""
+
+    ARGUMENTS = ("round",)
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord(RoundRecord):
+    """A member's record of a round, by its own signature: the ledger takes one of each member, in its phase.
+
+    Attributes
+    ----------
+    AFTER : type of MemberRecord, optional
+        The record that its author must have left in the round before; without one the rules say who may leave it.
+    """
+
+    AFTER: ClassVar["type[MemberRecord] | None"] = None
+
+    client: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnd(RoundRecord):
+    """A phase ended with this block, as everyone had acted: it follows in the transaction of the last one.
+
+    Attributes
+    ----------
+    ENDS : type of MemberRecord
+        What each has left in the phase.
+    """
+
+    ENDS: ClassVar[type[MemberRecord]]
+
+
+KINDS: list[type[Record]] = []
+"""Every kind of record."""
+
+_Kind = TypeVar("_Kind", bound=Record)
+
+
+@dataclass_transform(frozen_default=True)
+def record(kind: type[_Kind]) -> type[_Kind]:
+    """Make a class a kind of record: a frozen dataclass that readers, rules, reports and pages know from now on."""
+    made = dataclass(frozen=True, slots=True)(kind)
+    KINDS.append(made)
+    return made

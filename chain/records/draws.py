@@ -1,23 +1,27 @@
 """Records of a round up to the end of its draws."""
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from fedgrove.chain.records.base import Call, Phase, Record
+from fedgrove.chain.records.base import MODEL, Blob, Call, MemberRecord, Phase, PhaseEnd, RoundRecord, record
 from fedgrove.chain.records.calldata import list_length
 
+__all__ = ["DrawEnded", "DrawRejected", "Drawn", "RoundOpened", "SeedFixed"]
 
-@dataclass(frozen=True, slots=True)
-class RoundOpened(Record):
+
+@record
+class RoundOpened(RoundRecord):
     """A round was opened. ``sampling_rate`` is in parts per million; ``barred``: clients named as barred."""
 
     EVENT = "i:uint64 bytes32 bytes32 uint32 uint64 uint64 uint32"
     CALLS = ("open",)
+    ARGUMENTS = ("model_digest",)
+    GAS = 300_000
+    FIELD = "opened"
     TITLE = "Round opened"
     PHASE = Phase.SEEDING
-    BLOBS = MappingProxyType({"model_digest": "model", "config_digest": "config"})
+    BLOBS = MappingProxyType({"model_digest": MODEL, "config_digest": Blob("config", "terms")})
+    COORDINATES = True
 
-    round: int
     model_digest: bytes
     config_digest: bytes
     sampling_rate: int
@@ -26,74 +30,70 @@ class RoundOpened(Record):
     barred: int
 
     def follows_from(self, call: Call) -> bool:
-        return call.words[0] == self.model_digest and list_length(call.data, 1) == self.barred
+        return self.is_argument_of(call) and list_length(call.data, 1) == self.barred
 
 
-@dataclass(frozen=True, slots=True)
-class SeedFixed(Record):
+@record
+class SeedFixed(RoundRecord):
     """The hash of the seed block, and the seed that follows from it."""
 
     EVENT = "i:uint64 bytes32 bytes32"
     CALLS = ("fixSeed", "draw", "drawBatch")
+    GAS = 150_000
+    FIELD = "seed"
     TITLE = "Seed fixed"
     PHASE = Phase.SEEDING
+    COORDINATES = True
 
-    round: int
     block_hash: bytes
     seed: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        return call.number(0) == self.round
 
-
-@dataclass(frozen=True, slots=True)
-class Drawn(Record):
+@record
+class Drawn(MemberRecord):
     """A client was drawn, with this round's X25519 keys and an 81-byte RFC 9381 proof."""
 
     EVENT = "i:uint64 i:uint32 uint32 bytes32 bytes32 bytes"
     CALLS = ("draw", "drawBatch")
+    ARGUMENTS = ("round", "", "", "mask_key", "seal_key", "samples")
+    LEAVES = MappingProxyType(
+        {
+            "draw": "(SeedFixed )?Drawn (DrawEnded )?",
+            "drawBatch": "(SeedFixed )?((Drawn|DrawRejected) )*(DrawEnded )?(DrawRejected )*",
+        }
+    )
+    GAS = 400_000
+    FIELD = "draw"
     TITLE = "Draw"
     PHASE = Phase.DRAW
 
-    round: int
-    client: int
     samples: int
     mask_key: bytes
     seal_key: bytes
     proof: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        drawn = (self.round, self.mask_key, self.seal_key, self.samples)
-        return (call.number(0), call.words[3], call.words[4], call.number(5)) == drawn
 
-
-@dataclass(frozen=True, slots=True)
-class DrawRejected(Record):
+@record
+class DrawRejected(RoundRecord):
     """An item of a batch was passed over; ``reason`` is the 4-byte selector of the error."""
 
     EVENT = "i:uint64 i:address bytes4"
     CALLS = ("drawBatch",)
+    FIELD = "draw"
     TITLE = "Draw rejected"
     PHASE = Phase.DRAW
 
-    round: int
     account: str
     reason: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        return call.number(0) == self.round
 
-
-@dataclass(frozen=True, slots=True)
-class DrawEnded(Record):
+@record
+class DrawEnded(PhaseEnd):
     """The draws ended with this block, as everyone has drawn who may."""
 
     EVENT = "i:uint64"
     CALLS = ("draw", "drawBatch")
+    FIELD = "phase end"
     TITLE = "Everyone has drawn"
     PHASE = Phase.DRAW
-
-    round: int
-
-    def follows_from(self, call: Call) -> bool:
-        return call.number(0) == self.round
+    ENDS = Drawn

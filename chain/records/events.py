@@ -6,7 +6,7 @@ from typing import Any
 from eth_abi import encode as abi_encode
 from eth_utils import keccak, to_checksum_address
 from fedgrove.chain.errors import InvalidLog
-from fedgrove.chain.records import LEDGER_RECORDS, REGISTRY_RECORDS, FailureReason, Log, Record
+from fedgrove.chain.records import KINDS, FailureReason, Log, Record
 from fedgrove.chain.records.abi import decode_abi
 
 PROOF_BYTES = 81
@@ -31,9 +31,8 @@ def _event(record: type[Record]) -> tuple[bytes, Event]:
     return topic, Event(record, indexed, plain)
 
 
-REGISTRY_EVENTS = dict(map(_event, REGISTRY_RECORDS))
-LEDGER_EVENTS = dict(map(_event, LEDGER_RECORDS))
-_EVENTS = REGISTRY_EVENTS | LEDGER_EVENTS
+EVENTS = dict(map(_event, KINDS))
+"""All events, by their topics."""
 
 
 def decode(log: Log) -> Record:
@@ -44,7 +43,7 @@ def decode(log: Log) -> Record:
     InvalidLog
         Unknown event, wrong number of topics, or bytes that are not the canonical encoding of the event's parameters.
     """
-    event = _EVENTS.get(log.topics[0]) if log.topics else None
+    event = EVENTS.get(log.topics[0]) if log.topics else None
     if event is None:
         raise InvalidLog(log.at.block, log.at.log_index, "its first topic is not an event of the contracts")
     try:
@@ -57,8 +56,9 @@ def decode(log: Log) -> Record:
 
 def decode_from(log: Log, registry: str, ledger: str) -> Record:
     """Like ``decode``, and the event must be one of the contract that emitted it. Addresses are checksummed."""
-    own = {registry: REGISTRY_EVENTS, ledger: LEDGER_EVENTS}.get(log.address, {})
-    if not log.topics or log.topics[0] not in own:
+    emitter = {registry: "ClientRegistry", ledger: "TrainingLedger"}.get(log.address)
+    event = EVENTS.get(log.topics[0]) if log.topics else None
+    if event is not None and emitter != event.record.CONTRACT:
         raise InvalidLog(log.at.block, log.at.log_index, f"contract {log.address} does not emit this event")
     return decode(log)
 

@@ -1,137 +1,173 @@
 """Records of the registry and of the contracts themselves: who founded, joined, left, changed keys or was absent."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from fedgrove.chain.records.base import Call, Record
+from fedgrove.chain.records.base import Call, Record, record
+
+__all__ = [
+    "AbsenceRecorded",
+    "AccountRecord",
+    "AdminRecord",
+    "Approved",
+    "FoundingRecord",
+    "LedgerFounded",
+    "MailboxKeyRotated",
+    "Registered",
+    "RegistryFounded",
+    "Revoked",
+    "VrfKeyRotated",
+    "Withdrawn",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryFounded(Record):
+class FoundingRecord(Record):
+    """A contract was created."""
+
+    FIELD = "founding"
+
+
+@record
+class RegistryFounded(FoundingRecord):
     """The registry was created."""
 
-    EVENT = ""
+    CONTRACT = "ClientRegistry"
     TITLE = "Registry created"
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerFounded(Record):
+@record
+class LedgerFounded(FoundingRecord):
     """The ledger was created."""
 
-    EVENT = ""
     TITLE = "Ledger created"
 
 
 @dataclass(frozen=True, slots=True)
-class Registered(Record):
+class AccountRecord(Record):
+    """A record of the registry by an account about itself."""
+
+    CONTRACT = "ClientRegistry"
+
+    account: str
+    client: int
+
+    def follows_from(self, call: Call) -> bool:
+        return call.sender == self.account and self.is_argument_of(call)
+
+
+@record
+class Registered(AccountRecord):
     """A client joined; drawable in rounds opened from block ``active_from`` on. ``proof`` is of possession."""
 
     EVENT = "i:address i:uint32 uint256 uint256 bytes32 uint64 bytes"
     CALLS = ("register",)
+    ARGUMENTS = ("vrf_x", "vrf_y", "mailbox_key")
+    LEAVES = MappingProxyType({"register": "(Registered )?"})
+    GAS = 400_000
+    FIELD = "registration"
     TITLE = "Registration"
 
-    account: str
-    client: int
     vrf_x: int
     vrf_y: int
     mailbox_key: bytes
     active_from: int
     proof: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        keys = (self.vrf_x, self.vrf_y, self.mailbox_key)
-        return call.sender == self.account and (call.number(0), call.number(1), call.words[2]) == keys
 
-
-@dataclass(frozen=True, slots=True)
-class Approved(Record):
-    """The admin lets an account take part."""
-
-    EVENT = "i:address"
-    CALLS = ("approve",)
-    TITLE = "Approval"
-
-    account: str
-
-    def follows_from(self, call: Call) -> bool:
-        return call.words[0][12:].hex() == self.account[2:].lower()
-
-
-@dataclass(frozen=True, slots=True)
-class Revoked(Record):
-    """The admin ends an approval."""
-
-    EVENT = "i:address"
-    CALLS = ("revoke",)
-    TITLE = "Approval revoked"
-
-    account: str
-
-    def follows_from(self, call: Call) -> bool:
-        return call.words[0][12:].hex() == self.account[2:].lower()
-
-
-@dataclass(frozen=True, slots=True)
-class VrfKeyRotated(Record):
+@record
+class VrfKeyRotated(AccountRecord):
     """A client replaced its VRF key."""
 
     EVENT = "i:address i:uint32 uint256 uint256 uint64 bytes"
     CALLS = ("rotateVrfKey",)
+    ARGUMENTS = ("vrf_x", "vrf_y")
+    GAS = 400_000
+    FIELD = "rotation"
     TITLE = "New VRF key"
 
-    account: str
-    client: int
     vrf_x: int
     vrf_y: int
     active_from: int
     proof: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        return call.sender == self.account and (call.number(0), call.number(1)) == (self.vrf_x, self.vrf_y)
 
-
-@dataclass(frozen=True, slots=True)
-class MailboxKeyRotated(Record):
+@record
+class MailboxKeyRotated(AccountRecord):
     """A client replaced its X25519 mailbox key."""
 
     EVENT = "i:address i:uint32 bytes32"
     CALLS = ("rotateMailboxKey",)
+    ARGUMENTS = ("mailbox_key",)
+    GAS = 120_000
+    FIELD = "mailbox rotation"
     TITLE = "New mailbox key"
 
-    account: str
-    client: int
     mailbox_key: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        return call.sender == self.account and call.words[0] == self.mailbox_key
 
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn(Record):
+@record
+class Withdrawn(AccountRecord):
     """A client takes back ``points`` of its data points, all that it has if 0; ``digest`` commits to which ones."""
 
     EVENT = "i:address i:uint32 uint32 bytes32"
     CALLS = ("withdraw",)
+    ARGUMENTS = ("points", "digest")
+    GAS = 60_000
+    FIELD = "withdrawal"
     TITLE = "Withdrawal"
 
-    account: str
-    client: int
     points: int
     digest: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        return call.sender == self.account and (call.number(0), call.words[1]) == (self.points, self.digest)
-
 
 @dataclass(frozen=True, slots=True)
-class AbsenceRecorded(Record):
-    """A client was absent in the latest ended round; ``absences`` counts this one too."""
+class AdminRecord(Record):
+    """A record of the registry by the federation's admin about an account."""
 
+    CONTRACT = "ClientRegistry"
+    EVENT = "i:address"
+    ARGUMENTS = ("account",)
+    GAS = 120_000
+
+    account: str
+
+
+@record
+class Approved(AdminRecord):
+    """The admin lets an account take part."""
+
+    CALLS = ("approve",)
+    LEAVES = MappingProxyType({"approve": "(Approved )?"})
+    FIELD = "approval"
+    TITLE = "Approval"
+
+
+@record
+class Revoked(AdminRecord):
+    """The admin ends an approval."""
+
+    CALLS = ("revoke",)
+    LEAVES = MappingProxyType({"revoke": "(Revoked )?"})
+    FIELD = "revocation"
+    TITLE = "Approval revoked"
+
+
+@record
+class AbsenceRecorded(Record):
+    """A client was absent in the latest ended round; ``absences`` counts this one too.
+
+    That it was, and in which round, no calldata shows: it is for the rules.
+    """
+
+    CONTRACT = "ClientRegistry"
     EVENT = "i:uint32 uint32"
+    CALLED = "TrainingLedger"
     CALLS = ("reportAbsences",)
+    LEAVES = MappingProxyType({"reportAbsences": "(AbsenceRecorded )*"})
+    FIELD = "absence"
     TITLE = "Absence"
+    COORDINATES = True
 
     client: int
     absences: int
-
-    def follows_from(self, call: Call) -> bool:
-        return True  # that the client was absent, and in which round, is for the rules

@@ -1,28 +1,31 @@
 """Records of the order of those that drew."""
 
-from dataclasses import dataclass
+from types import MappingProxyType
 
 from fedgrove.chain.crypto import tree
-from fedgrove.chain.records.base import Call, Phase, Record
+from fedgrove.chain.records.base import Call, Phase, RoundRecord, record
 from fedgrove.chain.records.calldata import byte_argument
 
+__all__ = ["SealChunk", "Sealed", "Skipped"]
 
-@dataclass(frozen=True, slots=True)
-class Sealed(Record):
+
+@record
+class Sealed(RoundRecord):
     """The order of all drawn clients is fixed; ``order_seed`` is what it is sorted with (``tree.key``)."""
 
     EVENT = "i:uint64 uint32 bytes32 bytes32"
     CALLS = ("seal", "sealChunk")
+    FIELD = "order"
     TITLE = "Order sealed"
     PHASE = Phase.SEAL
+    COORDINATES = True
 
-    round: int
     drawn: int
     order_seed: bytes
     order_root: bytes
 
     def follows_from(self, call: Call) -> bool:
-        return call.number(0) == self.round and (call.name != "seal" or self._orders(call.data))
+        return self.is_argument_of(call) and (call.name != "seal" or self._orders(call.data))
 
     def _orders(self, data: bytes) -> bool:
         """Whether the calldata of ``seal`` gives the order: tickets of 16 bytes, and a permutation of them."""
@@ -34,33 +37,31 @@ class Sealed(Record):
         return tree.order_root([tickets[index] for index in indices]) == self.order_root
 
 
-@dataclass(frozen=True, slots=True)
-class SealChunk(Record):
+@record
+class SealChunk(RoundRecord):
     """A sender has placed this many tickets of a large round so far."""
 
     EVENT = "i:uint64 uint32"
     CALLS = ("sealChunk",)
+    LEAVES = MappingProxyType({"sealChunk": "SealChunk (Sealed )?"})
+    FIELD = "order"
     TITLE = "Part of the order"
     PHASE = Phase.SEAL
+    COORDINATES = True
 
-    round: int
     placed: int
 
-    def follows_from(self, call: Call) -> bool:
-        return call.number(0) == self.round
 
-
-@dataclass(frozen=True, slots=True)
-class Skipped(Record):
+@record
+class Skipped(RoundRecord):
     """Fewer clients than the quorum were drawn."""
 
     EVENT = "i:uint64 uint32"
     CALLS = ("skip",)
+    GAS = 120_000
+    FIELD = "skipped"
     TITLE = "Round skipped"
     PHASE = Phase.SEAL
+    COORDINATES = True
 
-    round: int
     drawn: int
-
-    def follows_from(self, call: Call) -> bool:
-        return call.number(0) == self.round

@@ -1,74 +1,79 @@
 """Records of shares and masked updates."""
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from fedgrove.chain.records.base import Call, Phase, Record
+from fedgrove.chain.records.base import Blob, MemberRecord, Phase, PhaseEnd, record
+from fedgrove.chain.records.draws import Drawn
+
+__all__ = ["CommitEnded", "Committed", "ShareEnded", "Shared"]
 
 
-@dataclass(frozen=True, slots=True)
-class Shared(Record):
+@record
+class Shared(MemberRecord):
     """A client's encrypted shares."""
 
     EVENT = "i:uint64 i:uint32 bytes32"
     CALLS = ("share",)
+    ARGUMENTS = ("round", "digest")
+    LEAVES = MappingProxyType({"share": "Shared (ShareEnded )?"})
+    GAS = 120_000
+    FIELD = "share"
     TITLE = "Sealed shares"
     PHASE = Phase.SHARE
-    BLOBS = MappingProxyType({"digest": "shares"})
+    AFTER = Drawn
+    BLOBS = MappingProxyType(
+        {"digest": Blob("shares", "sealed shares", "Shares of this client's two secrets, each sealed for its holder.")}
+    )
 
-    round: int
-    client: int
     digest: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        return (call.number(0), call.words[1]) == (self.round, self.digest)
 
-
-@dataclass(frozen=True, slots=True)
-class ShareEnded(Record):
+@record
+class ShareEnded(PhaseEnd):
     """The share phase ended with this block, as everyone has shared who drew."""
 
     EVENT = "i:uint64"
     CALLS = ("share",)
+    FIELD = "phase end"
     TITLE = "Everyone has shared"
     PHASE = Phase.SHARE
-
-    round: int
-
-    def follows_from(self, call: Call) -> bool:
-        return call.number(0) == self.round
+    ENDS = Shared
 
 
-@dataclass(frozen=True, slots=True)
-class Committed(Record):
+@record
+class Committed(MemberRecord):
     """A client's masked update, and the hash of its self-mask seed."""
 
     EVENT = "i:uint64 i:uint32 bytes32 bytes32"
     CALLS = ("commit",)
+    ARGUMENTS = ("round", "digest", "seed_hash")
+    LEAVES = MappingProxyType({"commit": "Committed (CommitEnded )?"})
+    GAS = 150_000
+    FIELD = "commit"
     TITLE = "Masked update"
     PHASE = Phase.COMMIT
-    BLOBS = MappingProxyType({"digest": "update"})
+    AFTER = Shared
+    BLOBS = MappingProxyType(
+        {
+            "digest": Blob(
+                "update",
+                "masked update",
+                "A masked update: its bytes look random, because the masks cancel only in the sum of all updates.",
+            )
+        }
+    )
 
-    round: int
-    client: int
     digest: bytes
     seed_hash: bytes
 
-    def follows_from(self, call: Call) -> bool:
-        committed = (self.round, self.digest, self.seed_hash)
-        return (call.number(0), call.words[1], call.words[2]) == committed
 
-
-@dataclass(frozen=True, slots=True)
-class CommitEnded(Record):
+@record
+class CommitEnded(PhaseEnd):
     """The commit phase ended with this block, as everyone has committed who shared."""
 
     EVENT = "i:uint64"
     CALLS = ("commit",)
+    FIELD = "phase end"
     TITLE = "Everyone has committed"
     PHASE = Phase.COMMIT
-
-    round: int
-
-    def follows_from(self, call: Call) -> bool:
-        return call.number(0) == self.round
+    ENDS = Committed

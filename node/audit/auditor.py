@@ -9,7 +9,7 @@ The verifier's steps, by their numbers in the code:
 (4) its transaction took effect, was signed for this chain and this contract by the account that answers for the record,
     and says what the record says; both contracts were created with the code of this version and the terms stated
                                                                                 chain.records.authors
-(5) it keeps the ledger's rules: who, when, which proof, which order            node.protocol.ledger_rules
+(5) it keeps the ledger's rules: who, when, which proof, which order            node.protocol.law
 (6) the blob behind it is what it must be                                       node.audit.content
 (7) each closed model is the sum of the survivors' updates, with the server's step on it, bit for bit
 (8) nobody's privacy budget was exceeded
@@ -28,7 +28,7 @@ from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import CannotTell, Verdict, Word
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import Rounds
 
 Progress = Callable[[int, int], None]
@@ -66,7 +66,7 @@ class Auditor:
         self._pins = pins or Pins()
         self._progress = progress
         self.rounds = Rounds()
-        self._rules = LedgerRules(facts, self.rounds)
+        self._rules = Law(facts, self.rounds)
         self._content = ContentRules(facts, store, self.rounds, frozenset())
         self._unchecked: deque[Record] = deque()
         self._lawful = False

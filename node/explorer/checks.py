@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fedgrove.chain.records import KINDS
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.watch import Snapshot
 from fedgrove.node.protocol.bad_record import BadRecord
@@ -16,17 +17,7 @@ WORDS = {
     SKIPPED: "not checked",
 }
 # What a remark's or a bad record's field begins with, and the record that it is about.
-_KINDS = {
-    "share": "Shared",
-    "commit": "Committed",
-    "release": "Released",
-    "recovery": "Recovered",
-    "closed": "Closed",
-    "voided": "Closed",
-    "opened": "RoundOpened",
-    "failed": "Failed",
-    "dispute": "Disputed",
-}
+_KINDS = {kind.FIELD: kind.__name__ for kind in KINDS} | {"draw": "Drawn", "order": "Sealed", "voided": "Closed"}
 
 
 @dataclass(frozen=True)

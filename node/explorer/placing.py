@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from fedgrove.chain.crypto import tree, vrf
-from fedgrove.chain.records import LEDGER_RECORDS, Record
+from fedgrove.chain.records import KINDS, Record
 
 MAX_INTEGER = (1 << 63) - 1  # SQLite's
 _MAX_JSON_INTEGER = 1 << 53
@@ -24,7 +24,7 @@ _PARTS = {
     "Disputed": "disputed",
 }
 
-DIGESTS = {kind.__name__: kind.BLOBS for kind in LEDGER_RECORDS}
+DIGESTS = {kind.__name__: {name: blob.role for name, blob in kind.BLOBS.items()} for kind in KINDS}
 """Which fields of a record are digests of blobs, and what the blobs are."""
 
 

@@ -5,8 +5,8 @@ network_settings  how one member reaches ledger and store; no part of the terms
 founding          from the terms to the contracts
 rounds            the records of the ledger, sorted by round
 clock             the phase of a round
-ledger_rules      the ledger's rules, re-checked record by record
-policy            what an honest member refuses although the ledger allows it
+law               what the contracts enforce, re-checked record by record
+policy            what an honest member refuses although the law allows it
 ledger_view       a role's growing picture of the ledger
 content           blobs: bounded fetches, parsed and checked before use
 round_inputs      the public inputs of a round

@@ -7,7 +7,7 @@ from fedgrove.chain.records import Record
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
 _UNTIL_OPEN = 3  # blocks in which a round is open that is to be opened now
@@ -51,11 +51,11 @@ class LedgerView:
         self.rounds = Rounds()
         ledger = self._ledger
         facts = ChainFacts(ledger.deployment, 0, ledger.block_hash, ledger.block_randomness)
-        self.rules = LedgerRules(facts, self.rounds)
+        self.law = Law(facts, self.rounds)
 
     def _place(self, record: Record) -> None:
         try:
-            self.rules.check(record)
+            self.law.check(record)
         except RuleBroken as broken:
             # No ledger records this: whoever delivered it left something out or made something up. Read it all anew.
             self._begin()
@@ -70,16 +70,11 @@ class LedgerView:
 
     def barred(self, number: int) -> list[str]:
         """Accounts of clients that may not draw in a round that is to be opened now, also some blocks later."""
-        return self.rules.membership.barred_from(number, self.block + self._confirmations + _UNTIL_OPEN)
-
-    def previous_root(self, current: RoundRecords) -> bytes:
-        """Order root of the last sealed round before this one (32 zero bytes when there is none)."""
-        sealed = [past.sealed for past in self.rounds.rounds.values() if past.sealed and past.number < current.number]
-        return sealed[-1].order_root if sealed else bytes(32)
+        return self.law.barred_from(number, self.block + self._confirmations + _UNTIL_OPEN)
 
     def seed(self, current: RoundRecords) -> bytes:
         """The round's seed: from the ledger, or computed from the seed block before anyone fixed it."""
         if current.seed is not None:
             return current.seed.seed
         block_hash = self._ledger.block_hash(self.deadlines(current).seed_block)
-        return tree.seed(block_hash, self.previous_root(current))
+        return tree.seed(block_hash, self.rounds.root_before(current.number))

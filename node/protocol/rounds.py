@@ -5,7 +5,7 @@ Pure functions of the records; whoever has the same ledger sees the same rounds.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
@@ -19,11 +19,13 @@ from fedgrove.chain.records import (
     Failed,
     FailureReason,
     MailboxKeyRotated,
+    MemberRecord,
     Record,
     Recovered,
     Registered,
     Released,
     RoundOpened,
+    RoundRecord,
     Sealed,
     SeedFixed,
     Shared,
@@ -46,6 +48,8 @@ SPOILT = frozenset({FailureReason.INVALID_UPDATE, FailureReason.TOO_FEW_SHARES, 
 MOST_DOUBLINGS = 10
 
 _Found = TypeVar("_Found")
+_Once = TypeVar("_Once", bound=RoundRecord)
+_ByMember = TypeVar("_ByMember", bound=MemberRecord)
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,10 @@ class Member:
 
 @dataclass
 class RoundRecords:
-    """Everything the ledger says of one round; mappings are keyed by client index, in order of arrival.
+    """Everything the ledger says of one round.
+
+    A record goes to ``by_member``, by its kind and its client in order of arrival, where members leave one each, and to
+    ``once``, by its kind, where it is the round's. The properties name those that the protocol speaks of.
 
     ``members`` counts the clients that were active when the round was opened, ``registered`` all that there were.
     ``draw_end``, ``share_end`` and ``commit_end`` are there when nobody was missing in the phase. ``order`` holds the
@@ -74,22 +81,81 @@ class RoundRecords:
     opened: RoundOpened
     members: int = 0
     registered: int = 0
-    seed: SeedFixed | None = None
-    draws: dict[int, Drawn] = field(default_factory=dict)
-    draw_end: DrawEnded | None = None
-    sealed: Sealed | None = None
-    shares: dict[int, Shared] = field(default_factory=dict)
-    share_end: ShareEnded | None = None
-    commits: dict[int, Committed] = field(default_factory=dict)
-    commit_end: CommitEnded | None = None
-    releases: dict[int, Released] = field(default_factory=dict)
-    recovered: Recovered | None = None
+    once: dict[type[RoundRecord], RoundRecord] = field(default_factory=dict)
+    by_member: dict[type[MemberRecord], dict[int, MemberRecord]] = field(default_factory=dict)
     end: Closed | Skipped | Failed | Voided | None = None
-    disputes: dict[int, Disputed] = field(default_factory=dict)
-    voided: Voided | None = None
     absences: set[int] = field(default_factory=set)
     order: tuple[int, ...] = ()
     regrouped: bool = False
+
+    def add(self, record: RoundRecord) -> None:
+        """Place the round's next record."""
+        if isinstance(record, MemberRecord):
+            self.of(type(record))[record.client] = record
+        else:
+            self.once[type(record)] = record
+        match record:
+            case Sealed():
+                ordered = tree.order(self.tickets, record.order_seed)
+                self.order = tuple(tree.client_of(ticket) for ticket in ordered)
+            case Closed() | Skipped() | Failed() | Voided():
+                self.end = self.end or record
+
+    def of(self, kind: type[_ByMember]) -> dict[int, _ByMember]:
+        """What members left of one kind, by client."""
+        return cast("dict[int, _ByMember]", self.by_member.setdefault(kind, {}))
+
+    def get(self, kind: type[_Once]) -> _Once | None:
+        """The round's record of one kind, or None; the last one where the ledger takes several."""
+        return cast("_Once | None", self.once.get(kind))
+
+    @property
+    def draws(self) -> dict[int, Drawn]:
+        return self.of(Drawn)
+
+    @property
+    def shares(self) -> dict[int, Shared]:
+        return self.of(Shared)
+
+    @property
+    def commits(self) -> dict[int, Committed]:
+        return self.of(Committed)
+
+    @property
+    def releases(self) -> dict[int, Released]:
+        return self.of(Released)
+
+    @property
+    def disputes(self) -> dict[int, Disputed]:
+        return self.of(Disputed)
+
+    @property
+    def seed(self) -> SeedFixed | None:
+        return self.get(SeedFixed)
+
+    @property
+    def draw_end(self) -> DrawEnded | None:
+        return self.get(DrawEnded)
+
+    @property
+    def sealed(self) -> Sealed | None:
+        return self.get(Sealed)
+
+    @property
+    def share_end(self) -> ShareEnded | None:
+        return self.get(ShareEnded)
+
+    @property
+    def commit_end(self) -> CommitEnded | None:
+        return self.get(CommitEnded)
+
+    @property
+    def recovered(self) -> Recovered | None:
+        return self.get(Recovered)
+
+    @property
+    def voided(self) -> Voided | None:
+        return self.get(Voided)
 
     @property
     def number(self) -> int:
@@ -235,6 +301,12 @@ class Rounds:
         """``base_of`` a round that is known to have one; AttributeError if it has not."""
         return _there(self.base_of(number), f"no round before round {number} closed")
 
+    def root_before(self, number: int) -> bytes:
+        """Order root of the last sealed round before this one; 32 zero bytes where there is none."""
+        sealed = (each.sealed for each in reversed(self.rounds.values()) if each.sealed and each.number < number)
+        last = next(sealed, None)
+        return last.order_root if last is not None else bytes(32)
+
     @property
     def model_digest(self) -> bytes:
         """Digest of the model in force; there must be a round."""
@@ -257,65 +329,25 @@ class Rounds:
 
     def add(self, record: Record) -> None:
         """Place the next record of the ledger; the contracts guarantee order and uniqueness."""
-        _place(self, record)
-
-
-def _place(history: Rounds, record: Record) -> None:
-    match record:
-        case Registered():
-            history.members[record.client] = Member(
-                record.client, record.account, record.vrf_x, record.vrf_y, record.mailbox_key, record.active_from
-            )
-        case VrfKeyRotated():
-            old = history.members[record.client]
-            history.members[record.client] = Member(
-                old.client, old.account, record.vrf_x, record.vrf_y, old.mailbox_key, record.active_from
-            )
-        case MailboxKeyRotated():
-            old = history.members[record.client]
-            history.members[record.client] = Member(
-                old.client, old.account, old.vrf_x, old.vrf_y, record.mailbox_key, old.active_from
-            )
-        case Withdrawn():
-            history.withdrawals.append(record)
-        case AbsenceRecorded():
-            history.ended()[-1].absences.add(record.client)
-        case RoundOpened():
-            members = history.members.values()
-            active = sum(member.active_from <= record.opened_at for member in members)
-            regrouped = is_regrouped(history.rounds.values(), record.round)
-            history.rounds[record.round] = RoundRecords(record, active, len(members), regrouped=regrouped)
-        case SeedFixed():
-            history.rounds[record.round].seed = record
-        case Drawn():
-            history.rounds[record.round].draws[record.client] = record
-        case DrawEnded():
-            history.rounds[record.round].draw_end = record
-        case ShareEnded():
-            history.rounds[record.round].share_end = record
-        case CommitEnded():
-            history.rounds[record.round].commit_end = record
-        case Shared():
-            history.rounds[record.round].shares[record.client] = record
-        case Committed():
-            history.rounds[record.round].commits[record.client] = record
-        case Released():
-            history.rounds[record.round].releases[record.client] = record
-        case Disputed():
-            history.rounds[record.round].disputes[record.client] = record
-        case Sealed():
-            current = history.rounds[record.round]
-            current.sealed = record
-            ordered = tree.order(current.tickets, record.order_seed)
-            current.order = tuple(tree.client_of(ticket) for ticket in ordered)
-        case Recovered():
-            history.rounds[record.round].recovered = record
-        case Closed() | Skipped() | Failed():
-            history.rounds[record.round].end = record
-        case Voided():
-            current = history.rounds[record.round]
-            current.voided = record
-            current.end = current.end or record
+        match record:
+            case RoundOpened():
+                active = sum(member.active_from <= record.opened_at for member in self.members.values())
+                regrouped = is_regrouped(self.rounds.values(), record.round)
+                self.rounds[record.round] = RoundRecords(record, active, len(self.members), regrouped=regrouped)
+            case RoundRecord():
+                self.rounds[record.round].add(record)
+            case AbsenceRecorded():
+                self.ended()[-1].absences.add(record.client)
+            case Registered():
+                self.members[record.client] = Member(
+                    record.client, record.account, record.vrf_x, record.vrf_y, record.mailbox_key, record.active_from
+                )
+            case VrfKeyRotated(client=client, vrf_x=x, vrf_y=y, active_from=active_from):
+                self.members[client] = replace(self.members[client], vrf_x=x, vrf_y=y, active_from=active_from)
+            case MailboxKeyRotated(client=client, mailbox_key=key):
+                self.members[client] = replace(self.members[client], mailbox_key=key)
+            case Withdrawn():
+                self.withdrawals.append(record)
 
 
 def is_regrouped(earlier: Iterable[RoundRecords], number: int) -> bool:

@@ -6,6 +6,7 @@ work done. As a round's model is a function of the ledger and the store alone, i
 
 from hashlib import sha256
 
+from fedgrove.node.protocol.clock import coordinator_turn
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.coordinator import Coordinator
@@ -17,26 +18,13 @@ class Standby(Coordinator):
     def _act(self, current: RoundRecords | None) -> Step:
         if current is None:
             return Step.wait("standby", "the coordinator: only it may open the first round")
-        since, window = self._due(current)
+        since, window = coordinator_turn(current, self.view.deadlines(current), self.view.settings)
         turn = since + self._patience(current, window)
         if self.view.block < turn:
             return Step.wait("standby", "the coordinator: it acts first", turn)
-        if not self.view.rules.membership.is_active(self.account, self.view.block):
+        if not self.view.law.is_active(self.account, self.view.block):
             return Step.wait("standby", "the coordinator, or another stand-by: this account is not an active member")
         return super()._act(current)
-
-    def _due(self, current: RoundRecords) -> tuple[int, int]:
-        """From which block on the coordinator is due, and how many blocks it may take."""
-        settings = self.view.settings
-        if current.end is not None:
-            ended = current.voided or current.end
-            return ended.at.block, settings.recover_window
-        deadlines = self.view.deadlines(current)
-        if current.sealed is None:
-            return deadlines.draw_end, settings.seal_window
-        if current.recovered is None:
-            return deadlines.commit_end, settings.recover_window
-        return current.recovered.at.block, settings.close_window
 
     def _patience(self, current: RoundRecords, window: int) -> int:
         """Blocks to leave to the coordinator, and to other stand-bys: at most three quarters of the window."""

@@ -4,28 +4,10 @@ from dataclasses import asdict, dataclass
 
 from fedgrove.chain.face.ledger import GAS, SEAL_GAS, SEAL_GAS_PER_CLIENT, Ledger
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.records import (
-    AbsenceRecorded,
-    Closed,
-    Committed,
-    Disputed,
-    Drawn,
-    Failed,
-    Record,
-    Recovered,
-    Released,
-    RoundOpened,
-    SealChunk,
-    Sealed,
-    SeedFixed,
-    Shared,
-    Skipped,
-)
+from fedgrove.chain.records import Drawn, MemberRecord, Record, RoundOpened
 from fedgrove.node.protocol.rounds import Rounds
 
 ROUNDS = 3
-_CLIENT = (Drawn, Shared, Committed, Released, Disputed)
-_COORDINATOR = (RoundOpened, SeedFixed, SealChunk, Sealed, Recovered, Closed, Skipped, Failed, AbsenceRecorded)
 
 
 @dataclass(frozen=True)
@@ -95,9 +77,9 @@ class Purse:
         return {number: hashes - others for number, hashes in paid.items() if hashes - others}
 
     def _sent(self, record: Record, client: int) -> bool:
-        if isinstance(record, _CLIENT):
+        if isinstance(record, MemberRecord):
             return record.client == client
-        return self._is_coordinator and isinstance(record, _COORDINATOR)
+        return self._is_coordinator and record.COORDINATES
 
     def _cost(self, transactions: set[bytes]) -> int:
         """Gas of these transactions; 0 when the node has lost one's receipt."""

@@ -47,7 +47,7 @@ from fedgrove.chain.records import (
 )
 from fedgrove.chain.records.abi import functions
 from fedgrove.chain.records.deployment import Deployment
-from fedgrove.chain.records.events import LEDGER_EVENTS, REGISTRY_EVENTS, decode
+from fedgrove.chain.records.events import EVENTS, decode
 from fedgrove.chain.records.phases import Deadlines, Ends
 
 PARENT, TRANSACTIONS, RECEIPTS, BLOOM, NUMBER = 0, 4, 5, 6, 8
@@ -239,7 +239,7 @@ class Tape:
     def set_calldata(self, place: Place, **changes: Any) -> None:
         """Change the arguments of the call that hold these fields of its record."""
         call, kind = self.call(place), type(place.record)
-        contract = "ClientRegistry" if kind in _REGISTRY - {AbsenceRecorded} else "TrainingLedger"
+        contract = kind.CALLED or kind.CONTRACT
         function = next(each for each in functions(contract).values() if each.selector == call.data[:4])
         arguments = list(abi_decode(function.inputs, call.data[4:]))
         for name, value in changes.items():
@@ -391,12 +391,11 @@ def log_of(record: Record, deployment: Deployment) -> list[Any]:
         abi_encode([kind], [value]) for kind, value in zip(event.indexed, values[: len(event.indexed)], strict=True)
     ]
     data = abi_encode(event.plain, values[len(event.indexed) :])
-    address = deployment.registry if type(record) in _REGISTRY else deployment.ledger
+    address = deployment.registry if record.CONTRACT == "ClientRegistry" else deployment.ledger
     return [to_canonical_address(address), [topic, *indexed], data]
 
 
-_EVENTS_OF = {event.record: (topic, event) for topic, event in (REGISTRY_EVENTS | LEDGER_EVENTS).items()}
-_REGISTRY = {event.record for event in REGISTRY_EVENTS.values()}
+_EVENTS_OF = {event.record: (topic, event) for topic, event in EVENTS.items()}
 
 
 def _sheet(block: Block) -> Sheet:

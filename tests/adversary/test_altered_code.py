@@ -18,7 +18,7 @@ from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import authors
 from fedgrove.chain.records.deployment import Deployment, created_address, creation_data, deployed_code
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.ledger_view import LedgerView
 
 from tests.chain.federations import MODEL, SETTINGS, TERMS
@@ -167,7 +167,7 @@ def test_a_reader_that_takes_any_creation_and_any_coordinator_follows_the_thief(
     ledger = Ledger(network, told)
     with pytest.raises(InvalidLog, match="only the coordinator may open the first round"):
         LedgerView(ledger).refresh()
-    monkeypatch.setattr(LedgerRules, "_opened", lambda *_: None)
+    monkeypatch.setattr(Law, "_opened", lambda *_: None)
     assert LedgerView(ledger).refresh().opened.at.author == founder.address
 
 

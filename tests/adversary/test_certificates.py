@@ -101,7 +101,7 @@ def stay(one: Federation, leaver: int) -> None:
     def client(number):
         made = make(number)
         if number == leaver:
-            rules = made.view.rules.membership
+            rules = made.view.law
             rules.barred = lambda *_: ""
             rules.why_barred = lambda member, *_: "it left" if Rounds.left(made.view.rounds, member.client) else ""
             made.view.rounds.left = lambda *_: False

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.records import SeedFixed
 from fedgrove.node.masking.opening import open_update
 from fedgrove.node.masking.ring import encode
 from fedgrove.node.methods.procfl import committee, suspicion
@@ -200,7 +201,8 @@ def ledger(seeds: list[bytes]) -> Rounds:
     for number, seed in enumerate([b"", *seeds], 4):
         current = Seeded(SimpleNamespace(round=number))
         current.number, current.stands = number, number == 4
-        current.seed = SimpleNamespace(seed=seed) if seed else None
+        if seed:
+            current.once[SeedFixed] = SimpleNamespace(seed=seed)
         rounds.rounds[number] = current
     return rounds
 

@@ -40,7 +40,7 @@ from fedgrove.chain.records import (
     events,
 )
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.protocol import ledger_rules
+from fedgrove.node.protocol import law
 from fedgrove.node.protocol.ledger_view import LedgerView
 
 from tests.adversary.forged_chain import ForgedChain, receipt_of
@@ -139,7 +139,7 @@ def test_without_signatures_and_rules_all_of_them_are(sealed, name, monkeypatch)
     if name not in BY_SIGNATURE_ALONE:
         with pytest.raises(InvalidLog):
             view.refresh()
-    monkeypatch.setattr(ledger_rules.LedgerRules, "check", lambda *_: None)
+    monkeypatch.setattr(law.Law, "check", lambda *_: None)
     with suppress(KeyError, IndexError):  # what has no place in rounds that nothing keeps lawful
         view.refresh()
         assert view.block == sealed.network.block_number() + 1

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Failed, FailureReason
+from fedgrove.chain.records import Failed, FailureReason, SeedFixed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.windows import windows
@@ -138,9 +138,9 @@ class Sum:
         masks = Round.make(4, mode="pairwise")
         order = tuple(each.client for each in masks.graph.participants)
         current = RoundRecords(SimpleNamespace(round=1, opened_at=5, model_digest=b""), order=order)
-        current.seed = SimpleNamespace(seed=bytes(32))
-        current.draws = {client: SimpleNamespace(samples=64) for client in order}
-        current.shares = dict.fromkeys(order)
+        current.once[SeedFixed] = SimpleNamespace(seed=bytes(32))
+        current.draws.update({client: SimpleNamespace(samples=64) for client in order})
+        current.shares.update(dict.fromkeys(order))
         place = (self.store, lambda: KMeansState.empty(settings.dimensions))
         self.round = RoundInputs(Rounds(rounds={1: current}), current, masks.graph, self.config, *place)
         self.code: Code = exchange_of(self.round).sums[0].code

@@ -19,7 +19,7 @@ from fedgrove.node.masking import parameters
 from fedgrove.node.masking.collusion import exposed
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import Rounds
 
 from tests.adversary.test_withheld_draws import COLLUDERS, INSTANCES, TRIES, N, view
@@ -170,7 +170,7 @@ def drawn_by_three(federation: Federation) -> tuple[list[Record], ChainFacts]:
 
 def check(records: list[Record], facts: ChainFacts) -> None:
     rounds = Rounds()
-    rules = LedgerRules(facts, rounds)
+    rules = Law(facts, rounds)
     for record in records:
         rules.check(record)
         rounds.add(record)
@@ -183,7 +183,7 @@ def test_an_endpoint_cannot_say_that_the_draws_are_over(federation, monkeypatch)
     with pytest.raises(RuleBroken, match="phase end"):
         check(invented, facts)
     # The mutant: whatever number of draws ends them.
-    monkeypatch.setattr(LedgerRules, "_phase_ended", lambda rules, record: None)
+    monkeypatch.setattr(Law, "_phase_ended", lambda rules, record: None)
     check(invented, facts)
 
 
@@ -195,5 +195,5 @@ def test_an_endpoint_cannot_say_that_a_member_was_barred(federation, monkeypatch
     with pytest.raises(RuleBroken, match="may not draw"):
         check(invented, facts)
     # The mutant: as many are barred as the record of the opening says.
-    monkeypatch.setattr(LedgerRules, "_opened", lambda rules, record: None)
+    monkeypatch.setattr(Law, "_opened", lambda rules, record: None)
     check(invented, facts)

@@ -27,9 +27,8 @@ from fedgrove.chain.records.deployment import Deployment, created_address, creat
 from fedgrove.chain.records.signed_draws import sign_draw
 from fedgrove.chain.records.signed_transactions import decode_transaction
 from fedgrove.node.audit.archive import chain_facts
-from fedgrove.node.protocol import ledger_rules
 from fedgrove.node.protocol.bad_record import RuleBroken
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
 
@@ -66,7 +65,7 @@ def readable(network, deployment) -> bool:
     try:
         LedgerView(ledger).refresh()
         history = capture(network, deployment)
-        rules = LedgerRules(chain_facts(history), Rounds())
+        rules = Law(chain_facts(history), Rounds())
         for record in history.records():
             rules.check(record)
             rules.rounds.add(record)
@@ -201,11 +200,6 @@ def founded_with_an_early_member() -> bool:
 
 def test_who_registers_before_the_ledger_is_there_stops_nobody():
     assert founded_with_an_early_member()
-
-
-def test_it_stops_readers_that_want_both_contracts_first(monkeypatch):
-    monkeypatch.setattr(ledger_rules, "_JOINING", ())
-    assert not founded_with_an_early_member()
 
 
 # --- size -------------------------------------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def test_a_leaver_that_stays_makes_no_sum_over_two(tmp_path):
             client = make(number)
             if number == 3:
                 view = client.view
-                rules = view.rules.membership
+                rules = view.law
                 rules.barred = lambda *_: ""
                 rules.why_barred = lambda member, *_: "it left" if Rounds.left(view.rounds, member.client) else ""
                 view.rounds.left = lambda *_: False

@@ -24,7 +24,7 @@ from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol import closing as closings
 from fedgrove.node.protocol.content import Metrics
-from fedgrove.node.protocol.membership_rules import MembershipRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.spending import Spending
 
 from tests.adversary.forged_facts import break_header
@@ -254,13 +254,13 @@ def nothing(*arguments) -> None:
     return None
 
 
-def whoever_signed(rules: MembershipRules, record, what: str):
+def whoever_signed(rules: Law, record, what: str):
     return rules.rounds.members.get(record.client)
 
 
 BOAST = {"accuracy": 0.999, "loss": 0.001}
 LEAVES = patched(blocks, "incomplete", lambda *call: "")
-COORDINATOR = patched(MembershipRules, "check_coordinator", nothing)
+COORDINATOR = patched(Law, "check_coordinator", nothing)
 MUTANTS = [
     Mutant(
         "(0) canonical lines",
@@ -313,7 +313,7 @@ MUTANTS = [
         "ledger",
         "not leave",
     ),
-    Mutant("(5) member", patched(MembershipRules, "check_author", whoever_signed), false_release, "release.author"),
+    Mutant("(5) member", patched(Law, "check_author", whoever_signed), false_release, "release.author"),
     Mutant(
         "(5) coordinator",
         COORDINATOR,
@@ -327,7 +327,7 @@ MUTANTS = [
         "closed.author",
         "grace",
     ),
-    Mutant("(5) proof", patched(MembershipRules, "check_proof", lambda *proof: bytes(32)), false_proof, "draw.proof"),
+    Mutant("(5) proof", patched(Law, "check_proof", lambda *proof: bytes(32)), false_proof, "draw.proof"),
     Mutant("(6) blobs", patched(ContentRules, "_check", nothing), closing(coordinator, round=2), "closed.metrics"),
     Mutant(
         "(6) the block that a closing names",

@@ -19,7 +19,7 @@ from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove_lab.attacks.withholding import find_trap
 
@@ -116,7 +116,7 @@ def test_an_order_from_other_randomness_breaks_the_rules():
         records = federation.coordinator.records()
         rounds = Rounds()
         facts = ChainFacts(federation.deployment, 0, lambda number: bytes(32), federation.coordinator.block_randomness)
-        rules = LedgerRules(facts, rounds)
+        rules = Law(facts, rounds)
         with pytest.raises(RuleBroken, match="seed"):
             for record in records:
                 rules.check(record)

@@ -4,14 +4,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from statistics import mean
 
-from fedgrove.chain.records import LEDGER_RECORDS, REGISTRY_RECORDS
+from fedgrove.chain.records import KINDS
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.views.rows import RecordRow, rows_of
 from fedgrove.node.status.price import ETHER
 from fedgrove.node.status.report import call_of
 
-_CALLS = {kind.__name__: call_of(kind) for kind in (*REGISTRY_RECORDS, *LEDGER_RECORDS)}
+_CALLS = {kind.__name__: call_of(kind) for kind in KINDS}
 
 
 @dataclass(frozen=True)

@@ -2,35 +2,25 @@
 
 from collections.abc import Iterable
 
-from fedgrove.chain.records import LEDGER_RECORDS, REGISTRY_RECORDS, Phase
+from fedgrove.chain.records import KINDS as _KINDS
+from fedgrove.chain.records import Phase
 
-ROLES = {
-    "model": "model",
-    "config": "terms",
-    "metrics": "metrics",
-    "shares": "sealed shares",
-    "update": "masked update",
-    "release": "released shares",
-    "recovery": "recovery record",
-    "evidence": "evidence",
-}
+_BLOBS = {blob for kind in _KINDS for blob in kind.BLOBS.values()}
+
+ROLES = {blob.role: blob.title for blob in _BLOBS}
 """What a blob is, by its role."""
 
-MEANINGS = {
-    "update": "A masked update: its bytes look random, because the masks cancel only in the sum of all updates.",
-    "shares": "Shares of this client's two secrets, each sealed for its holder.",
-    "release": "The shares that this client held for others and released after the commitments.",
-}
+MEANINGS = {blob.role: blob.meaning for blob in _BLOBS}
 """What a blob is that nobody can read."""
 
-KINDS = {kind.__name__: kind.TITLE for kind in (*REGISTRY_RECORDS, *LEDGER_RECORDS)}
+KINDS = {kind.__name__: kind.TITLE for kind in _KINDS}
 """What a record is, by its type."""
 
 FOUND = {**ROLES, **KINDS, "update": "upload", "Committed": "Upload"}
 """What a blob or a record is where nothing says which round it is of: not all uploads are masked updates."""
 
 PHASES = {
-    phase.name.lower(): tuple(kind.__name__ for kind in LEDGER_RECORDS if kind.PHASE is phase)
+    phase.name.lower(): tuple(kind.__name__ for kind in _KINDS if kind.PHASE is phase)
     for phase in (Phase.SEEDING, Phase.DRAW, Phase.SEAL, Phase.SHARE, Phase.COMMIT, Phase.RECOVER, Phase.CLOSE)
 }
 """The kinds of records that belong to each phase of a round."""

@@ -49,7 +49,7 @@ class Draw:
             return f"this client: {OTHER_KEY}"
         view = self._context.view
         waiting = self._context.twins.waiting(view.rounds, turn.client, turn.current.number)
-        return f"this client: {waiting}" if waiting else view.rules.membership.barred(turn.member, turn.current)
+        return f"this client: {waiting}" if waiting else view.law.barred(turn.member, turn.current)
 
     def _unaffordable(self, turn: ClientTurn) -> str:
         """Why this client's privacy budget forbids it to draw, empty when it does not."""

@@ -20,7 +20,10 @@ from tests.chain.federations import SETTINGS, TERMS
 
 AT = Position(7, b"t" * 32, 2)
 REGISTRY, LEDGER = "0x" + "11" * 20, "0x" + "22" * 20
-CONTRACTS = {"ClientRegistry": events.REGISTRY_EVENTS, "TrainingLedger": events.LEDGER_EVENTS}
+CONTRACTS = {
+    contract: {topic: event for topic, event in events.EVENTS.items() if contract == event.record.CONTRACT}
+    for contract in ("ClientRegistry", "TrainingLedger")
+}
 
 
 def abi(contract, kind):
@@ -140,7 +143,7 @@ def test_a_failure_for_no_known_reason_is_refused():
 
 @given(st.binary(max_size=1100), st.lists(st.binary(min_size=32, max_size=32), max_size=4), st.sampled_from(range(21)))
 def test_any_bytes_decode_or_are_refused(data, topics, event):
-    topic = list(events.REGISTRY_EVENTS | events.LEDGER_EVENTS)[event]
+    topic = list(events.EVENTS)[event]
     try:
         events.decode(Log(LEDGER, (topic, *topics), data, AT))
     except InvalidLog as fault:

@@ -8,7 +8,7 @@ import pytest
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import Registered, VrfKeyRotated
 from fedgrove.node.audit.archive import MANIFEST, REPORT, audit_directory
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import Rounds
 
 SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -48,7 +48,7 @@ def test_a_rotation_to_the_mirrored_key_is_lawful(run):
     deployment = run.facts.deployment
     alpha = tree.registration_alpha(deployment.chain_id, deployment.registry, first.account)
     rounds = Rounds()
-    rules = LedgerRules(run.facts, rounds)
+    rules = Law(run.facts, rounds)
     for founding in run.records[:2]:
         rules.check(founding)
     for key, rotated in ((secret, False), (mirrored, True)):

@@ -18,7 +18,7 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.audit.webhook import Webhook, WebhookFailed
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.bad_record import BadRecord
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.terms import FederationSettings
 
 from tests import warm
@@ -76,7 +76,7 @@ def turn_until(federation, coordinator, clients, role, said):
 
 def test_each_round_is_audited_as_soon_as_it_has_ended_and_nothing_twice(chain, found, monkeypatch):
     federation, checked, ended = found(), Counter(), []
-    check = LedgerRules.check
+    check = Law.check
 
     def counting(self, record):
         checked[record.at] += 1
@@ -84,7 +84,7 @@ def test_each_round_is_audited_as_soon_as_it_has_ended_and_nothing_twice(chain, 
 
     def look():
         with monkeypatch.context() as patch:  # the members' own views check records too, and are not counted
-            patch.setattr(LedgerRules, "check", counting)
+            patch.setattr(Law, "check", counting)
             return watch.look()
 
     watch, reader = follower(federation, chain), federation.ledger(federation.keys[0])

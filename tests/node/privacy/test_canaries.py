@@ -92,8 +92,8 @@ class Scene:
         current = RoundRecords(
             SimpleNamespace(round=number, sampling_rate=rate, model_digest=b"canaries"), members=4, order=order
         )
-        current.shares = dict.fromkeys(range(1, self.sharers + 1))
-        current.commits = dict.fromkeys(range(1, self.survivors + 1))
+        current.shares.update(dict.fromkeys(range(1, self.sharers + 1)))
+        current.commits.update(dict.fromkeys(range(1, self.survivors + 1)))
         inputs = RoundInputs(Rounds(), current, SimpleNamespace(groups=()), self.config, None, lambda: MODEL)
         vars(inputs)["only_evaluates"] = self.only
         return inputs

@@ -25,7 +25,7 @@ from fedgrove.chain.records import (
 from fedgrove.chain.records.deployment import Deployment, Settings, Terms
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
 COORDINATOR, ADMIN, STRANGER = ("0x" + 20 * pair for pair in ("c0", "ad", "57"))
@@ -73,7 +73,7 @@ class Story:
         deployment = Deployment(7, *places, open_membership, DELAY, replace(WINDOWS, **settings), terms)
         self.facts = ChainFacts(deployment, 10_000, block_hash, randomness)
         self.rounds, self.transactions = Rounds(), 0
-        self.rules = LedgerRules(self.facts, self.rounds)
+        self.rules = Law(self.facts, self.rounds)
 
     @property
     def current(self) -> RoundRecords:

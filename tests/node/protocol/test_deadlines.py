@@ -13,7 +13,7 @@ from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.clock import phase_of
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
 
@@ -89,7 +89,7 @@ def history():
 def check(records, facts) -> str:
     """The fault that the rules find, or an empty string."""
     rounds = Rounds()
-    rules = LedgerRules(facts, rounds)
+    rules = Law(facts, rounds)
     try:
         for record in records:
             rules.check(record)

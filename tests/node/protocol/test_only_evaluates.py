@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from fedgrove.chain.records import Closed
+from fedgrove.chain.records import Closed, Voided
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import Rounds
@@ -55,5 +55,5 @@ def test_a_patience_that_is_over_makes_the_next_round_the_one(stated, failed):
 
 def test_a_voided_round_does_not_count():
     made = inputs_after([CLOSED, CLOSED], 2)
-    made.rounds.rounds[2].voided = object()
+    made.rounds.rounds[2].once[Voided] = object()
     assert not made.only_evaluates

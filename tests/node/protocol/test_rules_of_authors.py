@@ -52,17 +52,11 @@ def test_a_member_opens_a_later_round_after_the_grace():
 
 def test_a_member_acts_once_it_is_active_and_approved():
     story = Story(open_membership=False).joined(1)
-    assert not story.rules.membership.is_active(ACCOUNTS[1], 2 + DELAY - 1) and story.rules.membership.is_active(
-        ACCOUNTS[1], 2 + DELAY
-    )
+    assert not story.rules.is_active(ACCOUNTS[1], 2 + DELAY - 1) and story.rules.is_active(ACCOUNTS[1], 2 + DELAY)
     story.add(story.registered(2, 9), story.approved(2, 10))
-    assert not story.rules.membership.is_active(ACCOUNTS[2], 10 + DELAY - 1) and story.rules.membership.is_active(
-        ACCOUNTS[2], 10 + DELAY
-    )
+    assert not story.rules.is_active(ACCOUNTS[2], 10 + DELAY - 1) and story.rules.is_active(ACCOUNTS[2], 10 + DELAY)
     story.add(story.registered(3, 9))
-    assert not story.rules.membership.is_active(ACCOUNTS[3], 900) and not story.rules.membership.is_active(
-        STRANGER, 900
-    )
+    assert not story.rules.is_active(ACCOUNTS[3], 900) and not story.rules.is_active(STRANGER, 900)
 
 
 @pytest.mark.parametrize("name", ["shared", "committed", "released", "drawn"])

@@ -50,13 +50,13 @@ def test_absences_are_recorded_of_a_round_that_closed_and_before_the_next_takes_
 def test_who_was_absent_as_often_as_the_limit_sits_out():
     story = Story(absence_limit=1).to_closed()
     story.add(absent(story, 3), absent(story, 2))
-    assert sorted(story.rules.membership.barred_from(2, 90)) == sorted((ACCOUNTS[2], ACCOUNTS[3]))
-    assert story.rules.membership.barred_from(3, 90) == []
+    assert sorted(story.rules.barred_from(2, 90)) == sorted((ACCOUNTS[2], ACCOUNTS[3]))
+    assert story.rules.barred_from(3, 90) == []
     story.add(story.opened(90))
-    assert "sits out until round 2" in story.rules.membership.barred(story.rounds.members[3], story.current)
+    assert "sits out until round 2" in story.rules.barred(story.rounds.members[3], story.current)
     twice = Story(absence_limit=2).to_closed()
     twice.add(absent(twice, 3), absent(twice, 2))
-    assert twice.rules.membership.barred_from(2, 90) == []
+    assert twice.rules.barred_from(2, 90) == []
 
 
 def closed_by_two() -> Story:

@@ -90,32 +90,24 @@ def test_a_revocation_acts_from_the_next_round_on_and_can_be_taken_back_until_th
     story = Story(open_membership=False).joined().to_opened()
     member = story.rounds.members[1]
     story.add(Revoked(story.at(20, ADMIN), ACCOUNTS[1]))
-    assert story.rules.membership.barred_from(1, 20) == [] and story.rules.membership.barred_from(2, 21) == [
-        ACCOUNTS[1]
-    ]
-    assert story.rules.membership.barred(member, story.current) == "" and not story.rules.membership.is_active(
-        ACCOUNTS[1], 21
-    )
+    assert story.rules.barred_from(1, 20) == [] and story.rules.barred_from(2, 21) == [ACCOUNTS[1]]
+    assert story.rules.barred(member, story.current) == "" and not story.rules.is_active(ACCOUNTS[1], 21)
     story.add(story.approved(1, 22))
-    assert story.rules.membership.barred_from(2, 22) == [] and story.rules.membership.is_active(ACCOUNTS[1], 22)
+    assert story.rules.barred_from(2, 22) == [] and story.rules.is_active(ACCOUNTS[1], 22)
 
 
 def test_an_approval_holds_from_the_block_on_in_which_it_begins_to_act():
     story = Story(open_membership=False).founded()
     story.add(story.registered(1), story.approved(1, 20 - DELAY)).to_opened()
-    assert story.rules.membership.barred_from(1, 20) == [] and story.rules.membership.barred_from(1, 19) == [
-        ACCOUNTS[1]
-    ]
+    assert story.rules.barred_from(1, 20) == [] and story.rules.barred_from(1, 19) == [ACCOUNTS[1]]
     story.add(Revoked(story.at(21, ADMIN), ACCOUNTS[1]))
-    assert story.rules.membership.barred_from(1, 20) == [] and story.rules.membership.barred_from(1, 19) == [
-        ACCOUNTS[1]
-    ]
+    assert story.rules.barred_from(1, 20) == [] and story.rules.barred_from(1, 19) == [ACCOUNTS[1]]
 
 
 def test_who_is_approved_again_after_a_revocation_acted_waits_for_the_delay():
     story = Story(open_membership=False).joined()
     story.add(Revoked(story.at(19, ADMIN), ACCOUNTS[1])).to_opened()
     story.add(story.approved(1, 21))
-    assert story.rules.membership.barred_from(2, 21 + DELAY - 1) == [ACCOUNTS[1]]
-    assert story.rules.membership.barred_from(2, 21 + DELAY) == []
-    assert "not approved" in story.rules.membership.barred(story.rounds.members[1], story.current)
+    assert story.rules.barred_from(2, 21 + DELAY - 1) == [ACCOUNTS[1]]
+    assert story.rules.barred_from(2, 21 + DELAY) == []
+    assert "not approved" in story.rules.barred(story.rounds.members[1], story.current)

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 from fedgrove.chain.errors import ContractRevert
+from fedgrove.chain.records import DrawEnded, Recovered, Sealed, SeedFixed, Voided
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.rounds import Member, RoundRecords
@@ -22,6 +23,7 @@ DEADLINES = Deadlines(
 )
 ME = 1
 GAS = 7
+ONCE = {"seed": SeedFixed, "draw_end": DrawEnded, "sealed": Sealed, "recovered": Recovered, "voided": Voided}
 
 
 def entry_with(number=1, draws=(), shares=(), commits=(), releases=(), **parts):
@@ -29,7 +31,8 @@ def entry_with(number=1, draws=(), shares=(), commits=(), releases=(), **parts):
     opened = SimpleNamespace(round=number, opened_at=0, sampling_rate=1_000_000)
     if shares or commits or releases:
         parts.setdefault("sealed", object())
-    current = RoundRecords(opened, order=tuple(draws), **parts)
+    once = {ONCE[name]: parts.pop(name) for name in ONCE if name in parts}
+    current = RoundRecords(opened, once=once, order=tuple(draws), **parts)
     for records, clients in (
         (current.draws, draws),
         (current.shares, shares),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.records import Drawn, Sealed, Shared
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.methods.terms import method_of
@@ -51,7 +52,7 @@ def test_the_same_round_gives_the_same_bytes_also_after_a_restart(sealed, client
 def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
     _, each = sealed
     client._context.disclosure.shares(each, 2)
-    other = replace(each, sealed=replace(each.sealed, order_root=bytes(32)))
+    other = replace(each, once={**each.once, Sealed: replace(each.sealed, order_root=bytes(32))})
     with pytest.raises(OrderAbandoned):
         client._context.disclosure.shares(other, 2)
     with pytest.raises(OrderAbandoned):
@@ -61,7 +62,8 @@ def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
 def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
     _, each = sealed
     peer = each.draws[1]
-    other = replace(each, draws={**each.draws, 1: replace(peer, mask_key=bytes(31) + b"\x09")})
+    draws = {**each.draws, 1: replace(peer, mask_key=bytes(31) + b"\x09")}
+    other = replace(each, by_member={**each.by_member, Drawn: draws})
     with pytest.raises(OrderAbandoned):
         client._context.disclosure.shares(other, 2)
 
@@ -71,7 +73,8 @@ def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
     _, each = sealed
     update = client._context.work.result(each, 2)
     masked = client._context.disclosure.masked(each, 2, update)
-    fewer = replace(each, shares={number: share for number, share in each.shares.items() if number != 3})
+    shares = {number: share for number, share in each.shares.items() if number != 3}
+    fewer = replace(each, by_member={**each.by_member, Shared: shares})
     with pytest.raises(OrderAbandoned):
         client._context.disclosure.masked(fewer, 2, update)
     other = ModelUpdate({name: tensor + np.float32(1) for name, tensor in update.tensors.items()})
@@ -131,7 +134,9 @@ def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     config = FederationConfig(TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10))
     store, graph = DiskStore(tmp_path / "store"), Round.make(6, groups=((0, 1, 2, 3),), mode="pairwise").graph
     current = RoundRecords(SimpleNamespace(round=1), order=(7, 3, 9, 4, 8, 5))
-    current.commits = {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in current.order}
+    current.commits.update(
+        {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in current.order}
+    )
     disclosure = Disclosure(
         Journal(tmp_path, bytes(32)), store, method_of(config), lambda current: SimpleNamespace(graph=graph)
     )
@@ -142,5 +147,5 @@ def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     assert disclosure.unpublished(current, 7) == [9]
     store.available = lambda digest, most: False  # of the others nobody asks: they could be of any size
     assert disclosure.unpublished(current, 7) == [3, 4, 9]
-    current.commits = {}
+    current.commits.clear()
     assert disclosure.unpublished(current, 7) == []

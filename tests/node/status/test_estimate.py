@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import LEDGER_RECORDS, REGISTRY_RECORDS
+from fedgrove.chain.records import KINDS
 from fedgrove.chain.records.deployment import Settings
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.ipfs.disk import DiskStore
@@ -78,7 +78,7 @@ def test_each_call_uses_the_gas_that_was_estimated(terms, tmp_path):
             assert each.times == used[each.call]["count"], each.call
             assert each.gas == pytest.approx(used[each.call]["mean"], rel=TOLERANCE), each.call
     assert found.gas["founder"] == pytest.approx(2 * used["deploy"]["mean"], rel=TOLERANCE)
-    assert {each.call for each in found.calls} <= set(map(call_of, (*REGISTRY_RECORDS, *LEDGER_RECORDS)))
+    assert {each.call for each in found.calls} <= set(map(call_of, KINDS))
 
 
 def test_an_order_in_chunks_and_a_randao_order_cost_more():

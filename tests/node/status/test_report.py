@@ -1,8 +1,7 @@
 """The report: every record has a call, and a member's oversized blob is counted, not an error."""
 
 from fedgrove.chain.records import (
-    LEDGER_RECORDS,
-    REGISTRY_RECORDS,
+    KINDS,
     DrawEnded,
     LedgerFounded,
     RegistryFounded,
@@ -13,7 +12,7 @@ from fedgrove.node.status.report import build_report, call_of
 
 def test_every_kind_of_record_belongs_to_a_call():
     founded = {RegistryFounded, LedgerFounded}
-    for kind in (*REGISTRY_RECORDS, *LEDGER_RECORDS):
+    for kind in KINDS:
         assert (call_of(kind) == "deploy") == (kind in founded)
     assert (call_of(VrfKeyRotated), call_of(DrawEnded)) == ("rotate_vrf_key", "draw")
 

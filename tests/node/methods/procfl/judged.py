@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.records import Recovered
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.devnet.terms import terms_on
@@ -105,7 +106,7 @@ class Judged:
             found.commits[client] = SimpleNamespace(digest=self.store.put(upload).digest, seed_hash=seed_hash)
             found.shares[client] = None
         record = self.masks.record({p: self.masks.blob(p) for p in everybody}, everybody, everybody)
-        found.recovered = SimpleNamespace(digest=self.store.put(record.to_bytes()).digest)
+        found.once[Recovered] = SimpleNamespace(digest=self.store.put(record.to_bytes()).digest)
         return found
 
     def place(self, found: Entry) -> RoundInputs:

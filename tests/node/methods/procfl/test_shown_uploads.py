@@ -178,7 +178,8 @@ def test_label_counts_of_a_round_that_fell_with_its_base_are_not_sent_again(tmp_
     """The overlaps were stated anew then; parts may differ in one client from those that were summed."""
     judged = Judged(tmp_path, "upload")
     fell = RoundRecords(SimpleNamespace(round=0), order=(*MEMBERS, JUDGE))
-    fell.commits, fell.end = dict.fromkeys(fell.order[:commits]), Voided(None, 0, bytes(32), 0)
+    fell.commits.update(dict.fromkeys(fell.order[:commits]))
+    fell.end = Voided(None, 0, bytes(32), 0)
     judged.rounds.rounds = {0: fell, **judged.rounds.rounds}
     judged.states[2] = replace(judged.states[1], stage="labels")
     options = (judged.samples[1], Journal(tmp_path / "member", bytes(32)))
@@ -196,7 +197,8 @@ def test_counts_that_add_up_although_all_send_zeros_are_not_believed(tmp_path, l
         words = np.array([5 * SHARE * (client == POISONER), *(0,) * 9], np.uint32)
         mask_words(judged.masks.graph, place, judged.masks.secrets[place], everybody, words, layout)
         found.commits[client] = SimpleNamespace(digest=judged.store.put(words.tobytes()).digest)
-    found.commits[JUDGE], found.shares = SimpleNamespace(digest=bytes(32)), dict.fromkeys((*MEMBERS, JUDGE))
+    found.commits[JUDGE] = SimpleNamespace(digest=bytes(32))
+    found.shares.update(dict.fromkeys((*MEMBERS, JUDGE)))
     record = judged.masks.record({p: judged.masks.blob(p) for p in everybody}, everybody, everybody)
     assert ClusterCodec(judged.config).outcome(judged.place(found), record).model.labels[0] == believed
 

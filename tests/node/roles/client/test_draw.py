@@ -22,7 +22,7 @@ class Place:
         view = view_at(
             15,
             rounds=None,
-            rules=SimpleNamespace(membership=SimpleNamespace(barred=lambda member, current: barred)),
+            law=SimpleNamespace(barred=lambda member, current: barred),
             seed=lambda current: bytes(32),
         )
         self.context = context_with(

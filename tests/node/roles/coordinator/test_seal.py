@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from fedgrove.chain.records import SeedFixed
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.roles.coordinator.opening import SealOrder
 
@@ -20,7 +21,8 @@ class TwoTickets(RoundRecords):
 def act(block, draws=(), seed=SEED, left=()):
     events = Events()
     rounds = SimpleNamespace(members=dict.fromkeys((1, 2, 3, 4)), left=lambda client: client in left)
-    current = TwoTickets(SimpleNamespace(round=1), draws=dict.fromkeys(draws), seed=seed)
+    current = TwoTickets(SimpleNamespace(round=1), once={SeedFixed: seed} if seed else {})
+    current.draws.update(dict.fromkeys(draws))
     return SealOrder(context_with(events, view_at(block, rounds=rounds))).act(turn_at(block, current)), events
 
 

@@ -7,14 +7,14 @@ from fedgrove.chain.records import AbsenceRecorded, Approved, Drawn, Record, Reg
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.ledger_rules import LedgerRules
+from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import Rounds
 
 
 def first_bad(facts: ChainFacts, records: Sequence[Record]) -> BadRecord | None:
     """The first record that breaks a rule."""
     rounds = Rounds()
-    rules = LedgerRules(facts, rounds)
+    rules = Law(facts, rounds)
     for record in records:
         try:
             rules.check(record)
