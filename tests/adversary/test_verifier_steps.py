@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from fedgrove.chain.network import block_rlp, blocks, history
 from fedgrove.chain.network.block_rlp import DecodedReceipt
-from fedgrove.chain.records import Closed, Drawn, LedgerFounded, Released, Withdrawn, authors, events
+from fedgrove.chain.records import Closed, Drawn, LedgerFounded, Record, Released, Withdrawn, authors, events
 from fedgrove.chain.records.abi import decode_abi
 from fedgrove.node.audit import archive, content
 from fedgrove.node.audit.archive import LEDGER, REPORT, audit_directory, seal_archive
@@ -23,6 +23,7 @@ from fedgrove.node.base.tensors import dump
 from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol import closing as closings
+from fedgrove.node.protocol import law
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.spending import Spending
@@ -254,13 +255,13 @@ def nothing(*arguments) -> None:
     return None
 
 
-def whoever_signed(rules: Law, record, what: str):
+def whoever_signed(rules: Law, record):
     return rules.rounds.members.get(record.client)
 
 
 BOAST = {"accuracy": 0.999, "loss": 0.001}
 LEAVES = patched(blocks, "incomplete", lambda *call: "")
-COORDINATOR = patched(Law, "check_coordinator", nothing)
+COORDINATOR = patched(Law, "_check_coordinator", nothing)
 MUTANTS = [
     Mutant(
         "(0) canonical lines",
@@ -286,7 +287,7 @@ MUTANTS = [
     ),
     Mutant(
         "(4) calldata",
-        patched(authors, "_says", lambda *said: True),
+        patched(Record, "is_argument_of", lambda *said: True),
         closing(coordinator, calldata=False, **BOAST),
         "ledger",
         "calldata differs from the record",
@@ -313,7 +314,7 @@ MUTANTS = [
         "ledger",
         "not leave",
     ),
-    Mutant("(5) member", patched(Law, "check_author", whoever_signed), false_release, "release.author"),
+    Mutant("(5) member", patched(Law, "_check_author", whoever_signed), false_release, "release.author"),
     Mutant(
         "(5) coordinator",
         COORDINATOR,
@@ -327,7 +328,7 @@ MUTANTS = [
         "closed.author",
         "grace",
     ),
-    Mutant("(5) proof", patched(Law, "check_proof", lambda *proof: bytes(32)), false_proof, "draw.proof"),
+    Mutant("(5) proof", patched(law, "_check_proof", lambda *proof: bytes(32)), false_proof, "draw.proof"),
     Mutant("(6) blobs", patched(ContentRules, "_check", nothing), closing(coordinator, round=2), "closed.metrics"),
     Mutant(
         "(6) the block that a closing names",

@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 from fedgrove.chain import records as kinds
 from fedgrove.chain.network.history import LedgerHistory
-from fedgrove.chain.records import Closed, Drawn, Position, Record, Registered, RoundOpened, Sealed
+from fedgrove.chain.records import Closed, Drawn, Position, Registered, RoundOpened, Sealed
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import DIGESTS, entry_of, place
 from fedgrove.node.explorer.sources import DirectorySource
-from fedgrove.node.explorer.views.words import KINDS
 from fedgrove.node.protocol.rounds import Rounds
 
 from tests.node.explorer.conftest import exploring
@@ -37,12 +36,9 @@ def piece(history: LedgerHistory, first: int, last: int) -> LedgerHistory:
 
 
 def test_every_kind_of_record_has_a_name_and_its_digests_are_fields():
-    known = {
-        kind.__name__: kind for kind in vars(kinds).values() if isinstance(kind, type) and Record in kind.__bases__
-    }
-    assert set(KINDS) == set(known)
-    for name, named in DIGESTS.items():
-        assert set(named) <= set(known[name].__dataclass_fields__)
+    for kind in kinds.KINDS:
+        assert kind.TITLE and kind.METHOD and kind.FIELD
+        assert set(DIGESTS[kind.__name__]) <= set(kind.__dataclass_fields__)
 
 
 def test_rounds_members_and_orders_are_those_of_the_ledger(run, explorer):
