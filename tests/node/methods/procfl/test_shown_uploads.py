@@ -162,7 +162,9 @@ def test_what_was_or_can_be_summed_is_not_sent_again(tmp_path, commits, known):
     """
     judged, journal = Judged(tmp_path, "upload"), Journal(tmp_path / "member", bytes(32))
     lost, again = judged.rounds.rounds[1], judged.rounds.rounds[2]
-    lost.stands, lost.commits = False, dict.fromkeys(lost.order[:commits])
+    lost.stands = False
+    lost.commits.clear()
+    lost.commits.update(dict.fromkeys(lost.order[:commits]))
     again.draws[SILENT] = SimpleNamespace(samples=1)
     options = (judged.samples[1], journal)
     member = judged.client(*options, Keys.generate())
