@@ -128,13 +128,13 @@ def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterSta
 def signed(made: Federation, state: ClusterState, stated: Stated) -> Stated:
     """A statement with the coordinator's signature."""
     message = stated.message(cid_of(state.to_bytes()).digest)
-    return replace(stated, signature=sign_message(made.coordinator_keys.account, message))
+    return stated.replace(signature=sign_message(made.coordinator_keys.account, message).hex())
 
 
 def nothing_right(stated: Stated, *models: int) -> Stated:
     """A statement by which some models get nothing right."""
     rows = tuple((0,) * len(row) if k in models else row for k, row in enumerate(stated.right))
-    return replace(stated, right=rows)
+    return stated.replace(right=rows)
 
 
 def until_recovered(made: Federation, role: Coordinator, clients: dict[int, Client], number: int) -> RoundRecords:

@@ -1,9 +1,8 @@
 """A suspected cluster on its way to a verdict."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from fedgrove.node.methods.procfl.plain_values import group, row, whole
+from fedgrove.common.wire import Count
 from fedgrove.node.methods.procfl.training import Cluster
 
 
@@ -29,12 +28,12 @@ class Case:
         Votes against each member; empty before the vote.
     """
 
-    cluster: int
+    cluster: Count
     suspects: Cluster
     pool: Cluster
     members: Cluster = ()
     committee: Cluster = ()
-    against: tuple[int, ...] = ()
+    against: tuple[Count, ...] = ()
 
     @property
     def seated(self) -> bool:
@@ -67,16 +66,4 @@ class Case:
             and set(self.committee) <= set(self.pool)
             and bool(self.members) == bool(self.committee)
             and len(self.against) in (0, len(self.members))
-        )
-
-    @classmethod
-    def from_table(cls, table: dict[str, Any]) -> "Case":
-        """Read what ``vars`` of a case gives; ValueError, TypeError or KeyError for anything else."""
-        return cls(
-            whole(table["cluster"]),
-            group(table["suspects"]),
-            group(table["pool"]),
-            group(table["members"]),
-            group(table["committee"]),
-            row(table["against"]),
         )

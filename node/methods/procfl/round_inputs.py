@@ -110,7 +110,9 @@ def accepted(config: FederationConfig, state: ClusterState, digest: bytes, state
     """
     course = course_of(config)
     course.check_called_for(state, stated)
-    if stated is not None and not is_signed_by(terms_of(config).signer, stated.message(digest), stated.signature):
+    if stated is None:
+        return course.heard(state, stated)
+    if not is_signed_by(terms_of(config).signer, stated.message(digest), bytes.fromhex(stated.signature)):
         raise InvalidStatement("the statement on the clusters is not signed by procfl.signer")
     return course.heard(state, stated)
 

@@ -8,19 +8,21 @@ and clusters from 0.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Literal, get_args
 
+import msgspec
 import numpy as np
-from fedgrove.common.wire import canonical_json
+from fedgrove.common.wire import Count, Digest, OptionalDigest, canonical_json, parse_json
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
-from fedgrove.node.methods.procfl import plain_values as plain
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.similarity import Inconsistent, Similarity
 from fedgrove.node.methods.procfl.stated import Counts
-from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.methods.procfl.training import Client, Cluster
+from msgspec import Meta
 
-STAGES = ("blind", "answer", "count", "labels", "train", "watch", "show", "vote")
+Stage = Literal["blind", "answer", "count", "labels", "train", "watch", "show", "vote"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
 """What the next round does. ``count`` and ``watch`` wait for what the coordinator states first."""
 
 _UNGROUPED = STAGES[: STAGES.index("labels")]
@@ -30,6 +32,8 @@ MAX_HEAD_BYTES = 1 << 24
 """Of a state's head: twice what 400 clients in 400 clusters, and a thousand labels, can come to."""
 
 _MAX_MODELS = 1 << 12
+_MAX_LISTS = 1 << 15
+_Elements = Annotated[int, Meta(ge=1, le=MAX_ELEMENTS)]
 
 
 @dataclass(frozen=True)
@@ -77,25 +81,25 @@ class ClusterState:
         The cluster that a client was expelled from.
     """
 
-    stage: str
+    stage: Stage
     models: tuple[Tensors, ...] = field(repr=False)
-    trained: int = 0
-    session: str = ""
-    sets: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    trained: Count = 0
+    session: OptionalDigest = ""
+    sets: Mapping[Client, tuple[Digest, _Elements]] = field(default_factory=dict)
     clients: Cluster = ()
     overlaps: tuple[Counts, ...] = field(default=(), repr=False)
     clusters: tuple[Cluster, ...] = ()
     labels: tuple[Counts, ...] = ()
     groups: tuple[Cluster, ...] = ()
-    spoilt: tuple[int, ...] = ()
+    spoilt: tuple[Count, ...] = ()
     references: tuple[Tensors, ...] = field(default=(), repr=False)
     right: tuple[Counts, ...] = ()
     tested: Counts = ()
     trials: tuple[Tensors, ...] = field(default=(), repr=False)
-    began: str = ""
+    began: OptionalDigest = ""
     cases: tuple[Case, ...] = ()
-    judged: Mapping[int, int] = field(default_factory=dict)
-    expelled: Mapping[int, int] = field(default_factory=dict)
+    judged: Mapping[Client, Count] = field(default_factory=dict)
+    expelled: Mapping[Client, Count] = field(default_factory=dict)
 
     @classmethod
     def first(cls, model: Tensors) -> "ClusterState":
@@ -211,32 +215,15 @@ _HEAD = tuple(item.name for item in fields(ClusterState) if item.name not in _MO
 def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[Tensors, ...]]]) -> ClusterState:
     """The state of a head, with the models that are made for their counts."""
     try:
-        head = plain.bounded_json(data)
-        counts = {name: plain.whole(head.pop(name)) for name in _MODELS}
-        state = replace(_from_head(head), **models(counts))
+        head = parse_json(data, _MAX_LISTS)
+        counts = {name: msgspec.convert(head.pop(name), Count) for name in _MODELS}
+        without_models = msgspec.convert(head | {"models": []}, ClusterState, str_keys=True)
+        state = replace(without_models, **models(counts))
         sound = _holds_together(state)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Inconsistent) as fault:
-        raise InvalidModel(f"this is not a state of clusters: {type(fault).__name__}") from None
+        raise InvalidModel(f"this is not a state of clusters: {fault}") from None
     if not sound:
         raise InvalidModel("the state names clients, clusters or models that do not exist")
-    return state
-
-
-def _from_head(head: dict[str, Any]) -> ClusterState:
-    """The state without its models."""
-    found: dict[str, Any] = {name: tuple(map(plain.row, head[name])) for name in ("overlaps", "labels", "right")}
-    found |= {name: tuple(map(plain.group, head[name])) for name in ("clusters", "groups")}
-    found |= {name: plain.row(head[name]) for name in ("tested", "spoilt")}
-    for name in ("judged", "expelled"):
-        found[name] = {plain.client(key): plain.whole(value) for key, value in head[name].items()}
-    sets = head["sets"].items()
-    found["sets"] = {plain.client(key): (plain.digest(digest), plain.whole(size)) for key, (digest, size) in sets}
-    found["cases"] = tuple(map(Case.from_table, head["cases"]))
-    digests = {name: plain.digest(head[name]) for name in ("began", "session")}
-    clients, trained = plain.group(head["clients"]), plain.whole(head["trained"])
-    state = ClusterState(head["stage"], (), trained, clients=clients, **digests, **found)
-    if state.stage not in STAGES or set(head) != set(_HEAD):
-        raise ValueError
     return state
 
 
@@ -247,8 +234,10 @@ def _holds_together(state: ClusterState) -> bool:
     spoken_of |= {client for case in state.cases for client in case.named}
     trained = [client for group in state.groups for client in group]
     groups = len(state.trials or state.models) if state.stage == "watch" else len(state.groups)
+    cases = [group for case in state.cases for group in (case.suspects, case.pool, case.members, case.committee)]
     return (
-        compared <= state.sets.keys()
+        all(list(group) == sorted(set(group)) for group in (state.clients, *state.clusters, *state.groups, *cases))
+        and compared <= state.sets.keys()
         and (not state.overlaps or state.similarity.clients == len(state.clients))
         and compared >= spoken_of
         and len(set(trained)) == len(trained)
@@ -281,8 +270,6 @@ def _counts_labels(state: ClusterState) -> bool:
 
 def _compares(state: ClusterState) -> bool:
     """Whether there are sets to compare, the overlaps are of them, and there are clusters where they are needed."""
-    if not all(digest and 0 < size <= MAX_ELEMENTS for digest, size in state.sets.values()):
-        return False
     if state.stage == "answer" and not (state.session and state.sets):
         return False
     diagonal = [row[place] for place, row in enumerate(state.overlaps)]

@@ -5,14 +5,14 @@ that follows from both, everybody computes alike (``node.methods.procfl.course``
 round in its place can state nothing.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any
 
-from fedgrove.common.wire import canonical_json
+import msgspec
+from fedgrove.common.wire import Count, OptionalSignature, Table, canonical_json
 
 _STATEMENT = b"fedgrove statement 1"
 
-Counts = tuple[int, ...]
+Counts = tuple[Count, ...]
 """Samples, or right answers, of each label."""
 
 
@@ -20,8 +20,7 @@ class InvalidStatement(ValueError):
     """A statement is missing, or cannot be true; the message says why."""
 
 
-@dataclass(frozen=True)
-class Stated:
+class Stated(Table, omit_defaults=False):
     """A statement. Fields that a round does not call for are empty.
 
     Attributes
@@ -32,23 +31,14 @@ class Stated:
         How many of the public samples of each label each model gets right.
     tested : Counts
         How many public samples of each label there are.
-    signature : bytes
-        Of ``message``, by the account that the terms name (``procfl.signer``).
+    signature : str
+        Of ``message``, by the account that the terms name (``procfl.signer``), hexadecimal; empty until it is signed.
     """
 
     overlaps: tuple[Counts, ...] = ()
     right: tuple[Counts, ...] = ()
     tested: Counts = ()
-    signature: bytes = b""
-
-    def to_table(self) -> dict[str, Any]:
-        """A JSON-ready form."""
-        return {
-            "overlaps": list(map(list, self.overlaps)),
-            "right": list(map(list, self.right)),
-            "tested": list(self.tested),
-            "signature": self.signature.hex(),
-        }
+    signature: OptionalSignature = ""
 
     def message(self, state: bytes) -> bytes:
         """The signed bytes.
@@ -58,8 +48,7 @@ class Stated:
         state : bytes
             Digest of the state that this is stated of, 32 bytes. It names the federation by its comparisons.
         """
-        table = replace(self, signature=b"").to_table()
-        return _STATEMENT + state + canonical_json(table)
+        return _STATEMENT + state + self.replace(signature="").to_bytes()
 
     @classmethod
     def of(cls, table: Any) -> "Stated | None":
@@ -74,16 +63,11 @@ class Stated:
         finds it.
         """
         try:
-            stated = cls(
-                _rows(table["overlaps"]),
-                _rows(table["right"]),
-                _row(table["tested"]),
-                bytes.fromhex(table["signature"]),
-            )
-            if stated.to_table() != table or not _is_whole(stated):
-                raise ValueError
-        except (ValueError, TypeError, KeyError):
-            raise InvalidStatement("the statement on the clusters does not have its JSON form") from None
+            stated = msgspec.convert(table, cls)
+        except msgspec.ValidationError as fault:
+            raise InvalidStatement(f"the statement on the clusters is not in its JSON form: {fault}") from None
+        if not _is_whole(stated) or stated.to_bytes() != canonical_json(table):
+            raise InvalidStatement("the statement on the clusters is not in its JSON form")
         return stated
 
     def check_models(self, models: int, labels: int) -> None:
@@ -96,16 +80,5 @@ class Stated:
 
 def _is_whole(stated: Stated) -> bool:
     """Whether no row is shorter than another: the matrix of pairs is square, and models were tested on one set."""
-    pairs = len(stated.overlaps)
-    tested = len(stated.tested)
+    pairs, tested = len(stated.overlaps), len(stated.tested)
     return all(len(row) == pairs for row in stated.overlaps) and all(len(row) == tested for row in stated.right)
-
-
-def _rows(table: Any) -> tuple[Counts, ...]:
-    return tuple(map(_row, table))
-
-
-def _row(values: Any) -> Counts:
-    if not all(type(value) is int and 0 <= value < 1 << 53 for value in values):
-        raise ValueError
-    return tuple(values)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -50,7 +49,7 @@ class ClusterStatements:
             case _:
                 return None
         message = stated.message(cid_of(state.to_bytes()).digest)
-        return replace(stated, signature=sign_message(self._account, message)).to_table()
+        return stated.replace(signature=sign_message(self._account, message).hex()).to_table()
 
     def _tested(self, models: Sequence[Tensors]) -> Stated:
         if self._test is None:

@@ -3,8 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Annotated
 
-Cluster = tuple[int, ...]
+from msgspec import Meta
+
+MAX_CLIENT = (1 << 32) - 2
+"""The largest number of a client: the one above it stands for everybody (``node.methods.procfl.messages``)."""
+
+Client = Annotated[int, Meta(ge=1, le=MAX_CLIENT)]
+
+Cluster = tuple[Client, ...]
 """Its members, ascending."""
 
 

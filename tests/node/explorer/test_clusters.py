@@ -282,8 +282,8 @@ def test_what_is_stated_wrongly_leads_nowhere(story):
             {"tested": ()},
         ]
         for change in changes:
-            bent = replace(Stated(), **change)
-            wrong = replace(bent, signature=sign_message(coordinator, bent.message(digest)))
+            bent = Stated().replace(**change)
+            wrong = bent.replace(signature=sign_message(coordinator, bent.message(digest)).hex())
             assert hear(head, digest, stated.replace(stated=wrong.to_table()).to_bytes(), config) is None
         assert hear(head, digest, stated.replace(stated=None).to_bytes(), config) is None
         table = json.loads(head)

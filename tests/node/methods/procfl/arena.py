@@ -103,7 +103,7 @@ class Arena:
             tracemalloc.stop()
 
     def signed(self, stated: Stated, digest: bytes) -> Stated:
-        return replace(stated, signature=sign_message(self.account, stated.message(digest)))
+        return stated.replace(signature=sign_message(self.account, stated.message(digest)).hex())
 
     def called_for(self, state: ClusterState) -> Stated | None:
         """What a coordinator that signs anything would state of a state."""

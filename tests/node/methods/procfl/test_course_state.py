@@ -171,7 +171,7 @@ def test_a_state_of_other_labels_is_refused():
 
 
 def test_statements_survive_their_tables_and_nothing_else_does():
-    stated = Stated(overlaps(), ((1, 2),), (3, 4), bytes(range(65)))
+    stated = Stated(overlaps(), ((1, 2),), (3, 4), bytes(range(65)).hex())
     assert Stated.from_table(stated.to_table()) == stated
     table = stated.to_table()
     for wrong in (

@@ -119,7 +119,7 @@ def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(st
     if metrics.stated is not None:
         stated = Stated.from_table(metrics.stated)
         signature = sign_message(story.federation.coordinator_keys.account, stated.message(model))
-        metrics = metrics.replace(stated=replace(stated, signature=signature).to_table())
+        metrics = metrics.replace(stated=stated.replace(signature=signature.hex()).to_table())
     end = replace(inputs.current.end, model_digest=model, metrics_digest=put_stated(story, metrics))
     inputs = replace(inputs, current=replace(inputs.current, end=end))
     chain = (story.history.block_hash, story.history.first_block)
@@ -249,7 +249,7 @@ def test_members_refuse_statements_that_cannot_be(story, lie):
     number, change = LIES[lie]
     truth = story.stated()[number - 1]
     stated = Stated.from_table(truth.stated)
-    wrong = truth.replace(stated=replace(stated, **change(stated)).to_table())
+    wrong = truth.replace(stated=stated.replace(**change(stated)).to_table())
     digest = story.federation.store.put(wrong.to_bytes()).digest
     assert not story.fault(number) and "its metrics are wrong" in story.fault(number, metrics_digest=digest)
 
@@ -259,10 +259,10 @@ def modest(stated: Stated) -> Stated:
     if stated.overlaps:
         rows = [list(row) for row in stated.overlaps]
         rows[0][1] = rows[1][0] = rows[0][1] - 1
-        return replace(stated, overlaps=tuple(map(tuple, rows)))
+        return stated.replace(overlaps=tuple(map(tuple, rows)))
     place = next(place for place, count in enumerate(stated.right[0]) if count)
     first = tuple(count - (place == label) for label, count in enumerate(stated.right[0]))
-    return replace(stated, right=(first, *stated.right[1:]))
+    return stated.replace(right=(first, *stated.right[1:]))
 
 
 @pytest.mark.parametrize("number", [2, 4, 9])
@@ -277,12 +277,12 @@ def test_only_the_coordinator_states(story, number, who):
         "the coordinator, of another round": sign_message(own, stated.message(other)),
         "nobody": b"",
     }
-    digest = put_stated(story, truth.replace(stated=replace(stated, signature=signatures[who]).to_table()))
+    digest = put_stated(story, truth.replace(stated=stated.replace(signature=signatures[who].hex()).to_table()))
     assert "not signed by procfl.signer" in story.fault(number, metrics_digest=digest)
     bad = story.audit(closing, replace(closing, metrics_digest=digest)).first_bad_record
     assert (bad.round, bad.field) == (number, "closed.metrics")
     right = sign_message(own, stated.message(closing.model_digest))
-    digest = put_stated(story, truth.replace(stated=replace(stated, signature=right).to_table()))
+    digest = put_stated(story, truth.replace(stated=stated.replace(signature=right.hex()).to_table()))
     assert not story.fault(number, metrics_digest=digest)  # it is the signature that was wrong
 
 

@@ -73,7 +73,7 @@ def test_statements(arena):
             table = mutated(table, random)
         digest = cid_of(state.to_bytes()).digest
         try:
-            lie = arena.signed(replace(Stated.from_table(table), signature=b""), digest)
+            lie = arena.signed(Stated.from_table(table).replace(signature=""), digest)
             arena.use(accepted(arena.config, random.choice([state, state, random.choice(arena.states)]), digest, lie))
         except InvalidStatement:
             pass

@@ -225,7 +225,7 @@ def test_overlaps_that_nobody_would_read_close_no_round():
     state = replace(ClusterState.first({"w": np.zeros(1, np.float32)}), stage="count", sets=sets, clients=clients)
     overlaps = Stated(overlaps=((100,) * 600,) * 600)
     signature = sign_message(COORDINATOR, overlaps.message(cid_of(state.to_bytes()).digest))
-    stated = Metrics(2, 0.0, 0.0, 0, None, replace(overlaps, signature=signature).to_table())
+    stated = Metrics(2, 0.0, 0, 0.0, stated=overlaps.replace(signature=signature.hex()).to_table())
     assert "too many clients" in method_of(terms("upload")).statement_fault(state, stated)
 
 
