@@ -16,14 +16,33 @@ from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.indexes import index_of
 from fedgrove.chain.network.transactions import Receipt, sender_of
-from fedgrove.chain.records import KINDS, FailureReason, Phase, Position, Record
+from fedgrove.chain.records import (
+    Approved,
+    Closed,
+    Committed,
+    Disputed,
+    Drawn,
+    Failed,
+    FailureReason,
+    MailboxKeyRotated,
+    Phase,
+    Position,
+    Record,
+    Recovered,
+    Registered,
+    Released,
+    Revoked,
+    RoundOpened,
+    SeedFixed,
+    Shared,
+    Skipped,
+    VrfKeyRotated,
+    Withdrawn,
+)
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.chain.records.signed_draws import SignedDraw, key_tag
 
-GAS = {kind.CALLS[0]: kind.GAS for kind in KINDS if kind.GAS}
-"""Limits of gas by function; what is left over is not paid for."""
-
-# Of those whose need depends on their arguments, as the others' about twice what was measured.
+# Limits of gas where the need depends on the arguments, about twice what was measured; what is left over is not paid.
 SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
 CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
 BATCH_GAS, BATCH_GAS_PER_DRAW = 200_000, 350_000
@@ -101,33 +120,38 @@ class Ledger:
         """The checksummed address that sends the transactions; empty for a facade that only reads."""
         return self._sender.address if self._sender is not None else ""
 
+    def leave(self, kind: type[Record], *arguments: object) -> Receipt:
+        """Call the function whose own record this kind is, with its arguments in the contract's order."""
+        contract = self._registry if (kind.CALLED or kind.CONTRACT) == "ClientRegistry" else self._ledger
+        return self._send(contract, contract.data(kind.CALLS[0], *arguments), kind.GAS)
+
     # --- membership -------------------------------------------------------------------------------------------------
 
     def register(self, keys: Keys) -> Receipt:
         """Register these keys for the account; with the same keys a second time it changes nothing."""
         x, y = vrf.coordinates(keys.vrf_public)
-        return self._transact(self._registry, "register", x, y, keys.mailbox_public, self._possession(keys))
+        return self.leave(Registered, x, y, keys.mailbox_public, self._possession(keys))
 
     def rotate_vrf_key(self, keys: Keys) -> Receipt:
         """Replace the registered VRF key by that of ``keys``, which must be saved by now."""
         x, y = vrf.coordinates(keys.vrf_public)
-        return self._transact(self._registry, "rotateVrfKey", x, y, self._possession(keys))
+        return self.leave(VrfKeyRotated, x, y, self._possession(keys))
 
     def rotate_mailbox_key(self, keys: Keys) -> Receipt:
         """Replace the registered mailbox key by that of ``keys``, which must be saved by now."""
-        return self._transact(self._registry, "rotateMailboxKey", keys.mailbox_public)
+        return self.leave(MailboxKeyRotated, keys.mailbox_public)
 
     def withdraw(self, points: int, digest: bytes) -> Receipt:
         """Withdraw this number of the client's data points (0: all, for good); ``digest`` commits to the points."""
-        return self._transact(self._registry, "withdraw", points, digest)
+        return self.leave(Withdrawn, points, digest)
 
     def approve(self, account: str) -> Receipt:
         """Let an account take part; for the admin."""
-        return self._transact(self._registry, "approve", account)
+        return self.leave(Approved, account)
 
     def revoke(self, account: str) -> Receipt:
         """End an account's approval; for the admin."""
-        return self._transact(self._registry, "revoke", account)
+        return self.leave(Revoked, account)
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -139,11 +163,11 @@ class Ledger:
         """
         ordered = sorted(barred, key=lambda account: int(account, 16))
         data = self._ledger.data("open", model_digest, ordered)
-        return self._send(self._ledger, data, GAS["open"] + OPEN_GAS_PER_BARRED * len(ordered))
+        return self._send(self._ledger, data, RoundOpened.GAS + OPEN_GAS_PER_BARRED * len(ordered))
 
     def fix_seed(self, number: int) -> Receipt:
         """Fix the round's seed; the first draw also does this."""
-        return self._transact(self._ledger, "fixSeed", number)
+        return self.leave(SeedFixed, number)
 
     def draw(self, number: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Receipt:
         """Prove this client's VRF output over ``alpha`` (``tree.draw_alpha``) and enter the round.
@@ -152,7 +176,7 @@ class Ledger:
         """
         x, y = vrf.coordinates(keys.vrf_public)
         message = vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
-        return self._transact(self._ledger, "draw", number, x, y, mask_key, seal_key, samples, message)
+        return self.leave(Drawn, number, x, y, mask_key, seal_key, samples, message)
 
     def draw_batch(self, number: int, items: Sequence[SignedDraw]) -> Receipt:
         """Hand in draws that others signed (``draws.sign_draw``), at most 32; bad ones are recorded as rejected."""
@@ -179,38 +203,38 @@ class Ledger:
 
     def skip(self, number: int) -> Receipt:
         """End a round that drew fewer clients than the quorum."""
-        return self._transact(self._ledger, "skip", number)
+        return self.leave(Skipped, number)
 
     def share(self, number: int, digest: bytes) -> Receipt:
         """Record this client's encrypted shares."""
-        return self._transact(self._ledger, "share", number, digest)
+        return self.leave(Shared, number, digest)
 
     def commit(self, number: int, digest: bytes, seed_hash: bytes) -> Receipt:
         """Record this client's masked update, and the hash of its self-mask seed."""
-        return self._transact(self._ledger, "commit", number, digest, seed_hash)
+        return self.leave(Committed, number, digest, seed_hash)
 
     def release(self, number: int, digest: bytes) -> Receipt:
         """Record the shares that this client releases."""
-        return self._transact(self._ledger, "release", number, digest)
+        return self.leave(Released, number, digest)
 
     def recover(self, number: int, digest: bytes) -> Receipt:
         """Close the list of survivors with the recovery record."""
-        return self._transact(self._ledger, "recover", number, digest)
+        return self.leave(Recovered, number, digest)
 
     def close(self, number: int, model_digest: bytes, metrics_digest: bytes) -> Receipt:
         """End the round with the next global model."""
-        return self._transact(self._ledger, "close", number, model_digest, metrics_digest)
+        return self.leave(Closed, number, model_digest, metrics_digest)
 
     def fail(self, number: int, reason: FailureReason, evidence: bytes) -> Receipt:
         """End the round without a model."""
-        return self._transact(self._ledger, "fail", number, int(reason), evidence)
+        return self.leave(Failed, number, int(reason), evidence)
 
     def dispute(self, number: int, evidence: bytes) -> Receipt:
         """Say that the closing of the latest closed round is wrong; for a client that committed in it, once.
 
         ``evidence`` is the digest of a blob that says why. When more than half of those clients do, the round is void.
         """
-        return self._transact(self._ledger, "disputeRound", number, evidence)
+        return self.leave(Disputed, number, evidence)
 
     def report_absences(self, number: int, accounts: Sequence[str]) -> Receipt:
         """Count the absences of the latest ended round, which closed: all of them, at most ``MAX_REPORT``."""
@@ -277,9 +301,6 @@ class Ledger:
         self._network.distrust("returns records that a ledger cannot hold")
 
     # --- sending ----------------------------------------------------------------------------------------------------
-
-    def _transact(self, contract: Contract, function: str, *arguments: object) -> Receipt:
-        return self._send(contract, contract.data(function, *arguments), GAS[function])
 
     def _send(self, contract: Contract, data: bytes, gas: int) -> Receipt:
         if self._sender is None:

@@ -99,9 +99,7 @@ class ContentRules:
     def _unexpected(self, record: Record, fault: Exception) -> None:
         """Name the record whose content could not be checked; in a round that fell it is a remark."""
         number, client = getattr(record, "round", None), getattr(record, "client", None)
-        failure = bad(
-            f"{type(record).__name__.lower()}.content", f"checking it fails with {type(fault).__name__}", number, client
-        )
+        failure = bad(f"{record.FIELD}.content", f"checking it fails with {type(fault).__name__}", number, client)
         if number is None or not (self._fell(number) or (isinstance(record, Closed) and number not in self.closed)):
             raise failure from fault
         self.findings.remarks.append(failure.record)
@@ -126,6 +124,11 @@ class ContentRules:
                 self._failed(record)
             case Disputed():
                 self._disputed(record)
+            case Voided():
+                pass  # the model that it names is one that an opening names
+            case _:
+                if record.BLOBS:
+                    raise bad(record.FIELD, "no rule says what its content must be")
 
     def _opened(self, record: RoundOpened) -> None:
         self._round_inputs = None

@@ -2,9 +2,20 @@
 
 from dataclasses import asdict, dataclass
 
-from fedgrove.chain.face.ledger import GAS, SEAL_GAS, SEAL_GAS_PER_CLIENT, Ledger
+from fedgrove.chain.face.ledger import SEAL_GAS, SEAL_GAS_PER_CLIENT, Ledger
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.records import Drawn, MemberRecord, Record, RoundOpened
+from fedgrove.chain.records import (
+    Closed,
+    Committed,
+    Drawn,
+    MemberRecord,
+    Record,
+    Recovered,
+    Released,
+    RoundOpened,
+    SeedFixed,
+    Shared,
+)
 from fedgrove.node.protocol.rounds import Rounds
 
 ROUNDS = 3
@@ -89,6 +100,6 @@ class Purse:
 
     def _limits(self, members: int) -> int:
         if self._is_coordinator:
-            calls = ("open", "fixSeed", "recover", "close")
-            return sum(GAS[call] for call in calls) + SEAL_GAS + SEAL_GAS_PER_CLIENT * members
-        return sum(GAS[call] for call in ("draw", "share", "commit", "release"))
+            calls = (RoundOpened, SeedFixed, Recovered, Closed)
+            return sum(kind.GAS for kind in calls) + SEAL_GAS + SEAL_GAS_PER_CLIENT * members
+        return sum(kind.GAS for kind in (Drawn, Shared, Committed, Released))

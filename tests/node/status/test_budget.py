@@ -1,9 +1,8 @@
 """What a round cost an account, by an oracle that looks at who sent each transaction."""
 
 import pytest
-from fedgrove.chain.face.ledger import GAS
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import RoundOpened
+from fedgrove.chain.records import Closed, Committed, Drawn, Recovered, Released, RoundOpened, Shared
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import FederationSettings
@@ -54,8 +53,8 @@ def test_a_round_costs_what_its_transactions_used(federation, who):
 
 def test_before_the_first_round_the_limits_of_gas_count(federation):
     told = budget(federation, federation.keys[0])
-    assert (told.measured, told.gas) == (0, sum(GAS[call] for call in ("draw", "share", "commit", "release")))
-    assert budget(federation, federation.coordinator_keys).gas > GAS["open"] + GAS["recover"] + GAS["close"]
+    assert (told.measured, told.gas) == (0, sum(kind.GAS for kind in (Drawn, Shared, Committed, Released)))
+    assert budget(federation, federation.coordinator_keys).gas > RoundOpened.GAS + Recovered.GAS + Closed.GAS
 
 
 def test_a_running_round_does_not_count_yet(federation):
