@@ -9,8 +9,8 @@ from fedgrove.node.masking.client import RoundSecrets, mask_words, seal_shares
 from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.release import held_shares, release
 from fedgrove.node.masking.ring import encode
-from fedgrove.node.privacy.client_level import encode_update
-from fedgrove.node.privacy.discrete import discrete_gaussian
+from fedgrove.node.privacy.client_level import quantise
+from fedgrove.node.privacy.discrete import add_noise, discrete_gaussian
 from fedgrove.node.privacy.grid import Grid, grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove_lab.bench.masking_round import MaskingRound
@@ -38,7 +38,7 @@ def run(parameters: int = 1_600_000) -> BenchResult:
     settings = ClientLevelSettings()
     grid = grid_for(settings, 1, parameters, 1.0, clients=_MEMBERS, rate=_RATE, sharers=clients)
     plain, private, streams, secrets = _least(
-        lambda: _plain(bench), lambda: encode_update(grid, bench.vector, os.urandom), _masks(bench), _shared(bench)
+        lambda: _plain(bench), lambda: _private(grid, bench.vector), _masks(bench), _shared(bench)
     )
     extra, masking = private - plain, plain + streams + secrets
     rows = (
@@ -56,6 +56,10 @@ def run(parameters: int = 1_600_000) -> BenchResult:
 
 def _plain(bench: MaskingRound) -> np.ndarray:
     return encode(bench.vector, bench.layout, 100, 100 * len(bench.secrets), 8.0)
+
+
+def _private(grid: Grid, update: np.ndarray) -> None:
+    add_noise(quantise(grid, update, os.urandom), grid.share_variance, os.urandom)
 
 
 def _masks(bench: MaskingRound) -> Callable[[], None]:

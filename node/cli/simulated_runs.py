@@ -42,6 +42,9 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
         answer(sentence)
     for record in (run.record for run in runs):
         _print_members(record)
+    if any(result.cut_off for run in runs for result in run.record.rounds):
+        values = ", ".join(str(sum(result.cut_off for result in run.record.rounds)) for run in runs)
+        answer(f"Values that clients uploaded at masking.bound ({plan.bound:g}) instead of beyond it: {values}.")
     if plan.privacy and any(len(run.record.rounds) < plan.rounds for run in runs):
         answer(f"The privacy budget ends before round {plan.rounds}.")
     if getattr(plan.privacy, "participation", "") == "secret":

@@ -1,6 +1,8 @@
 """Privacy mechanisms: steps between "the client has an update" and "it is masked or sent" (spec 04). Pure.
 
+mechanism     what every mechanism does to an upload and to a sum: for federations and simulations
 settings      what a federation agrees on, as checked values
+weighted      no mechanism: the weighted mean, as masks leave it
 clipping      norms of whole updates; S fixed, following a quantile, or the paper's median
 discrete      discrete Gaussian noise on the integers, exact, for millions of coordinates
 triangles     the same up to a width, as a mixture that is drawn by look-ups

@@ -9,26 +9,23 @@ mechanism that the accountant knows.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from fedgrove.node.base.tensors import Layout
+from fedgrove.node.base.tensors import Layout, add
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.privacy.clipping import check_update, clip_factor, l2_norm, next_clip
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.mechanism import Mechanism, Rates, Start, Weight
 from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.repeatable import add_repeatable_noise
 from fedgrove.node.privacy.settings import ClientLevelSettings
 
 QUANTILE_TENSOR = "privacy.below"
 """Name of the coordinate behind the parameters when a quantile is tracked."""
-
-Rates = Sequence[float | None]
-"""What a client measured: each in [0, 1], or None where it measured nothing."""
 
 _SIGNED = np.dtype("<i4")
 _CHUNK = 1 << 16  # parameters at a time: few calls, and temporaries that stay near the processor
@@ -98,25 +95,6 @@ def rate_words(grid: Grid, rates: Rates, random: Random) -> np.ndarray:
         offset = (int.from_bytes(random(2), "little") + 0.5) / 2**16
         if rate is not None and not math.isnan(rate):
             words.view(_SIGNED)[place] = math.floor(grid.rate * (2 * min(max(rate, 0.0), 1.0) - 1) + offset)
-    return words
-
-
-def encode_rates(grid: Grid, rates: Rates, random: Random) -> np.ndarray:
-    """A client's upload before its masks in a round that only evaluates; as of ``encode_update``."""
-    words = rate_words(grid, rates, random)
-    add_noise(words, grid.share_variance, random)
-    return words
-
-
-def encode_update(grid: Grid, update: np.ndarray, random: Random, rates: Rates = ()) -> np.ndarray:
-    """A client's upload before its masks: clipped, rounded update, rates, and this client's share of the noise.
-
-    Each call draws new noise; who sees two of them for one update sees it with half the variance. Keep the bytes.
-
-    Parameters and result as of ``quantise``; ``random`` must be ``os.urandom``.
-    """
-    words = quantise(grid, update, random, rates)
-    add_noise(words, grid.share_variance, random)
     return words
 
 
@@ -255,6 +233,46 @@ class ClientLevelRound:
             below=below,
             next_clip=grid.clip if below is None else next_clip(grid.clip, below, self.settings),
         )
+
+
+@dataclass(frozen=True)
+class ClientLevelSum(Mechanism):
+    """The uploads of one round, and the mean update behind their sum.
+
+    What ``encode`` gives has no noise yet: in a federation each client adds its share, in a simulation the sum gets
+    those of all at once.
+    """
+
+    layout: Layout
+    round: ClientLevelRound
+
+    @property
+    def length(self) -> int:
+        return self.round.grid.length
+
+    def encode(
+        self, trained: np.ndarray, start: Start, weight: Weight, random: Random, rates: Rates = ()
+    ) -> np.ndarray:
+        if not self.round.trains:
+            return rate_words(self.round.grid, rates, random)
+        return quantise(self.round.grid, self.change(trained, start), random, rates)
+
+    def add_noise(self, words: np.ndarray, random: Random, shares: int = 1) -> None:
+        """Add this many clients' shares of the noise to words, in place.
+
+        Each call draws new noise; who sees an upload twice, with other noise, sees it with half the variance. So a
+        client keeps the bytes of its upload.
+        """
+        add_noise(words, shares * self.round.grid.share_variance, random)
+
+    def mean(self, words: np.ndarray, start: Start, weight: Weight) -> np.ndarray:
+        return self.close(words, start, weight.samples)[0]
+
+    def close(self, words: np.ndarray, start: Start, survivors: int) -> tuple[np.ndarray, ClientLevelRecord]:
+        """The next model, float32 (d,), of a sum of this many uploads, and what was released; ε is left open."""
+        vector, stated = self.round.decode(words, survivors)
+        add(vector, start())
+        return vector, stated
 
 
 def between_clients_variance(total: np.ndarray, squares: float, clients: int) -> float:

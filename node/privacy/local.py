@@ -18,16 +18,20 @@ exact. Nothing is gained from sampling, since the ledger shows who took part.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
+from fedgrove.node.base.tensors import flatten
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import kept_within
 from fedgrove.node.privacy.clipping import check_update, l2_norm
 from fedgrove.node.privacy.discrete import add_noise
+from fedgrove.node.privacy.mechanism import Start
 from fedgrove.node.privacy.settings import LocalSettings
+from fedgrove.node.privacy.weighted import WeightedMean
 
 _GRID = 24  # σ is 2²⁴ grid units
 _VARIANCE = Fraction(1 << 2 * _GRID)
@@ -117,11 +121,29 @@ def randomize(mechanism: LocalMechanism, update: np.ndarray, random: Random) -> 
     return (words.view(np.int32) * mechanism.unit).astype(np.float32)
 
 
-def noisy_model(
-    mechanism: LocalMechanism, start: np.ndarray, update: np.ndarray, bound: float, random: Random
-) -> np.ndarray:
-    """What a client uploads: ``start`` and its update as ``randomize`` makes it, within the bound of the masks."""
-    return kept_within(start + randomize(mechanism, update, random), bound)
+@dataclass(frozen=True)
+class LocalMean(WeightedMean):
+    """Clipped updates with each client's own noise, within the bound of the masks, and then a weighted mean.
+
+    ValueError where the settings do not suit a model of this size.
+    """
+
+    hides_divergence: ClassVar[bool] = True
+
+    settings: LocalSettings = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        mechanism_for(self.settings, self.layout.length)
+
+    @property
+    def mechanism(self) -> LocalMechanism:
+        """Clip and noise for this model."""
+        return mechanism_for(self.settings, self.layout.length)
+
+    def vector(self, trained: np.ndarray, start: Start, random: Random) -> np.ndarray:
+        """As ``WeightedMean``: what is cut off at the bound is noise."""
+        noisy = randomize(self.mechanism, self.change(trained, start), random)
+        return kept_within(noisy if self.masked == "delta" else flatten(start()) + noisy, self.bound)
 
 
 def _on_grid(mechanism: LocalMechanism, update: np.ndarray) -> np.ndarray:

@@ -23,9 +23,12 @@ from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
+from fedgrove.node.base.tensors import Layout, add
 from fedgrove.node.masking.keys import Random
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.privacy.accountant import PureRelease
 from fedgrove.node.privacy.clipping import check_update
+from fedgrove.node.privacy.mechanism import Mechanism, Rates, Start, Weight
 from fedgrove.node.privacy.settings import SignDsSettings
 
 AUTOMATIC_DIMENSIONS = 50
@@ -195,6 +198,47 @@ def select(mechanism: SignDsMechanism, update: np.ndarray, random: Random) -> Se
     chosen = inside[_subset(mechanism.top, hits, random)]
     others = _subset(mechanism.length - mechanism.top, mechanism.dimensions - hits, random)
     return Selection(sign, np.sort(np.concatenate([chosen, _outside(inside, others)])).astype(np.uint32))
+
+
+@dataclass(frozen=True)
+class SignDsVotes(Mechanism):
+    """Votes on a few dimensions in one round, and the step that they make; ValueError where no such model is for them.
+
+    A federation uploads the selection itself, which is public and needs no masks.
+    """
+
+    layout: Layout
+    settings: SignDsSettings
+    number: int
+
+    def __post_init__(self) -> None:
+        mechanism_for(self.settings, self.layout.length)
+
+    @property
+    def mechanism(self) -> SignDsMechanism:
+        """EM-MDS for this model."""
+        return mechanism_for(self.settings, self.layout.length)
+
+    @property
+    def step(self) -> float:
+        """How far a vote of all clients moves a parameter."""
+        return self.settings.step_of(self.number)
+
+    def select(self, trained: np.ndarray, start: Start, random: Random) -> Selection:
+        """A client's upload; the trained parameters are overwritten."""
+        return select(self.mechanism, self.change(trained, start), random)
+
+    def encode(
+        self, trained: np.ndarray, start: Start, weight: Weight, random: Random, rates: Rates = ()
+    ) -> np.ndarray:
+        words = np.zeros(self.length, WORD)
+        add_vote(words.view("<i4"), self.select(trained, start, random))
+        return words
+
+    def mean(self, words: np.ndarray, start: Start, weight: Weight) -> np.ndarray:
+        vector = mean_vote(words.view("<i4"), weight.samples, self.step)
+        add(vector, start())
+        return vector
 
 
 def top_dimensions(update: np.ndarray, top: int, sign: int, random: Random) -> np.ndarray:

@@ -1,7 +1,7 @@
 """How an update becomes what a client uploads, and how uploads become the next model."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic
+from typing import Generic
 
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
@@ -27,7 +27,7 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
         Updates are weighted by the clients' sample counts; else a client need not state its own.
     """
 
-    weighs_samples: ClassVar[bool] = True
+    weighs_samples: bool = True
 
     def __init__(self, config: FederationConfig) -> None:
         self.config = config

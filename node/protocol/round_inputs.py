@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic
 
-import numpy as np
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, add, flatten
+from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.content import Metrics, ModelT, fetch_metrics
@@ -67,21 +66,6 @@ class RoundInputs(Generic[ModelT]):
             self.layouts.clear()  # only the latest is asked for
             self.layouts[digest] = Layout.of(self.previous)
         return self.layouts[digest]
-
-    def change(self: "RoundInputs[Tensors]", update: Tensors) -> np.ndarray:
-        """Δ, the trained tensors less the global model's: float32 (d,), not finite where they are too large.
-
-        Raises
-        ------
-        InvalidModel
-            Other tensors than the model's.
-        """
-        if Layout.of(update) != self.layout:
-            raise InvalidModel("the trained model has other tensors than the round's global model")
-        vector = flatten(update)
-        with np.errstate(over="ignore", invalid="ignore"):
-            add(vector, self.previous, -1)
-        return vector
 
     @cached_property
     def stated(self) -> Metrics | None:

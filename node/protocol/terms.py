@@ -116,7 +116,8 @@ class MaskingSettings:
     masked : str
         ``weights`` or ``delta`` (the update against the round's global model, for a tighter bound).
     bound : float
-        Bound on the absolute value of any parameter; more is an error, never a clip.
+        Bound on the absolute value of a parameter, or of an update's: a client uploads larger values at the bound, and
+        its log says so. A first model beyond it is an error that names the tensor.
     kappa : float
         Fraction of tensors that each pair masks; 1 masks everything.
     colluders, dropouts : float

@@ -1,7 +1,7 @@
-"""What becomes of a round's uploads: the next model, and what was released about the clients.
+"""What was released about the clients of a run, round by round; the next model is the mechanism's own.
 
-One class a mechanism. They know the rounds so far by ``resume`` and ``close`` alone, so that a run that goes on from a
-checkpoint continues as if nothing had happened.
+One class a mechanism (``node.privacy.mechanism``), with what its rounds so far have cost. They know those by ``resume``
+and ``close`` alone, so that a run that goes on from a checkpoint continues as if nothing had happened.
 """
 
 import math
@@ -12,35 +12,29 @@ from statistics import median
 from typing import Protocol
 
 import numpy as np
+from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import SENDING
-from fedgrove.node.masking.ring import WORD, decode
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.training.metric_sums import figures_of, figures_of_rates
-from fedgrove.node.privacy import local, signds
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, spending
 from fedgrove.node.privacy.client_level import (
     ClientLevelRound,
+    ClientLevelSum,
     between_clients_variance,
     decode_rates,
-    rate_words,
     update_scale,
 )
 from fedgrove.node.privacy.clipping import median_clip
-from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid
+from fedgrove.node.privacy.local import LocalMean
+from fedgrove.node.privacy.mechanism import Mechanism, Weight
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+from fedgrove.node.privacy.signds import SignDsVotes
+from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.record import Released, RoundResult
-from fedgrove.node.simulation.uploads import (
-    Clipped,
-    Encoder,
-    Measured,
-    Noisy,
-    Selected,
-    Weighted,
-    measured_rates,
-    seeded,
-)
+from fedgrove.node.simulation.uploads import Encoder, Measured, Upload, measured_rates, seeded
 from fedgrove.node.simulation.work import ClientResult
 
 # Of what a federation's record states, a simulation's has these.
@@ -58,18 +52,24 @@ class Uploads:
         Their sum modulo 2³².
     clients : sequence of ClientResult
         Ascending in the client.
-    start : float32 array (parameters,)
+    start : Tensors
         The global model that the round began with.
     """
 
     round: int
     words: np.ndarray
     clients: Sequence[ClientResult]
-    start: np.ndarray
+    start: Tensors
+
+    def mean(self, mechanism: Mechanism) -> np.ndarray:
+        """The model behind the sum, float32 (parameters,); the words are overwritten."""
+        samples = sum(client.samples for client in self.clients)
+        counted = samples if mechanism.weighs_samples else len(self.clients)
+        return mechanism.mean(self.words, lambda: self.start, Weight(counted, counted))
 
 
-class Mechanism(Protocol):
-    """A run's privacy mechanism."""
+class Releases(Protocol):
+    """A run's privacy mechanism, and what its rounds released."""
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         """Take note of the rounds that a checkpoint holds."""
@@ -79,8 +79,8 @@ class Mechanism(Protocol):
         """How the round's clients (this many are drawn) upload; ``Measured`` asks for their norms first."""
         ...
 
-    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
-        """The next global model, float32 (parameters,), and what was released."""
+    def close(self, uploads: Uploads) -> tuple[np.ndarray | None, Released | None]:
+        """The next global model, float32 (parameters,), and what was released; None where there was no sum."""
         ...
 
     def members(self, uploads: Uploads) -> Released | None:
@@ -92,8 +92,8 @@ class Mechanism(Protocol):
         ...
 
 
-def mechanism_of(plan: Plan, parameters: int) -> Mechanism:
-    """The mechanism of a plan for a model of this many parameters.
+def releases_of(plan: Plan, layout: Layout) -> Releases:
+    """The mechanism of a plan for a model of this layout.
 
     Raises
     ------
@@ -104,29 +104,28 @@ def mechanism_of(plan: Plan, parameters: int) -> Mechanism:
         raise ValueError("budget is enforced in federations only: leave it out, the record says what is spent")
     match plan.privacy:
         case ClientLevelSettings():
-            return ClientLevel(plan, plan.privacy, parameters)
+            return ClientLevel(plan, plan.privacy, layout)
         case LocalSettings():
-            return Local(plan, plan.privacy, parameters)
+            return Local(plan, plan.privacy, layout)
         case SignDsSettings():
-            return SignDs(plan, plan.privacy, parameters)
-    return MasksOnly(plan)
+            return SignDs(plan, plan.privacy, layout)
+    return MasksOnly(plan, layout)
 
 
 class MasksOnly:
-    """The weighted mean of the models, as under masks (spec 02)."""
+    """No mechanism of privacy: nothing but the models is released."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._bound, self._evaluation = plan.bound, plan.evaluation
+    def __init__(self, plan: Plan, layout: Layout) -> None:
+        self._mean, self._evaluation = WeightedMean(layout, plan.bound, plan.masked), plan.evaluation
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         """Nothing but the models is released."""
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
-        return Weighted(self._bound)
+        return Upload(self._mean)
 
-    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
-        samples = sum(client.samples for client in uploads.clients)
-        return decode(uploads.words, samples, samples, self._bound), None
+    def close(self, uploads: Uploads) -> tuple[np.ndarray | None, Released | None]:
+        return uploads.mean(self._mean), None
 
     def members(self, uploads: Uploads) -> Released | None:
         return self._figures(client.measured for client in uploads.clients if client.measured is not None)
@@ -147,10 +146,10 @@ class ClientLevel:
     drawn has the noise of one client: that there was nobody must not show.
     """
 
-    def __init__(self, plan: Plan, settings: ClientLevelSettings, parameters: int) -> None:
+    def __init__(self, plan: Plan, settings: ClientLevelSettings, layout: Layout) -> None:
         self._plan = plan
         self._settings = settings
-        self._parameters = parameters
+        self._layout = layout
         self._clip: float = settings.clip
         self._secret = settings.participation == "secret"
         # Of the models, towards those who see nothing else; and of each client, by the rounds it took part in.
@@ -171,19 +170,17 @@ class ClientLevel:
             if not measured:
                 return Measured()
             self._clip = median_clip(client.norm for client in measured)
-        return Clipped(self._round(number, clients).grid, self._plan.evaluation)
+        return Upload(self._sum(self._round(number, clients)), "rounding", self._plan.evaluation)
 
-    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
+    def close(self, uploads: Uploads) -> tuple[np.ndarray | None, Released | None]:
         clients, number = uploads.clients, uploads.round
         planned = self._round(number, len(clients))
         grid, shares, divisor = planned.grid, planned.sharers, planned.divisor(len(clients))
+        vector, stated = None, planned.record(shares, None)
         if divisor:
-            words = uploads.words[: grid.length - grid.rates].copy()
-            add_noise(words, shares * grid.share_variance, seeded("noise", self._plan.seed, number))
-            update, stated = planned.decode(words, shares)
-            vector = uploads.start + update
-        else:
-            vector, stated = uploads.start, planned.record(shares, None)
+            summing, words = self._sum(planned), uploads.words[: grid.length - grid.rates].copy()
+            summing.add_noise(words, seeded("noise", self._plan.seed, number), shares)
+            vector, stated = summing.close(words, lambda: uploads.start, shares)
         self._spend(number, [client.client for client in clients], stated.effective_multiplier)
         self._clip = stated.next_clip
         epsilon, delta, towards_readers = self._spending()
@@ -204,10 +201,11 @@ class ClientLevel:
 
     def of_last_model(self, number: int, measured: Mapping[int, HeldOutSums]) -> Released | None:
         planned = self._round(number, len(measured), trains=False)
-        words = np.zeros(planned.grid.rates, WORD)
+        summing, words = self._sum(planned), np.zeros(planned.grid.rates, WORD)
         for client, found in measured.items():
             random = seeded("rounding", self._plan.seed, number, client)
-            words += rate_words(planned.grid, measured_rates(found, self._plan.evaluation), random)
+            rates = measured_rates(found, self._plan.evaluation)
+            words += summing.encode(np.empty(0, np.float32), dict, Weight(1, 1), random, rates)
         figures = self._rates(planned, words, len(measured))
         if figures is None:
             return None
@@ -221,8 +219,8 @@ class ClientLevel:
         if not divisor:
             return None
         noisy = words.copy()
-        variance = planned.sharers * planned.grid.share_variance
-        add_noise(noisy, variance, seeded("noise of rates", self._plan.seed, planned.number))
+        random = seeded("noise of rates", self._plan.seed, planned.number)
+        self._sum(planned).add_noise(noisy, random, planned.sharers)
         rates = dict(zip(names, decode_rates(planned.grid, noisy, divisor), strict=True))
         return figures_of_rates(rates, planned.rate_deviation(planned.sharers))
 
@@ -232,7 +230,10 @@ class ClientLevel:
     def _round(self, number: int, clients: int, trains: bool = True) -> ClientLevelRound:
         public = self._plan.clients, self._rate(number), max(1, clients)
         rates = len(self._plan.evaluation.metrics) if self._plan.evaluation is not None else 0
-        return ClientLevelRound(self._settings, number, self._parameters, self._clip, *public, rates, trains)
+        return ClientLevelRound(self._settings, number, self._layout.length, self._clip, *public, rates, trains)
+
+    def _sum(self, planned: ClientLevelRound) -> ClientLevelSum:
+        return ClientLevelSum(self._layout, planned)
 
     def _spend(self, number: int, clients: Iterable[int], sigma: float) -> None:
         self._spent[GaussianRelease(sigma, self._rate(number))] += 1
@@ -274,23 +275,21 @@ class _EachUpload:
 class Local(_EachUpload):
     """Each client's own noise (Balle and Wang 2018), then the weighted mean."""
 
-    def __init__(self, plan: Plan, settings: LocalSettings, parameters: int) -> None:
+    def __init__(self, plan: Plan, settings: LocalSettings, layout: Layout) -> None:
         super().__init__()
-        self._mechanism = local.mechanism_for(settings, parameters)
         self._settings = settings
-        self._mean = MasksOnly(plan)
-        self._bound = plan.bound
+        self._mean = LocalMean(layout, plan.bound, plan.masked, settings=settings)
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
-        return Noisy(self._settings, self._bound)
+        return Upload(self._mean, "local")
 
-    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
-        most = self._most(uploads)
-        return self._mean.close(uploads)[0], {
-            "noise": self._mechanism.sigma,
+    def close(self, uploads: Uploads) -> tuple[np.ndarray | None, Released | None]:
+        most, mechanism = self._most(uploads), self._mean.mechanism
+        return uploads.mean(self._mean), {
+            "noise": mechanism.sigma,
             "clip": self._settings.clip,
             "most_uploads": most,
-            "epsilon": self._mechanism.epsilon_after(most, self._settings.delta),
+            "epsilon": mechanism.epsilon_after(most, self._settings.delta),
             "delta": self._settings.delta,
         }
 
@@ -298,28 +297,30 @@ class Local(_EachUpload):
 class SignDs(_EachUpload):
     """Votes on a few dimensions (Jiang et al. 2022)."""
 
-    def __init__(self, plan: Plan, settings: SignDsSettings, parameters: int) -> None:
+    def __init__(self, plan: Plan, settings: SignDsSettings, layout: Layout) -> None:
         super().__init__()
         if plan.strategy in SENDING:
             raise ValueError(f"SignDS moves weights only: choose another strategy than {plan.strategy}")
-        self._mechanism = signds.mechanism_for(settings, parameters)
-        self._settings = settings
+        self._settings, self._layout = settings, layout
+        self._mechanism = self._votes(1).mechanism
         self._costs: dict[int, float] = {}  # ε by number of uploads
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
-        return Selected(self._settings)
+        return Upload(self._votes(number), "signds")
 
-    def close(self, uploads: Uploads) -> tuple[np.ndarray, Released | None]:
-        most, step = self._most(uploads), self._settings.step_of(uploads.round)
-        update = signds.mean_vote(uploads.words.view("<i4"), len(uploads.clients), step)
-        return uploads.start + update, {
-            "step": step,
+    def close(self, uploads: Uploads) -> tuple[np.ndarray | None, Released | None]:
+        most, votes = self._most(uploads), self._votes(uploads.round)
+        return uploads.mean(votes), {
+            "step": votes.step,
             "upload_bytes": self._mechanism.upload_bytes,
             "dense_bytes": WORD.itemsize * self._mechanism.length,
             "most_uploads": most,
             "epsilon": self._cost(most),
             "delta": self._settings.delta,
         }
+
+    def _votes(self, number: int) -> SignDsVotes:
+        return SignDsVotes(self._layout, self._settings, number)
 
     def _cost(self, uploads: int) -> float:
         """ε of this many uploads of a client."""

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
@@ -34,7 +34,7 @@ MAX_CLIENTS = 1_000_000
 _LATER = {
     **{"copies": 1, "groups": 5, "others": 0.2, "privacy": None, "clustering": None, "attack": None, "device": "cpu"},
     **{"task": None, "source": "", "bases": (), "evaluation": None, "validation": 0.0, "server": None, "patience": 0},
-    **{"precision": "fp32", "portable": False, "together": 1},
+    **{"precision": "fp32", "portable": False, "together": 1, "masked": "weights"},
 }
 # Settings of several kinds: the types, the key that tells them apart, and the kinds by its value.
 _TAGGED: dict[str, tuple[Any, str, Mapping[str, type]]] = {
@@ -62,6 +62,7 @@ PLACES = {
     "strategy": "strategy.name",
     "options": "strategy.options",
     "bound": "masking.bound",
+    "masked": "masking.masked",
 }
 """Table and key of each plain value in a plan's file; the other attributes are tables of their own."""
 OF_NETWORKS = (
@@ -117,7 +118,10 @@ class Plan:
         Share of the training samples, drawn with the seed, that nobody trains on and models are tested on; with 0 they
         are tested on the test samples.
     bound : float
-        Largest absolute value of a parameter in the fixed-point sum; more is an error, never a clip.
+        Largest absolute value in an upload: larger values are cut off there, and the record counts them.
+    masked : str
+        ``weights`` or ``delta`` (the update against the round's global model), as in a federation; client-level privacy
+        and SignDS upload updates in any case.
     privacy : PrivacySettings or None
         Mechanism of differential privacy; None has masks only.
     clustering : ClusteringSettings or None
@@ -172,6 +176,7 @@ class Plan:
     server: ServerSettings | None = None
     together: int = 1
     patience: int = 0
+    masked: Literal["weights", "delta"] = "weights"
 
     def __post_init__(self) -> None:
         _check(1 <= self.clients <= MAX_CLIENTS, "clients", f"a whole number from 1 to {MAX_CLIENTS}", self.clients)
@@ -187,6 +192,7 @@ class Plan:
         _check(self.train_samples >= 0, "train_samples", "0 (all) or more", self.train_samples)
         _check(0 <= self.validation <= 0.5, "validation", "from 0 (test samples) to 0.5", self.validation)
         _check(1e-3 <= self.bound <= 1e6, "bound", "from 0.001 to 1000000", self.bound)
+        _check(self.masked in ("weights", "delta"), "masked", "weights or delta", self.masked)
         _check(0 <= self.patience <= 100_000, "patience", "a whole number from 0 to 100000", self.patience)
         _check(self.device in ("cpu", "cuda"), "device", "cpu or cuda", self.device)
         # Whole numbers of JSON may be too large for a float.
@@ -304,6 +310,7 @@ def _check_clustering(plan: Plan) -> None:
         return
     if plan.privacy is not None:
         raise InvalidPlan(f"privacy and {plan.clustering.method} are not simulated together: leave out one of them")
+    _check(plan.masked == "weights", "masked", f"weights with {plan.clustering.method}", plan.masked)
     if plan.server is not None:
         raise InvalidPlan(f"server must be left out with {plan.clustering.method}: its step is on one model")
     if plan.probe_every:

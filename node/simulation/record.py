@@ -16,7 +16,7 @@ Released = Mapping[str, float | int | None]
 Clients = tuple[int, ...]
 
 # Types of a round's values in JSON; the others are numbers or missing.
-_TYPES = {"round": (int,), "samples": (int,)}
+_TYPES = {"round": (int,), "samples": (int,), "cut_off": (int,)}
 
 
 class InvalidRunRecord(ValueError):
@@ -119,6 +119,8 @@ class RoundResult:
     clustering : ClusterResult or None
         Of a clustered training; ``accuracy`` and ``loss`` are then means over the honest clients, of what their models
         achieve on all test samples.
+    cut_off : int
+        Values of the drawn clients' models, or updates, that they uploaded at the bound instead.
     """
 
     round: int
@@ -131,6 +133,7 @@ class RoundResult:
     privacy: Released | None = None
     clustering: ClusterResult | None = None
     members: Released | None = None
+    cut_off: int = 0
 
     @property
     def clusters(self) -> ClusterResult:
@@ -153,6 +156,8 @@ class RoundResult:
         for name in ("privacy", "clustering", "members"):
             if value[name] is None:
                 del value[name]
+        if not self.cut_off:
+            del value["cut_off"]
         if self.clustering is not None and self.clustering.backdoor is None:
             del value["clustering"]["backdoor"]
         return value

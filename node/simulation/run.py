@@ -8,12 +8,12 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from fedgrove.node.base.tensors import Tensors, flatten, unflatten
+from fedgrove.node.base.tensors import Tensors, unflatten
 from fedgrove.node.learning.server_side import ServerSide, server_side
-from fedgrove.node.privacy.settings import LocalSettings
+from fedgrove.node.privacy.weighted import bound_of_weights
 from fedgrove.node.simulation.dataset_run import DatasetRun
 from fedgrove.node.simulation.loop import SimulationRun
-from fedgrove.node.simulation.mechanisms import Uploads, mechanism_of
+from fedgrove.node.simulation.mechanisms import Uploads, releases_of
 from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.record import Released, RoundResult
 from fedgrove.node.simulation.tasks import ClientsTasks, TaskMaker
@@ -30,7 +30,7 @@ class OneModelRun(SimulationRun):
             raise InvalidPlan("a plan with clustering is simulated by fedgrove.node.simulation.clustered")
 
     def _prepare(self) -> None:
-        self._mechanism = mechanism_of(self._plan, self._layout.length)
+        self._releases = releases_of(self._plan, self._layout)
         self._server = server_of(self._plan)
         self._models = [self._server.first(self._models[0])]
 
@@ -44,25 +44,25 @@ class OneModelRun(SimulationRun):
 
     def _restore(self, kept: Tensors) -> None:
         self._models = [kept]
-        self._mechanism.resume(self._rounds)
+        self._releases.resume(self._rounds)
 
     def _round(self, number: int, drawn: tuple[int, ...]) -> RoundResult:
-        encoder = self._mechanism.encoder(number, len(drawn))
+        encoder = self._releases.encoder(number, len(drawn))
         if isinstance(encoder, Measured):
             measured = self._uploads(number, drawn, encoder)
-            encoder = self._mechanism.encoder(number, len(drawn), measured.clients)
+            encoder = self._releases.encoder(number, len(drawn), measured.clients)
         uploads = self._uploads(number, drawn, encoder)
-        vector, released = self._mechanism.close(uploads)
-        if vector is not uploads.start:  # else there was no sum: what was published stays, as after a failed round
+        vector, released = self._releases.close(uploads)
+        if vector is not None:  # else there was no sum: what was published stays, as after a failed round
             self._models = [self._server.next(lambda: self.tensors, unflatten(vector, self._layout))]
-        members = self._mechanism.members(uploads)
+        members = self._releases.members(uploads)
         return replace(round_result(number, uploads.clients), privacy=released, members=members)
 
     def _uploads(self, number: int, drawn: tuple[int, ...], encoder: Encoder) -> Uploads:
         start = self._server.start(self.tensors)
         tasks, keep = self._tasks_of(number, drawn, encoder, start), partial(self._files.keep_state, number)
         sums, results = self._workforce.train(tasks, {0: drawn}, encoder.length(self._layout), keep)
-        return Uploads(number, sums[0], results, flatten(start))
+        return Uploads(number, sums[0], results, start)
 
     def _tasks_of(
         self, number: int, drawn: tuple[int, ...], encoder: Encoder, start: Tensors
@@ -72,10 +72,10 @@ class OneModelRun(SimulationRun):
         return self._maker.training(number, model, drawn, encoder, workers, 4 * self._layout.length, state)
 
     def _of_last_model(self, number: int, drawn: tuple[int, ...]) -> Released | None:
-        encoder, start = self._mechanism.encoder(number, len(drawn)), self._server.start(self.tensors)
+        encoder, start = self._releases.encoder(number, len(drawn)), self._server.start(self.tensors)
         tasks = self._tasks_of(number, drawn, encoder, start)
         found = chain.from_iterable(self._workforce.run(map(MembersEvaluation, tasks)))
-        return self._mechanism.of_last_model(number, dict(found))
+        return self._releases.of_last_model(number, dict(found))
 
     def _test(self, result: RoundResult) -> PendingTest | None:
         if not self._maker.tests:
@@ -93,8 +93,7 @@ class Simulation(OneModelRun, DatasetRun):
 
 def server_of(plan: Plan) -> ServerSide:
     """The server's part in a plan's rounds; the bound counts where clients upload weights."""
-    sums_weights = plan.privacy is None or isinstance(plan.privacy, LocalSettings)
-    return server_side(plan.server, plan.strategy, plan.bound if sums_weights else None)
+    return server_side(plan.server, plan.strategy, bound_of_weights(plan.privacy, plan.masked, plan.bound))
 
 
 def _scored(result: RoundResult, slices: Sequence[SliceScore]) -> RoundResult:
@@ -113,4 +112,5 @@ def round_result(number: int, results: Sequence[ClientResult]) -> RoundResult:
     probed = [result.ood_accuracy for result in results if result.ood_accuracy is not None]
     ood = math.fsum(probed) / len(probed) if probed else None
     total = sum(result.samples for result in results)
-    return RoundResult(number, None, None, loss, tuple(result.client for result in results), total, ood)
+    clients, cut_off = tuple(result.client for result in results), sum(result.cut_off for result in results)
+    return RoundResult(number, None, None, loss, clients, total, ood, cut_off=cut_off)

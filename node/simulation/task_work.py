@@ -129,7 +129,7 @@ class TaskTraining:
             if not self.encoder.private:
                 raise
             # To leave the client out would tell others that its training diverged.
-            return start, ClientResult(work.client, len(data), None, 0.0, None, work.state)
+            return start.copy(), ClientResult(work.client, len(data), None, 0.0, None, work.state)
         except TaskFailed as fault:
             raise self._named(work, fault) from None
         trained = flatten(update.tensors)

@@ -1,6 +1,7 @@
 """What a drawn client hands in: words that are added modulo 2³², so that neither order nor grouping leaves a trace.
 
-One encoder a mechanism (``node.privacy.settings``). A task carries it to the worker.
+A task carries an encoder to the worker. What it computes is the mechanism's (``node.privacy.mechanism``), as in a
+federation.
 
 A simulation's noise is drawn from the plan's seed, so that a run can be repeated: whoever knows the plan can subtract
 it. **It protects nobody.** It shows what a mechanism costs in accuracy; federations draw theirs from ``os.urandom``.
@@ -8,19 +9,18 @@ it. **It protects nobody.** It shows what a mechanism costs in accuracy; federat
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import numpy as np
-from fedgrove.node.base.tensors import Layout
+from fedgrove.node.base.tensors import Layout, unflatten
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.masking import keys
-from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.training.metric_sums import rates_of, sums_of
-from fedgrove.node.privacy import local, signds
-from fedgrove.node.privacy.client_level import Rates, quantise
-from fedgrove.node.privacy.grid import Grid
-from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
+from fedgrove.node.privacy.mechanism import Mechanism, Rates, Weight
+from fedgrove.node.privacy.weighted import WeightedMean
 
 
 @dataclass(frozen=True)
@@ -57,72 +57,46 @@ class Encoder(ABC):
         Parameters
         ----------
         trained, start : float32 arrays (parameters,)
-            The client's model, and the global model that it began with.
+            The client's model, which is overwritten, and the global model that it began with.
 
         Returns
         -------
         uint32 array (length,)
         """
 
+    def cut_off(self, trained: np.ndarray, start: np.ndarray, layout: Layout) -> int:
+        """How many of the client's values the upload has at the bound instead."""
+        return 0
+
 
 @dataclass(frozen=True)
-class Weighted(Encoder):
-    """The model itself in fixed point, times the client's share of the samples: what federations mask."""
+class Upload(Encoder):
+    """An upload of a mechanism, and the rates that ``evaluation`` asks for where the mechanism tells rates.
 
-    bound: float
+    ``purpose`` names the randomness.
+    """
+
+    mechanism: Mechanism
+    purpose: str = ""
+    evaluation: EvaluationSettings | None = None
 
     @property
     def private(self) -> bool:
-        return False
-
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
-        return encode(trained, layout, turn.samples, turn.total, self.bound)
-
-
-@dataclass(frozen=True)
-class Clipped(Encoder):
-    """The clipped update on the round's grid (client-level privacy), and the rates that ``evaluation`` asks for.
-
-    The noise of all clients is added to their sum.
-    """
-
-    grid: Grid
-    evaluation: EvaluationSettings | None = None
+        return self.mechanism.hides_divergence
 
     def length(self, layout: Layout) -> int:
-        return self.grid.length
+        return self.mechanism.length
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
-        random = seeded("rounding", turn.seed, turn.round, turn.client)
-        return quantise(self.grid, trained - start, random, measured_rates(turn.measured, self.evaluation))
+        random = seeded(self.purpose, turn.seed, turn.round, turn.client)
+        rates = measured_rates(turn.measured, self.evaluation)
+        weight = Weight(turn.samples, turn.total)
+        return self.mechanism.encode(trained, partial(unflatten, start, layout), weight, random, rates)
 
-
-@dataclass(frozen=True)
-class Noisy(Encoder):
-    """The model with the client's own noise (local privacy), kept within the bound, and then like ``Weighted``."""
-
-    settings: LocalSettings
-    bound: float
-
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
-        mechanism = local.mechanism_for(self.settings, layout.length)
-        random = seeded("local", turn.seed, turn.round, turn.client)
-        model = local.noisy_model(mechanism, start, trained - start, self.bound, random)
-        return encode(model, layout, turn.samples, turn.total, self.bound)
-
-
-@dataclass(frozen=True)
-class Selected(Encoder):
-    """A sign at a few dimensions (SignDS): a vote for or against each, as int32."""
-
-    settings: SignDsSettings
-
-    def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
-        mechanism = signds.mechanism_for(self.settings, layout.length)
-        chosen = signds.select(mechanism, trained - start, seeded("signds", turn.seed, turn.round, turn.client))
-        words = np.zeros(layout.length, WORD)
-        signds.add_vote(words.view("<i4"), chosen)
-        return words
+    def cut_off(self, trained: np.ndarray, start: np.ndarray, layout: Layout) -> int:
+        if self.private or not isinstance(self.mechanism, WeightedMean):
+            return 0
+        return self.mechanism.cut_off(trained.copy(), partial(unflatten, start, layout))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ data, the global model, the strategy's preparation of a round) is read or comput
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -79,7 +79,10 @@ class ClientTraining(WorkUnit, Protocol):
     def trained(
         self, tensors: Mapping[str, np.ndarray], start: np.ndarray
     ) -> "Iterator[tuple[np.ndarray, ClientResult]]":
-        """Each client's trained parameters as a vector, and what else is kept; ``start`` is the model as a vector."""
+        """Each client's trained parameters as a vector, and what else is kept; ``start`` is the model as a vector.
+
+        The trained vector may be written over, the start not.
+        """
         ...
 
     def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[tuple[int, HeldOutSums]]:
@@ -183,7 +186,7 @@ class ClientResult:
 
     ``loss`` is that of its last local epoch, ``norm`` the length of its update; the loss is None, and the update zero,
     where a mechanism passes over a training that diverged. ``measured`` is what its evaluation came to before the
-    training, where the plan asks for one.
+    training, where the plan asks for one. ``cut_off`` counts the values that its upload has at the bound instead.
     """
 
     client: int
@@ -193,6 +196,7 @@ class ClientResult:
     ood_accuracy: float | None
     state: Tensors = field(repr=False)
     measured: HeldOutSums | None = None
+    cut_off: int = 0
 
 
 @dataclass(frozen=True)
@@ -251,11 +255,12 @@ def train_clients(task: ClientTraining) -> PartialSum:
     for vector, result in task.trained(tensors, start):
         turn = ClientPart(result.client, task.round, task.seed, result.samples, task.total, result.measured)
         try:
+            cut_off = task.encoder.cut_off(vector, start, layout)
             words = task.encoder.encode(vector, start, layout, turn)
         except InvalidVector as fault:
             raise DivergedTraining(f"client {result.client} in round {task.round}: {fault}") from None
         np.add(total, words, out=total)
-        results.append(result)
+        results.append(replace(result, cut_off=cut_off))
     return PartialSum(total, tuple(results))
 
 
@@ -316,7 +321,7 @@ def train_client(
         if not task.encoder.private:
             raise
         # To leave the client out would tell others that its training diverged.
-        return start, ClientResult(work.client, len(samples), None, 0.0, None, work.state)
+        return start.copy(), ClientResult(work.client, len(samples), None, 0.0, None, work.state)
     probed = None if task.probe is None else _probe(terms, update.tensors, samples, opened(task.probe))
     trained = flatten(update.tensors)
     norm = l2_norm(trained - start) if task.encoder.private else 0.0
@@ -337,7 +342,7 @@ def train_group(
             norm = l2_norm(vector - start) if task.encoder.private else 0.0
             yield vector, ClientResult(client, len(own), loss, norm, None, {})
         elif task.encoder.private:
-            yield start, ClientResult(client, len(own), None, 0.0, None, {})
+            yield start.copy(), ClientResult(client, len(own), None, 0.0, None, {})
         else:
             raise DivergedTraining(diverged(client, task.round, terms.training))
 

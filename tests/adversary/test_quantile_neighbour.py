@@ -10,12 +10,13 @@ from random import Random
 import numpy as np
 import pytest
 from fedgrove.node.privacy.accountant import epsilon_of
-from fedgrove.node.privacy.client_level import encode_update, quantise
+from fedgrove.node.privacy.client_level import quantise
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid, grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings
 
 from tests.node.privacy.canaries import gaussian_bound
+from tests.node.privacy.uploads import noisy_update
 
 CLIENTS, DELTA, TRIALS = 10, 1e-3, 3000
 TERMS = ClientLevelSettings(clipping="quantile")
@@ -80,7 +81,7 @@ def test_no_update_is_further_from_its_neighbour_than_the_sensitivity(update, ne
 def test_a_clients_stand_in_for_a_diverged_training_is_such_a_neighbour():
     """It uploads the model unchanged: zeros, with the vote of zeros."""
     own = grid()
-    assert _signed(encode_update(own, ZEROS, Random(0).randbytes))[-1] != 0
+    assert _signed(noisy_update(own, ZEROS, Random(0).randbytes))[-1] != 0
     assert _signed(quantise(own, ZEROS, Random(0).randbytes)).tolist() == [0, own.vote]
 
 

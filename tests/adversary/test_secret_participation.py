@@ -23,7 +23,7 @@ from fedgrove.node.methods.training.client_level import ClientLevelAccounting
 from fedgrove.node.privacy import client_level
 from fedgrove.node.privacy import grid as grids
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
-from fedgrove.node.privacy.client_level import encode_update, fill_up
+from fedgrove.node.privacy.client_level import fill_up
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid, grid_for
 from fedgrove.node.privacy.plan import PlannedTraining, cost, outlook
@@ -35,6 +35,7 @@ from fedgrove.node.status.report import build_report
 
 from tests.node.federation import Federation
 from tests.node.privacy.canaries import gaussian_bound
+from tests.node.privacy.uploads import noisy_update
 
 # --- the size of the noise --------------------------------------------------------------------------------------------
 
@@ -47,7 +48,7 @@ def seen_noise(drawn: int, gone: int, seed: int) -> float:
     grid = grid_for(TERMS, 1, DIMENSIONS, 1.0, clients=MEMBERS, rate=0.2, sharers=drawn)
     words = np.zeros(grid.length, np.uint32)
     for client in range(drawn - gone):
-        words += encode_update(grid, np.zeros(DIMENSIONS, np.float32), Random(1000 * seed + client).randbytes)
+        words += noisy_update(grid, np.zeros(DIMENSIONS, np.float32), Random(1000 * seed + client).randbytes)
     fill_up(grid, words, drawn - gone, Random(seed).randbytes(32))
     return float(words.view(np.int32).std())
 

@@ -94,7 +94,7 @@ def test_a_sum_beyond_the_bound_is_no_model_and_bars_nobody(federation):
 def any_sum(monkeypatch):
     """As it was: whatever words come to is a model, and a member whose training leaves the bound sits out."""
     monkeypatch.setattr(cluster_sums, "_is_within", lambda *_: True)
-    monkeypatch.setattr(np, "clip", lambda vector, *_: vector)
+    monkeypatch.setattr(np, "clip", lambda vector, *_, **__: vector)
     monkeypatch.setattr(ClusterTraining, "trained", LocalTraining.trained)
 
 

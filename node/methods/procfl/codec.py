@@ -6,6 +6,7 @@ masks: they are blinded, sealed, or public; the phases of sharing and recovery s
 nothing. Label counts and models are summed under masks, each group by itself.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +17,7 @@ from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.opening import open_update, valid_secrets
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.masking.ring import WORD, decode, encode
+from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.methods.procfl.committee import Ballot, vote_bytes
 from fedgrove.node.methods.procfl.comparing import answer_lengths, blinded_bytes, set_size
 from fedgrove.node.methods.procfl.course import FEWEST
@@ -41,6 +42,8 @@ from fedgrove.node.methods.procfl.suspicion import shown, without
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import metric_words, words_behind
 from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.privacy.mechanism import Weight
+from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.masked_sum import masked_bytes
@@ -99,8 +102,9 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         behind = metric_words(self.config, update)
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, _NOTHING, len(behind))
-        weight, vector = self._weights(inputs, state)[client], flatten(update.tensors)
-        words = encode(vector, state.layout, weight.numerator, weight.denominator, self.config.masking.bound)
+        weight, model = _counted(self._weights(inputs, state)[client]), update.tensors
+        # A model beyond the bound is refused, not cut off: ``ClusterTraining`` has taken what training began with.
+        words = self._mean_of(state.layout).encode(flatten(model), lambda: model, weight, os.urandom)
         return masked_bytes(inputs, client, secrets, np.concatenate([words, behind]), state.layout, len(behind))
 
     def caution(self, inputs: RoundInputs[ClusterState], update: ClusterUpdate) -> str:
@@ -238,9 +242,12 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         """The mean behind a sum, within the bound to the last bit; where there is none, the model that there was."""
         if each.words is None:
             return model
-        share, bound = share_of(each.group, weights), self.config.masking.bound
-        vector = decode(each.words, share.numerator, share.denominator, bound)
-        return unflatten(np.clip(vector, np.float32(-bound), np.float32(bound)), Layout.of(model))
+        layout, weight = Layout.of(model), _counted(share_of(each.group, weights))
+        return unflatten(self._mean_of(layout).mean(each.words.copy(), lambda: model, weight), layout)
+
+    def _mean_of(self, layout: Layout) -> WeightedMean:
+        """How models are uploaded and averaged."""
+        return WeightedMean(layout, self.config.masking.bound)
 
     def _ballots(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> dict[int, list[Ballot]]:
         """Votes of the judges; a judge without a ballot whose evidence opens has not voted."""
@@ -253,6 +260,10 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
     def _weights(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> Mapping[int, Fraction]:
         """How much each client counts in the mean of its group."""
         return self._course.weights(state, [clients_at(inputs, positions) for positions in inputs.graph.groups])
+
+
+def _counted(weight: Fraction) -> Weight:
+    return Weight(weight.numerator, weight.denominator)
 
 
 def _answer_bytes(state: ClusterState, client: int) -> int:

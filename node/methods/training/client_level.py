@@ -27,14 +27,14 @@ from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
 from fedgrove.node.privacy.client_level import (
     ClientLevelRound,
+    ClientLevelSum,
     decode_rates,
-    encode_rates,
-    encode_update,
     fill_up,
     upload_layout,
 )
 from fedgrove.node.privacy.clipping import clip_range
 from fedgrove.node.privacy.grid import RingTooSmall
+from fedgrove.node.privacy.mechanism import Weight
 from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.sampling import sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
@@ -50,8 +50,7 @@ from fedgrove.node.protocol.terms import PPM, FederationConfig
 class ClientLevelUploads(ModelCodec):
     """Clipped updates on a grid, each with its share of the noise, under masks."""
 
-    weighs_samples = False
-    hides_divergence = True
+    kind = ClientLevelSum
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
@@ -71,15 +70,15 @@ class ClientLevelUploads(ModelCodec):
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
             return b""
+        mechanism = ClientLevelSum(Layout.of(update.tensors), self._round(inputs))
         try:
-            grid = self._round(inputs).grid
+            grid = mechanism.round.grid
         except RingTooSmall as fault:
             raise MaskingRefused(str(fault)) from None
         rates = rates_of(update.metrics, self._rates)
-        if inputs.only_evaluates:
-            words = encode_rates(grid, rates, os.urandom)
-        else:
-            words = encode_update(grid, inputs.change(update.tensors), os.urandom, rates)
+        trained = flatten(update.tensors) if mechanism.round.trains else np.empty(0, np.float32)
+        words = mechanism.encode(trained, lambda: inputs.previous, Weight(1, 1), os.urandom, rates)
+        mechanism.add_noise(words, os.urandom)
         return masked_bytes(inputs, client, secrets, words, upload_layout(uploaded(inputs), grid), grid.rates)
 
     def mean(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
@@ -100,8 +99,8 @@ class ClientLevelUploads(ModelCodec):
         members = self._members(inputs, planned, behind, (survivors, shares)) if self._rates else None
         if inputs.only_evaluates:
             return Outcome(inputs.previous, planned.record(survivors, None), members)
-        change, stated = planned.decode(words, survivors)
-        return Outcome(unflatten(flatten(inputs.previous) + change, inputs.layout), stated, members)
+        vector, stated = ClientLevelSum(inputs.layout, planned).close(words, lambda: inputs.previous, survivors)
+        return Outcome(unflatten(vector, inputs.layout), stated, members)
 
     def _members(
         self, inputs: RoundInputs[Tensors], planned: ClientLevelRound, words: np.ndarray, summed: tuple[int, int]

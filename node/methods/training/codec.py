@@ -1,6 +1,7 @@
 """Uploads that are made of one model's tensors."""
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
@@ -9,7 +10,9 @@ from fedgrove.node.learning.server_side import ServerSide, server_side
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.privacy.mechanism import Mechanism, Weight
 from fedgrove.node.privacy.settings import PrivacySettings
+from fedgrove.node.privacy.weighted import bound_of_weights
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
@@ -18,21 +21,20 @@ SettingsT = TypeVar("SettingsT", bound=PrivacySettings)
 
 
 class ModelCodec(Codec[Tensors, ModelUpdate]):
-    """One mechanism's uploads of a model of some layout.
+    """One mechanism's uploads of a model of some layout: what ``Mechanism`` computes, under masks and on a store.
 
     Attributes
     ----------
-    hides_divergence : bool
-        A training that diverged counts as no update and is made private like any other, so that nobody learns whose it
-        was.
+    kind : type of Mechanism
     server : ServerSide
         What becomes of the mean of the uploads.
     """
 
-    hides_divergence: ClassVar[bool] = False
+    kind: ClassVar[type[Mechanism]]
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
+        self.weighs_samples = self.kind.weighs_samples
         self.server = server_of(config)
 
     @abstractmethod
@@ -67,7 +69,7 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
         """What the uploads come to, before the server's step; parameters and errors are those of ``outcome``."""
 
     def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> ModelUpdate | None:
-        return ModelUpdate(inputs.previous) if self.hides_divergence else None
+        return ModelUpdate(inputs.previous) if self.kind.hides_divergence else None
 
     def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         return "only metrics: the training has ended" if inputs.only_evaluates else ""
@@ -86,8 +88,14 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
 
 def server_of(config: FederationConfig) -> ServerSide:
     """The server's part under these terms."""
-    sums_weights = config.masking.masked == "weights" and config.mechanism in ("none", "local")
-    return server_side(config.server, config.strategy.name, config.masking.bound if sums_weights else None)
+    bound = bound_of_weights(config.privacy, config.masking.masked, config.masking.bound)
+    return server_side(config.server, config.strategy.name, bound)
+
+
+def weight_of(inputs: RoundInputs[Tensors], positions: Iterable[int]) -> Weight:
+    """What the uploads of the clients at these leaf positions count together."""
+    samples = (inputs.graph.participants[position].samples for position in positions)
+    return Weight(sum(samples), inputs.graph.total_samples)
 
 
 def uploaded(inputs: RoundInputs[Tensors]) -> Layout:

@@ -4,22 +4,26 @@ Behind the model's words stand those of the member's metrics, where the terms as
 evaluates the last model they stand alone.
 """
 
+import os
 from collections.abc import Collection
+from functools import partial
 
 import numpy as np
-from fedgrove.node.base.tensors import Layout, Tensors, add, flatten, largest, unflatten
+from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
+from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.masking.keys import RoundSecrets
-from fedgrove.node.masking.limits import Limits, check_sum
+from fedgrove.node.masking.limits import check_sum
 from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.masking.ring import WORD, decode, encode, kept_within, largest_sum, values_beyond
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
-from fedgrove.node.methods.training.codec import ModelCodec, uploaded
+from fedgrove.node.methods.training.codec import ModelCodec, uploaded, weight_of
 from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, words_behind
 from fedgrove.node.methods.training.regrouping import parts
 from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 
@@ -27,8 +31,10 @@ from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 class MaskedUploads(ModelCodec):
     """No mechanism of differential privacy: what the masks leave is the exact weighted mean (spec 02)."""
 
+    kind = WeightedMean
+
     def upload_bytes(self, layout: Layout) -> int:
-        return WORD.itemsize * (layout.length + words_behind(self.config))
+        return WORD.itemsize * (self.mechanism(layout).length + words_behind(self.config))
 
     def parts(self, n: int) -> Adjacency:
         return parts(n, self.least(n), self.config.masking.assumed)
@@ -36,37 +42,33 @@ class MaskedUploads(ModelCodec):
     def least(self, n: int) -> int:
         return group_size(n, self.config.masking.assumed)
 
+    def mechanism(self, layout: Layout) -> WeightedMean:
+        """How uploads of this layout are made and averaged."""
+        return WeightedMean(layout, self.config.masking.bound, self.config.masking.masked)
+
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
             return b""
         behind = metric_words(self.config, update)
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, uploaded(inputs), len(behind))
-        vector, layout = self.vector(inputs, update), Layout.of(update.tensors)
-        samples = inputs.current.draws[client].samples
-        words = encode(vector, layout, samples, inputs.graph.total_samples, self.config.masking.bound, in_place=True)
+        layout = Layout.of(update.tensors)
+        try:
+            mechanism = self.mechanism(layout)
+        except ValueError as fault:
+            raise MaskingRefused(str(fault)) from None
+        weight = weight_of(inputs, [inputs.current.order.index(client)])
+        words = mechanism.encode(flatten(update.tensors), partial(self._start, inputs), weight, os.urandom)
         if len(behind):
             words = np.concatenate([words, behind])
         return masked_bytes(inputs, client, secrets, words, layout, len(behind))
 
-    def vector(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> np.ndarray:
-        """The vector to sum: float32, the weights or the update, clipped at the bound.
-
-        A model may come to lie at the bound by what others upload. A client must be able to train from it: if it
-        refused to upload what training carried beyond, nothing could ever lead the model back. Only where the terms'
-        own first model is beyond their bound it refuses, as the terms are wrong.
-        """
-        bound = self.config.masking.bound
-        fits = self.config.masking.masked == "delta" or largest(inputs.start(inputs.read())) <= np.float32(bound)
-        bare = self._bare(inputs, update)
-        return kept_within(bare, bound) if fits else bare
-
     def caution(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
-        if inputs.only_evaluates:
+        if inputs.only_evaluates or self.kind.hides_divergence:  # of noise it would say something about the update
             return update.caution
-        bare = self._bare(inputs, update)
-        beyond = values_beyond(bare, self.config.masking.bound)
-        cut = f"with {beyond} of {len(bare)} values cut off at masking.bound" if beyond else ""
+        mechanism, vector = self.mechanism(Layout.of(update.tensors)), flatten(update.tensors)
+        beyond = mechanism.cut_off(vector, partial(self._start, inputs))
+        cut = f"with {beyond} of {len(vector)} values cut off at masking.bound" if beyond else ""
         return "; ".join(filter(None, (cut, update.caution)))
 
     def mean(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
@@ -75,13 +77,14 @@ class MaskedUploads(ModelCodec):
         members = members_metrics(inputs, behind, positions)
         if inputs.only_evaluates:
             return Outcome(inputs.previous, members=members)
-        bound, total = self.config.masking.bound, inputs.graph.total_samples
-        # Rounding may carry a mean of values at the bound a little beyond it.
-        mean = decode(words, sum(_samples(inputs, positions)), total, bound, in_place=True)
-        vector = kept_within(mean, bound)
-        if self.config.masking.masked == "delta":
-            add(vector, inputs.previous)
+        weight = weight_of(inputs, positions)
+        vector = self.mechanism(inputs.layout).mean(words, lambda: inputs.previous, weight)
         return Outcome(unflatten(vector, inputs.layout), members=members)
+
+    def _start(self, inputs: RoundInputs[Tensors]) -> Tensors:
+        """The model that the round trains from; not kept where it is only looked at, as it may be large."""
+        only_looks = self.config.masking.masked == "weights" and not self.kind.hides_divergence
+        return inputs.start(inputs.read()) if only_looks else inputs.previous
 
     def _sum(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:
         """The sum, and the positions whose it is: of all survivors, or of the groups that nobody spoilt."""
@@ -109,13 +112,10 @@ class MaskedUploads(ModelCodec):
     ) -> np.ndarray:
         layout = uploaded(inputs)
         words = unmasked_sum(inputs, record, layout, group, words_behind(self.config))
-        samples, model = _samples(inputs, positions), words[: layout.length]
         if layout.names:
-            check_sum(model, Limits(largest_sum(samples, inputs.graph.total_samples, self.config.masking.bound)))
+            limits = self.mechanism(layout).limits(_samples(inputs, positions), inputs.graph.total_samples)
+            check_sum(words[: layout.length], limits)
         return words
-
-    def _bare(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> np.ndarray:
-        return inputs.change(update.tensors) if self.config.masking.masked == "delta" else flatten(update.tensors)
 
 
 def _samples(inputs: RoundInputs[Tensors], positions: Collection[int]) -> list[int]:

@@ -17,18 +17,18 @@ from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.training.codec import ModelCodec, settings_of
 from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.privacy.mechanism import Weight
 from fedgrove.node.privacy.records import SignDsRecord
 from fedgrove.node.privacy.settings import SignDsSettings
 from fedgrove.node.privacy.signds import (
     InvalidSelection,
     Selection,
-    SignDsMechanism,
+    SignDsVotes,
     add_vote,
-    mean_vote,
     mechanism_for,
-    select,
 )
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
@@ -37,47 +37,45 @@ from fedgrove.node.protocol.terms import FederationConfig
 class SignDsUploads(ModelCodec):
     """Selections of dimensions, in the open; all clients weigh the same."""
 
-    weighs_samples = False
-    hides_divergence = True
+    kind = SignDsVotes
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)
         self._settings = settings_of(config, SignDsSettings)
 
     def upload_bytes(self, layout: Layout) -> int:
-        return self._mechanism(layout.length).upload_bytes
+        return mechanism_for(self._settings, layout.length).upload_bytes
 
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         try:
-            mechanism = self._mechanism(inputs.layout.length)
+            votes = self._votes(inputs, Layout.of(update.tensors))
         except ValueError as fault:
             raise MaskingRefused(str(fault)) from None
-        return select(mechanism, inputs.change(update.tensors), os.urandom).to_bytes()
+        return votes.select(flatten(update.tensors), lambda: inputs.previous, os.urandom).to_bytes()
 
     def mean(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
-        mechanism, listed = self._mechanism(inputs.layout.length), inputs.current.commits
-        votes, refused = np.zeros(inputs.layout.length, np.int32), 0
+        votes, listed = self._votes(inputs, inputs.layout), inputs.current.commits
+        mechanism, words, refused = votes.mechanism, np.zeros(votes.length, WORD), 0
         for commit in listed.values():
             try:
                 data = inputs.store.fetch(commit.digest, mechanism.upload_bytes)
-                add_vote(votes, Selection.from_bytes(data, mechanism))
+                add_vote(words.view("<i4"), Selection.from_bytes(data, mechanism))
             except (TooLarge, Malformed, InvalidSelection):
                 refused += 1
         if refused == len(listed):
             raise InvalidUpdate("none of the uploads is a selection of dimensions", min(listed))
-        step = self._settings.step_of(inputs.current.number)
-        update = mean_vote(votes, len(listed) - refused, step)
+        vector = votes.mean(words, lambda: inputs.previous, Weight(len(listed) - refused, len(listed)))
         stated = SignDsRecord(
             epsilon=None,
             delta=self._settings.delta,
             upload_epsilon=self._settings.epsilon,
             dimensions=mechanism.dimensions,
             threshold=mechanism.threshold,
-            step=step,
+            step=votes.step,
             uploads=len(listed),
             refused=refused,
         )
-        return Outcome(unflatten(flatten(inputs.previous) + update, inputs.layout), stated)
+        return Outcome(unflatten(vector, inputs.layout), stated)
 
-    def _mechanism(self, parameters: int) -> SignDsMechanism:
-        return mechanism_for(self._settings, parameters)
+    def _votes(self, inputs: RoundInputs[Tensors], layout: Layout) -> SignDsVotes:
+        return SignDsVotes(layout, self._settings, inputs.current.number)

@@ -1,13 +1,17 @@
 """Clients that poison a simulated training, and the uploads of all clients with theirs among them."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
-from fedgrove.node.base.tensors import Layout
+from fedgrove.node.base.tensors import Layout, unflatten
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.masking.ring import WORD
+from fedgrove.node.privacy.mechanism import Weight
+from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.scenario.poisoning import Attack, AttackSettings
 from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.uploads import ClientPart, Encoder
@@ -59,22 +63,19 @@ def attackers_of(plan: Plan, counts: np.ndarray) -> Attackers | None:
 class Weighing(Encoder):
     """Each model in fixed point times the weight of its client, as masked sums take it.
 
-    Where there are attackers, an attacker keeps its parameters within the bound, since it would be refused else, and a
-    training that their model made diverge counts as no update.
+    A client whose training diverged, or left the bound, sends the model that it began with, as in a federation. An
+    attacker keeps its parameters within the bound, since it would be refused else.
     """
 
     weights: Mapping[int, Fraction] = field(repr=False)
     bound: float
     attackers: Attackers | None = None
 
-    @property
-    def private(self) -> bool:
-        return self.attackers is not None
-
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         weight = self.weights[turn.client]
+        counted = Weight(weight.numerator, weight.denominator)
         model = _sent(self.attackers, trained, start, turn, self.bound)
-        return encode(model, layout, weight.numerator, weight.denominator, self.bound)
+        return WeightedMean(layout, self.bound).encode(model, partial(unflatten, start, layout), counted, os.urandom)
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,6 @@ class Showing(Encoder):
     noise: float = 0.0
     seed: int = 0
 
-    @property
-    def private(self) -> bool:
-        return self.attackers is not None
-
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         model = _sent(self.attackers, trained, start, turn, self.bound)
         if self.noise:
@@ -108,10 +105,11 @@ class Showing(Encoder):
 def _sent(
     attackers: Attackers | None, trained: np.ndarray, start: np.ndarray, turn: ClientPart, bound: float
 ) -> np.ndarray:
-    if attackers is None:
-        return trained
-    model = attackers.sent(trained, start, turn)
-    if turn.client in attackers.at(turn.round):
-        model = np.clip(model, -bound, bound)
+    """What a client sends: float32 (parameters,), not the start itself."""
+    model = trained
+    if attackers is not None:
+        model = attackers.sent(trained, start, turn)
+        if turn.client in attackers.at(turn.round):
+            model = np.clip(model, -bound, bound)
     fits = model.max() <= bound and model.min() >= -bound  # a NaN fails both
-    return model if fits else start
+    return model if fits else start.copy()

@@ -12,10 +12,12 @@ import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, unflatten
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.masking.ring import WORD, decode
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.training import Cluster, choose_cluster
+from fedgrove.node.privacy.mechanism import Weight
+from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.simulation.checkpoint import RunDirectory
 from fedgrove.node.simulation.clustered.attackers import Attackers, Showing, Weighing
 from fedgrove.node.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask
@@ -121,10 +123,12 @@ class Crew:
         dict of int to Tensors, list of ClientResult
             The means, and what is told of the clients, ascending.
         """
-        encoder, bound = Weighing(weights, self._plan.bound, self._attackers), self._plan.bound
+        encoder = Weighing(weights, self._plan.bound, self._attackers)
+        mean, whole = WeightedMean(self._layout, self._plan.bound), Weight(1, 1)
         tasks = self._training(number, models, groups, encoder, WORD.itemsize * self._layout.length)
         sums, results = self._workforce.train(tasks, groups, self._layout.length, self._keeper(number, keep))
-        return {k: unflatten(decode(total, 1, 1, bound), self._layout) for k, total in sums.items()}, results
+        vectors = {k: mean.mean(total, models[k].tensors, whole) for k, total in sums.items()}
+        return {k: unflatten(vector, self._layout) for k, vector in vectors.items()}, results
 
     def shown(
         self,

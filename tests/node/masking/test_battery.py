@@ -13,13 +13,13 @@ from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.keys import pair_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import encode
-from fedgrove.node.privacy.client_level import encode_update
 from fedgrove.node.privacy.grid import grid_for
 from fedgrove.node.privacy.local import mechanism_for, randomize
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings
 
 from tests.node.masking.battery import BATTERY, failed
 from tests.node.masking.rounds import Round
+from tests.node.privacy.uploads import noisy_update
 
 LENGTH = 1 << 16
 LEVEL = 1e-5
@@ -41,7 +41,7 @@ def plain(vector: np.ndarray) -> np.ndarray:
 def client_level(vector: np.ndarray) -> np.ndarray:
     settings = ClientLevelSettings(clip=1.0)
     grid = grid_for(settings, 1, LENGTH, 1.0, clients=CLIENTS, rate=1.0, sharers=CLIENTS)
-    return encode_update(grid, vector, Random("noise").randbytes)
+    return noisy_update(grid, vector, Random("noise").randbytes)
 
 
 def local(vector: np.ndarray) -> np.ndarray:

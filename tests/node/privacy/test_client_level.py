@@ -16,7 +16,6 @@ from fedgrove.node.privacy.client_level import (
     ClientLevelRound,
     between_clients_variance,
     decode_sum,
-    encode_update,
     fill_up,
     quantise,
     update_scale,
@@ -30,6 +29,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
+
+from tests.node.privacy.uploads import noisy_update
 
 FIXED, QUANTILE = ClientLevelSettings(), ClientLevelSettings(clipping="quantile")
 EXTREMES = (math.nan, math.inf, -math.inf, 3.4028234663852886e38, -3.4028234663852886e38, 1e-45, -0.0)
@@ -140,7 +141,7 @@ def test_the_noise_of_n_clients_in_the_ring_has_the_promised_variance(dropouts, 
     own = grid(parameters, terms, clip, sharers=clients, clients=1000)
     total = np.zeros(own.length, np.uint32)
     for client in range(clients - lost):
-        total += encode_update(own, np.zeros(parameters, np.float32), Random(client).randbytes)
+        total += noisy_update(own, np.zeros(parameters, np.float32), Random(client).randbytes)
     noise, _ = decode_sum(own, total, 1.0)
     needed = math.ceil(clients * (1 - dropouts))
     assert own.needed == needed
@@ -157,7 +158,7 @@ def test_the_sum_holds_the_updates_beside_the_noise():
     own = grid(10_000, ClientLevelSettings(noise_multipliers=(0.5,)), sharers=30, clients=30)
     rng = np.random.default_rng(4)
     updates = rng.normal(0, 0.02, (30, 10_000)).astype(np.float32)
-    total = sum(encode_update(own, update, Random(k).randbytes) for k, update in enumerate(updates))
+    total = sum(noisy_update(own, update, Random(k).randbytes) for k, update in enumerate(updates))
     mean, _ = decode_sum(own, total, 30)
     clipped = sum(update / max(1.0, l2_norm(update)) for update in updates) / 30
     assert (mean - clipped).std() == pytest.approx(own.noise_deviation(30) / 30, rel=0.04)
@@ -183,7 +184,7 @@ def test_the_noise_of_a_sum_that_was_filled_up_does_not_tell_how_many_were_to_up
     for own in (few, more):
         total = np.zeros(own.length, np.uint32)
         for client in range(own.sharers - lost):
-            total += encode_update(own, np.zeros(20_000, np.float32), Random(client).randbytes)
+            total += noisy_update(own, np.zeros(20_000, np.float32), Random(client).randbytes)
         fill_up(own, total, own.sharers - lost, bytes(32))
         assert signed(total).std() == pytest.approx(math.sqrt(7 * few.share_variance), rel=0.045 / 2)
 
@@ -194,7 +195,7 @@ def test_honest_sums_are_within_the_limits_and_twice_as_much_is_not(terms, param
     own = grid(parameters, terms, sharers=5)
     for seed in range(20):
         updates = [np.full(parameters, 9, np.float32) for _ in range(4)]
-        total = sum(encode_update(own, update, Random(4 * seed + k).randbytes) for k, update in enumerate(updates))
+        total = sum(noisy_update(own, update, Random(4 * seed + k).randbytes) for k, update in enumerate(updates))
         check_sum(total, own.limits(4, 4))
     beyond = total.copy()
     beyond[:1] += np.uint32(2 * own.limits(4, 4).each)
@@ -300,7 +301,7 @@ def test_the_upload_has_a_place_for_the_vote():
 def test_two_uploads_of_one_update_differ():
     own, update = grid(1000), np.zeros(1000, np.float32)
     random = Random(0)
-    assert (encode_update(own, update, random.randbytes) != encode_update(own, update, random.randbytes)).mean() > 0.9
+    assert (noisy_update(own, update, random.randbytes) != noisy_update(own, update, random.randbytes)).mean() > 0.9
 
 
 def test_schedules_change_grid_and_release_by_round():

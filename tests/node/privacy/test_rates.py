@@ -12,8 +12,6 @@ from fedgrove.node.privacy.client_level import (
     ClientLevelRound,
     decode_rates,
     decode_sum,
-    encode_rates,
-    encode_update,
     quantise,
     rate_words,
 )
@@ -23,6 +21,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
+
+from tests.node.privacy.uploads import noisy_rates, noisy_update
 
 FIXED, QUANTILE = ClientLevelSettings(), ClientLevelSettings(clipping="quantile")
 FLOAT32_MAX = 3.4028234663852886e38
@@ -133,7 +133,7 @@ def sums_of(own: Grid, rates, seed: int, lost: int = 0) -> np.ndarray:
     total, update = np.zeros(own.length, np.uint32), np.zeros(own.parameters, np.float32)
     for client in range(CLIENTS - lost):
         random = Random(CLIENTS * seed + client).randbytes
-        total += encode_update(own, update, random, rates) if own.parameters else encode_rates(own, rates, random)
+        total += noisy_update(own, update, random, rates) if own.parameters else noisy_rates(own, rates, random)
     return total[-own.rates :]
 
 

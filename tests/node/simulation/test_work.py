@@ -95,7 +95,9 @@ def test_no_more_tasks_are_made_than_the_window_holds():
 
 
 def test_training_that_diverges_names_client_and_round(digits):
-    wild = small_plan(training=type(QUICK)(epochs=3, batch_size=4, learning_rate=90.0))
+    wild = small_plan(
+        training=type(QUICK)(epochs=3, batch_size=4, learning_rate=90.0), strategy="fedprox", options={"mu": 10.0}
+    )
     with pytest.raises(DivergedTraining, match=r"client \d+ .*in round 1"):
         list(Simulation(wild, digits, InlineExecutor(), 1).run())
 

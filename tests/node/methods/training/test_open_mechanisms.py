@@ -1,6 +1,7 @@
 """Local privacy and SignDS in a real federation: what is summed and recorded, and who notices what is wrong."""
 
 import math
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +14,9 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import flatten, load
 from fedgrove.node.learning.settings import SENDING
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy import local, signds
 from fedgrove.node.privacy.accountant import GaussianRelease, PureRelease, epsilon_of
+from fedgrove.node.privacy.local import LocalMean
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.terms import MaskingSettings, StrategySettings
@@ -251,9 +252,10 @@ def test_what_is_uploaded_under_local_privacy_stays_within_the_bound_and_hides_a
     client, current = clients[1], clients[1].view.rounds.latest
     inputs = client._context.inputs(current)
     bound = federation.config.masking.bound
+    mechanism = LocalMean(inputs.layout, bound, "delta", settings=LOCAL)
     for value in (math.nan, math.inf, 3e38, -3e38):
         update = {name: np.full_like(tensor, value) for name, tensor in inputs.previous.items()}
-        vector = client._context.method.codec.vector(inputs, ModelUpdate(update))
+        vector = mechanism.vector(flatten(update), lambda: inputs.previous, os.urandom)
         assert np.isfinite(vector).all() and np.abs(vector).max() <= bound
         sigma = local.mechanism_for(LOCAL, len(vector)).sigma
         assert np.sqrt(vector.astype(np.float64) @ vector) < LOCAL.clip + sigma * (math.sqrt(len(vector)) + 5)
