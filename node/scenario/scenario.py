@@ -21,13 +21,13 @@ from fedgrove.node.scenario.settings import Cast, KMeansChoice, NetworkChoice, R
 
 _LATER: dict[str, Any] = {
     **{"copies": 1, "groups": 5, "others": 0.2, "device": "cpu", "bases": (), "validation": 0.0, "patience": 0},
-    **{"precision": "fp32", "portable": False, "together": 1, "labels": 0, "shown": "noised"},
+    **{"precision": "fp32", "portable": False, "together": 1, "labels": 0, "shown": "noised", "masked": "weights"},
 }
 """Keys that came later than runs that are kept: at these values they are left out, and digests stay what they were."""
 _DECIDING = {
     "scenario": ("clients", "dataset", "data", "train_samples", "test_samples", "validation", "shared_per_class"),
     "federation": ("rounds", "sampling_rate", "seed", "patience"),
-    "masking": ("bound",),
+    "masking": ("bound", "masked"),
     "model": ("name",),
     "run": ("evaluate_every", "probe_every", "device", "together"),
 }

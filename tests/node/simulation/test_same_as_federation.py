@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import DatasetSubject, DemoPlan
+from fedgrove.node.devnet.demo import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.server_steps import MomentumStep
 from fedgrove.node.methods.terms import method_of, with_first_model
@@ -23,6 +23,7 @@ from fedgrove.node.methods.training.signds import SignDsUploads
 from fedgrove.node.privacy.client_level import ClientLevelSum
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings, StartSettings
+from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.plan_file import read_plan
 from fedgrove.node.simulation.run import Simulation
@@ -82,7 +83,7 @@ def seeds(monkeypatch):
 
 @pytest.mark.parametrize("name", TERMS)
 def test_a_simulation_has_the_models_of_the_federation(name, seeds, tmp_path):
-    demo = DemoPlan(clients=CLIENTS, rounds=ROUNDS, strategy="fedavg", seed=SEED)
+    demo = scenario(clients=CLIENTS, rounds=ROUNDS, strategy="fedavg", seed=SEED)
     run = run_federation(tmp_path / "kept", demo, WithTerms(TERMS[name]))
     (tmp_path / "federation.toml").write_text(tomli_w.dumps(run.report["config"]))
     plan = read_plan(tmp_path / "federation.toml", [{"simulation": {"clients": CLIENTS}}]).plan
