@@ -5,25 +5,34 @@
 MAKEFLAGS += --jobs=3
 BIN := .venv/bin
 SITE ?= 127.0.0.1:8000
+SPREAD := --dist loadgroup --no-loadscope-reorder
 PURE := tests/node/base tests/node/masking tests/node/protocol/test_terms.py tests/node/protocol/test_hostile_content.py
 
-.PHONY: demo test check docs smoke setup setup-test lint contracts
+.PHONY: demo test test-computing test-waiting check docs smoke setup setup-test lint contracts
 
 demo: .venv/.demo
 	$(BIN)/fedgrove demo
 
 # The hundreds of processes that tests start find fedgrove's modules compiled, also where the environment forbids it.
 test: export PYTHONDONTWRITEBYTECODE =
-# More processes than cores: many tests wait for blocks.
-test: .venv/.test .venv/.tools node_modules/.package-lock.json
+# Tests that compute, one process for each of two cores, beside tests that mostly wait for blocks or for processes.
+test: test-computing test-waiting
+
+test-computing: lint .venv/.tools
+	$(BIN)/python -m pytest --job computing -n 2 $(SPREAD)
+
+# Its lines come at the end, so that they do not mix with the others'.
+test-waiting: lint .venv/.tools
+	@mkdir -p build
+	@$(BIN)/python -m pytest --job waiting -n 3 $(SPREAD) > build/test-waiting.txt 2>&1; \
+	  status=$$?; cat build/test-waiting.txt; exit $$status
+
+lint: .venv/.test node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 5 --dist loadgroup --no-loadscope-reorder
 
 # Style, types, words, and tests of what is pure, which start no process of their own.
-check: .venv/.test node_modules/.package-lock.json
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+check: lint
 	$(BIN)/python scripts/typecheck.py
 	$(BIN)/python scripts/words.py
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PURE)

@@ -1,7 +1,8 @@
 """Settings of all tests: hypothesis never judges by the clock, and in CI it tries the same examples every time.
 
-Tests of one file run in one worker, since they share fixtures, unless a test names a group of its own. Groups that take
-longest begin first, so that no worker waits for one at the end (with ``--no-loadscope-reorder``).
+``make test`` runs two jobs side by side: tests that compute, one for each processor, and tests that mostly wait
+(``--job``). Tests of one file run in one worker, since they share fixtures, unless a test names a group of its own.
+Groups that take longest begin first, so that no worker waits for one at the end (with ``--no-loadscope-reorder``).
 
 Temporary files are in memory where there is room: federations sync theirs hundreds of times a round, which on a disk is
 three quarters of a test's time. What becomes of files on a full or a torn disk is tested on disks of its own.
@@ -34,26 +35,30 @@ from tests.embedded_evm import choose  # noqa: E402 - when the variables above a
 choose()
 
 TESTS = Path(__file__).parent
-# The longest first: those that mostly wait, for blocks, for processes or to kill them, and those that compute.
+# Tests that mostly wait, for processes, blocks, anvil, hardhat, Kubo or Chromium. The longest first.
 WAITING = [
     TESTS / name
     for name in (
         *("node/devnet/testnet", "node/cli/test_network.py", "node/roles/faults", "test_docs.py"),
-        *("node/devnet/test_demo.py", "deploy/test_two_machines.py"),
+        *("node/devnet/test_demo.py", "deploy/test_two_machines.py", "contracts"),
         *("node/cli/test_services.py", "node/cli/test_clusters_services.py"),
         *("node/cli/test_task_services.py", "node/cli/test_unlearn_services.py", "node/cli/test_demo.py", "ipfs"),
-        *("chain/test_fees.py", "chain/test_endpoints.py", "node/devnet/test_forks.py"),
+        *(
+            "chain/network",
+            "node/cli/test_hardhat_commands.py",
+            "node/devnet/test_forks.py",
+            "adversary/test_web_page.py",
+        ),
     )
 ]
+# Of those that compute, which take longest, and begin first.
 LONG = [
     TESTS / name
     for name in (
-        *("contracts", "test_types.py", "node/devnet", "adversary/test_half_empty_committee.py"),
+        *("test_types.py", "node/devnet", "adversary/test_half_empty_committee.py"),
         *("matrix", "node/cli", "node/simulation", "adversary", "node/explorer", "node/methods", "node/roles"),
     )
 ]
-SPREAD_OVER = 0.6
-"""The share of the computing groups among which the waiting ones are spread; the rest are computing ones alone."""
 
 
 # Where tests train tasks without being about how their code is contained.
@@ -72,28 +77,37 @@ def shared_sandboxes(request):
         yield
 
 
+def pytest_addoption(parser):
+    parser.addoption("--job", choices=("computing", "waiting"), help="those tests only that compute, or mostly wait")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Collect the tests of one job only; the others' modules are not even imported."""
+    job = config.getoption("job")
+    if job and collection_path.suffix == ".py" and _is_waiting(collection_path) != (job == "waiting"):
+        return True
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Begin what waits between what computes, so that all processors have work from the beginning to the end."""
-    groups: dict[str, list[pytest.Item]] = {}
+    """Keep the tests of a file in one worker, and begin with the files that take longest."""
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
-        groups.setdefault(item.get_closest_marker("xdist_group").args[0], []).append(item)
-    by_rank = sorted(groups.values(), key=lambda group: (_rank(group, WAITING), _rank(group, LONG)))
-    waiting = [group for group in by_rank if _rank(group, WAITING) < len(WAITING)]
-    computing = by_rank[len(waiting) :]
-    between = max(1, int(SPREAD_OVER * len(computing) / (len(waiting) or 1)))
-    items.clear()
-    for number, group in enumerate(computing):
-        if number % between == 0 and waiting:
-            items.extend(waiting.pop(0))
-        items.extend(group)
-    items.extend(item for group in waiting for item in group)
+    # The sort is stable, so a group that is spread over files keeps its order, and goes where its first test is.
+    ranks: dict[str, tuple[int, int]] = {}
+    for item in items:
+        ranks.setdefault(item.get_closest_marker("xdist_group").args[0], (_rank(item, WAITING), _rank(item, LONG)))
+    items.sort(key=lambda item: ranks[item.get_closest_marker("xdist_group").args[0]])
 
 
-def _rank(group: list[pytest.Item], paths: list[Path]) -> int:
-    return next((at for at, path in enumerate(paths) if group[0].path.is_relative_to(path)), len(paths))
+def _is_waiting(path: Path) -> bool:
+    return any(path.is_relative_to(each) for each in WAITING)
+
+
+def _rank(item: pytest.Item, paths: list[Path]) -> int:
+    return next((at for at, path in enumerate(paths) if item.path.is_relative_to(path)), len(paths))
 
 
 def pytest_collection_finish():
