@@ -32,11 +32,11 @@ from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.aggregation import outcome, recovery
 from fedgrove.node.protocol.bad_record import RuleBroken, bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.closing import closing_fault
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, Model
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.policy import closing_fault
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.spending import Spending, Spent

@@ -18,7 +18,7 @@ local_work        what a client computes in a round, and how it fails
 spending          what every client has spent of the privacy budget
 masked_sum        vectors of integers under masks, and their sum
 aggregation       from the ledger and the store to the next model
-closing           the one check that a closed round is right
+closing           closed rounds, recomputed by those who are to train on them
 journal           a client's durable record of a round
 step              what one call of a role's ``step`` came to
 """

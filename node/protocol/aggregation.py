@@ -94,11 +94,6 @@ def outcome(method: Method, inputs: RoundInputs, record: RecoveryRecord) -> Outc
     return replace(result, privacy=result.privacy.replace(**stated))
 
 
-def overspent(method: Method, inputs: RoundInputs) -> str:
-    """Clause that names the clients whose privacy budget the round exceeds: it must not release anything or close."""
-    return spending(method, inputs).overspent(inputs.current) if method.accounting.budget is not None else ""
-
-
 def spending(method: Method, inputs: RoundInputs) -> Spending:
     """Privacy spent by all clients, as the ledger shows it to this round."""
     return Spending(method, inputs.store, inputs.rounds, method.parameters_of(inputs.previous))

@@ -1,8 +1,6 @@
 """Closed rounds, recomputed by those who are to train on them (spec 02, step 6)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 from fedgrove.chain.records import Closed
 from fedgrove.common.wire import canonical_json
@@ -11,90 +9,15 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import InvalidRecovery, most_record_bytes
-from fedgrove.node.privacy.records import difference
-from fedgrove.node.protocol import members_metrics
-from fedgrove.node.protocol.aggregation import outcome, overspent, recovery
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, head_fault
+from fedgrove.node.protocol.aggregation import outcome, recovery
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob
 from fedgrove.node.protocol.method import Method
-from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
+from fedgrove.node.protocol.policy import closing_fault
+from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 
 Key = tuple[int, bytes, bytes]
 """A closing: round, digests of the model and of the metrics."""
-
-_SENTENCES = {"model": "its model is wrong: {}", "metrics": "its metrics are wrong: {}", "privacy": "{}"}
-
-
-@dataclass(frozen=True)
-class ClosingFault:
-    """The fault of a closed round.
-
-    Attributes
-    ----------
-    part : str
-        ``model``, ``metrics`` or ``privacy``.
-    reason : str
-        What is wrong with that part, in one clause.
-    """
-
-    part: Literal["model", "metrics", "privacy"]
-    reason: str
-
-    def __str__(self) -> str:
-        return _SENTENCES[self.part].format(self.reason)
-
-
-def _other_model(inputs: RoundInputs) -> str:
-    """Why the model that a round closed with is not the right one."""
-    if inputs.only_evaluates:
-        return "the round only evaluates the model that it began with, and closed with another"
-    made = "the sum" if inputs.config.server is None else "the server's step on the sum"
-    return f"it is not {made} of the survivors' updates, bit for bit"
-
-
-def closing_fault(
-    method: Method,
-    inputs: RoundInputs,
-    right: Outcome,
-    end: Closed,
-    metrics: Callable[[], bytes],
-    block_hash: Callable[[int], bytes],
-    first: int,
-) -> ClosingFault | None:
-    """The check that a closed round is right, used by clients, coordinators and audits alike.
-
-    Parameters
-    ----------
-    right : Outcome
-        What the round came to, recomputed.
-    end : Closed
-        What the ledger says that it came to.
-    metrics : callable
-        Fetches the bytes that the closing names as its metrics; asked once the model is right.
-    block_hash : callable
-        Maps the number of a block, from ``first`` on, to its hash.
-
-    Raises
-    ------
-    StoreError
-    """
-    before = inputs.stated if inputs.config.federation.patience else None
-    if before is not None and before.members is not None and before.members.last:
-        return ClosingFault("model", f"the training had ended before this round, as {before.members.ending}")
-    if method.model_digest(right.model) != end.model_digest:
-        return ClosingFault("model", _other_model(inputs))
-    try:
-        stated = Metrics.from_bytes(metrics())
-    except InvalidBlob as fault:
-        return ClosingFault("metrics", str(fault))
-    if stated.round != inputs.current.number:
-        return ClosingFault("metrics", f"they belong to round {stated.round}")
-    wrong = difference(stated.privacy, right.privacy) or members_metrics.difference(stated.members, right.members)
-    wrong = wrong or method.statement_fault(right.model, stated) or head_fault(stated, block_hash, first, end)
-    if wrong:
-        return ClosingFault("metrics", wrong)
-    beyond = overspent(method, inputs)
-    return ClosingFault("privacy", beyond) if beyond else None
 
 
 class Closings:

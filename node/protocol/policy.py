@@ -1,6 +1,7 @@
-"""What an honest member refuses although the ledger allows it: pure functions of the records and the terms.
+"""What an honest member refuses although the law allows it: functions of the records, the terms and what was computed.
 
-Each returns why, in one clause; an empty string where nothing is in the way.
+Each returns why, in one clause; nothing where nothing is in the way. The privacy budget's own figures, and whether it
+lets a client draw, are ``spending``'s.
 
 Whoever can keep members out of a round (a coordinator, an admin, whoever censors transactions) could leave a client
 alone among colluders: a round without enough of the members that it knows may be a trap. So a client takes part only
@@ -9,8 +10,19 @@ else those that committed in one of the last rounds that closed.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
+from fedgrove.chain.records import Closed
+from fedgrove.node.privacy.records import difference
+from fedgrove.node.protocol import members_metrics
+from fedgrove.node.protocol.aggregation import spending as spending_of
+from fedgrove.node.protocol.content import InvalidBlob, Metrics, head_fault
+from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import PPM, FederationConfig
 
 LOOK_BACK = 3
@@ -75,3 +87,109 @@ def opening_fault(rounds: Rounds, current: RoundRecords, terms: bytes, first_mod
     if rounds.base is None and current.opened.model_digest != first_model:
         return "its members: training does not start from the model in the terms"
     return f"the coordinator: it opened the round after the training had ended, as {ending}" if ending else ""
+
+
+# --- budget, and the end of a training --------------------------------------------------------------------------------
+
+
+def overspent(method: Method, inputs: RoundInputs) -> str:
+    """Clause that names the clients whose privacy budget the round exceeds: it must not release anything or close."""
+    return spending_of(method, inputs).overspent(inputs.current) if method.accounting.budget is not None else ""
+
+
+def no_round_follows(
+    rounds: Rounds, config: FederationConfig, ending: Callable[[], str], spending: Callable[[], Spending]
+) -> str:
+    """Why no round follows the latest one; empty when one can, or while a round runs.
+
+    Parameters
+    ----------
+    ending : callable
+        Why the terms' patience lets none follow (``MetricsWatch.ending``); asked where rounds are left.
+    spending : callable
+        The spent part of the privacy budget; asked last.
+    """
+    latest = rounds.latest
+    if latest is None or latest.end is None:
+        return ""
+    if rounds.all_held(config.rounds_to_close, config.federation.repeats):
+        return "all rounds have ended"
+    why = ending()
+    return f"the training has ended, as {why}" if why else spending().exhausted(latest.number + 1)
+
+
+# --- closings ---------------------------------------------------------------------------------------------------------
+
+_SENTENCES = {"model": "its model is wrong: {}", "metrics": "its metrics are wrong: {}", "privacy": "{}"}
+
+
+@dataclass(frozen=True)
+class ClosingFault:
+    """The fault of a closed round.
+
+    Attributes
+    ----------
+    part : str
+        ``model``, ``metrics`` or ``privacy``.
+    reason : str
+        What is wrong with that part, in one clause.
+    """
+
+    part: Literal["model", "metrics", "privacy"]
+    reason: str
+
+    def __str__(self) -> str:
+        return _SENTENCES[self.part].format(self.reason)
+
+
+def _other_model(inputs: RoundInputs) -> str:
+    """Why the model that a round closed with is not the right one."""
+    if inputs.only_evaluates:
+        return "the round only evaluates the model that it began with, and closed with another"
+    made = "the sum" if inputs.config.server is None else "the server's step on the sum"
+    return f"it is not {made} of the survivors' updates, bit for bit"
+
+
+def closing_fault(
+    method: Method,
+    inputs: RoundInputs,
+    right: Outcome,
+    end: Closed,
+    metrics: Callable[[], bytes],
+    block_hash: Callable[[int], bytes],
+    first: int,
+) -> ClosingFault | None:
+    """The check that a closed round is right, used by clients, coordinators and audits alike.
+
+    Parameters
+    ----------
+    right : Outcome
+        What the round came to, recomputed.
+    end : Closed
+        What the ledger says that it came to.
+    metrics : callable
+        Fetches the bytes that the closing names as its metrics; asked once the model is right.
+    block_hash : callable
+        Maps the number of a block, from ``first`` on, to its hash.
+
+    Raises
+    ------
+    StoreError
+    """
+    before = inputs.stated if inputs.config.federation.patience else None
+    if before is not None and before.members is not None and before.members.last:
+        return ClosingFault("model", f"the training had ended before this round, as {before.members.ending}")
+    if method.model_digest(right.model) != end.model_digest:
+        return ClosingFault("model", _other_model(inputs))
+    try:
+        stated = Metrics.from_bytes(metrics())
+    except InvalidBlob as fault:
+        return ClosingFault("metrics", str(fault))
+    if stated.round != inputs.current.number:
+        return ClosingFault("metrics", f"they belong to round {stated.round}")
+    wrong = difference(stated.privacy, right.privacy) or members_metrics.difference(stated.members, right.members)
+    wrong = wrong or method.statement_fault(right.model, stated) or head_fault(stated, block_hash, first, end)
+    if wrong:
+        return ClosingFault("metrics", wrong)
+    beyond = overspent(method, inputs)
+    return ClosingFault("privacy", beyond) if beyond else None

@@ -12,6 +12,7 @@ from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.policy import no_round_follows
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.spending import Spending
@@ -95,12 +96,4 @@ class RoleContext:
 
     def over(self) -> str:
         """Why no round follows the latest one, in one clause; empty when one can, or while a round runs."""
-        latest, repeats = self.view.rounds.latest, self.config.federation.repeats
-        if latest is None or latest.end is None:
-            return ""
-        if self.view.rounds.all_held(self.config.rounds_to_close, repeats):
-            return "all rounds have ended"
-        ending = self.ending()
-        if ending:
-            return f"the training has ended, as {ending}"
-        return self.spending().exhausted(latest.number + 1)
+        return no_round_follows(self.view.rounds, self.config, self.ending, self.spending)

@@ -15,10 +15,11 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import RoundSecrets, seal_shares
 from fedgrove.node.masking.release import ReleaseRefused, held_shares, release
 from fedgrove.node.masking.survivors import all_summed
-from fedgrove.node.protocol.aggregation import overspent, sealed_shares
+from fedgrove.node.protocol.aggregation import sealed_shares
 from fedgrove.node.protocol.content import Update, unavailable
 from fedgrove.node.protocol.journal import Journal, JournalDamaged, RoundNote
 from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.policy import overspent
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 

@@ -62,7 +62,7 @@ def test_members_that_do_not_look_at_the_block_lose_their_history(federation, mo
 
     def without_looking(member, *closing):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(closings, "head_fault", lambda *_: "")
+            patch.setattr("fedgrove.node.protocol.policy.head_fault", lambda *_: "")
             return honest(member, *closing)
 
     monkeypatch.setattr(closings.Closings, "_difference", without_looking)

@@ -22,8 +22,7 @@ from fedgrove.node.audit.pins import Pins
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.protocol import closing as closings
-from fedgrove.node.protocol import law
+from fedgrove.node.protocol import law, policy
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.spending import Spending
@@ -332,7 +331,7 @@ MUTANTS = [
     Mutant("(6) blobs", patched(ContentRules, "_check", nothing), closing(coordinator, round=2), "closed.metrics"),
     Mutant(
         "(6) the block that a closing names",
-        patched(closings, "head_fault", lambda *closing: ""),
+        patched(policy, "head_fault", lambda *closing: ""),
         without_release,
         "closed.metrics",
         "a hash that block",

@@ -19,8 +19,8 @@ from fedgrove.node.protocol.content import Metrics, unavailable
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import MembersStatement, told_of
 from fedgrove.node.protocol.method import Evaluated
+from fedgrove.node.protocol.policy import overspent
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
-from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing
 from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator.context import CoordinatorContext, fail
@@ -60,7 +60,7 @@ class RecordRecovery:
             needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
         except UnsafeSurvivors as fault:
             return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, str(fault))
-        beyond = self._overspent(turn.current)
+        beyond = overspent(self._context.method, inputs)
         if beyond:
             return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, beyond)
         return self._recover(turn, inputs)
@@ -125,10 +125,6 @@ class RecordRecovery:
         sizes = {client: self._context.method.codec.expected_bytes(inputs, client) for client in clients}
         digests = {client: inputs.current.commits[client].digest for client in sizes}
         return unavailable(self._context.store, digests, sizes)
-
-    def _overspent(self, current: RoundRecords) -> str:
-        """Clause on a client whose privacy budget the round's sum would exceed; empty if there is none."""
-        return self._context.spending().overspent(current)
 
     def _is_last_call(self, turn: Turn, released: Mapping[int, bytes]) -> bool:
         """Whether waiting has ended: all releases are available, or the deadline is near.

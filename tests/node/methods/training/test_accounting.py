@@ -22,7 +22,6 @@ from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MembershipSettings
 from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.summing import RecordRecovery
 
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS
@@ -169,7 +168,7 @@ def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found)
 
 
 def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, monkeypatch):
-    monkeypatch.setattr(RecordRecovery, "_overspent", lambda self, current: "")
+    monkeypatch.setattr("fedgrove.node.roles.coordinator.summing.overspent", lambda method, inputs: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
     assert [record.reason for record in of_kind(federation, Failed)] == [FailureReason.DEADLINE]
@@ -178,7 +177,7 @@ def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, mo
 
 def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
     """All its members collude, or their software is another."""
-    monkeypatch.setattr(RecordRecovery, "_overspent", lambda self, current: "")
+    monkeypatch.setattr("fedgrove.node.roles.coordinator.summing.overspent", lambda method, inputs: "")
     monkeypatch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, number: "")
     monkeypatch.setattr(Closings, "fault", lambda *closing: "")
     federation = found(clients=5)

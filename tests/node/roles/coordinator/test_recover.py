@@ -55,13 +55,13 @@ class Place:
         patch.setattr(summing, "unavailable_updates", lambda *_: list(lost))
         patch.setattr(summing, "unavailable", lambda store, digests, sizes: list(digests))
         patch.setattr(summing, "recovered", recovered)
+        patch.setattr(summing, "overspent", lambda method, inputs: overspent)
         graph = SimpleNamespace(groups=groups, client=lambda position: position + 1)
         inputs = SimpleNamespace(current=self.current, graph=graph, sharers=None, survivors=None)
         self.context = context_with(
             self.events,
             view_at(EARLY),
             inputs=lambda current: inputs,
-            spending=lambda: SimpleNamespace(overspent=lambda current: overspent),
             outcomes=SimpleNamespace(of=self.events.noting("outcome", outcome)),
             method=SimpleNamespace(codec=SimpleNamespace(expected_bytes=lambda inputs, client: 1)),
         )
