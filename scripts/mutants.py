@@ -3,7 +3,7 @@
     python scripts/mutants.py --total 500         # shared by the packages in proportion to what can be changed
     python scripts/mutants.py --only node/privacy/grid.py --total 20
     python scripts/mutants.py --again --only node/privacy      # survivors only
-    python scripts/mutants.py --again tests/adversary/test_twin.py --only node/roles/twins.py   # with these tests
+    python scripts/mutants.py --again tests/adversary/test_duplicate.py --only node/roles/duplicates.py  # these tests
     python scripts/mutants.py --report            # only write the page anew
 
 Each mutant is made in a copy of the tree. What was tried stands in ``docs/results/mutants/tried.jsonl`` and is not

@@ -39,11 +39,11 @@ from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.data_marks import DataMark, DataMarks
+from fedgrove.node.roles.duplicates import DuplicateRunning
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import PortTaken, ServiceMetrics
 from fedgrove.node.roles.passing_time import PassingTime
 from fedgrove.node.roles.service import WITHOUT_RESULT, GivenUp, Role, Service
-from fedgrove.node.roles.twins import TwinRunning
 from fedgrove.node.status.figure_targets import watched_rounds
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def _serve(
         result = Service(roles, heads, place.log, metrics, reach.patience_seconds, once, watch, passing.note).run()
     except GivenUp as fault:
         raise CommandError(str(fault), code=3) from None
-    except TwinRunning as fault:
+    except DuplicateRunning as fault:
         raise CommandError(str(fault)) from None
     end = "ended: one round is over" if once else "ended: no round is left"
     place.log.write("info" if result else "error", end if result else f"{end}, without a result")

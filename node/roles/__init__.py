@@ -2,7 +2,7 @@
 
 client       draws, shares, trains, commits, releases
 disclosure   what a client lets out of its hands in a round
-twins        two processes that act with one keystore
+duplicates   two processes that act with one keystore
 data_marks   which federations some data took part in
 coordinator  opens, seals, recovers, closes
 context      what the phases of a round work with

@@ -16,9 +16,9 @@ from fedgrove.ipfs.store import DiskFull
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.step import Kind, Step
+from fedgrove.node.roles.duplicates import DuplicateRunning
 from fedgrove.node.roles.logs import NO_ROOM, ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
-from fedgrove.node.roles.twins import TwinRunning
 from fedgrove.node.status.setbacks import setbacks
 
 # Between two looks where no block has come. No block announces content, or the end of a training: the first looks for
@@ -115,7 +115,7 @@ class Service:
         ------
         GivenUp
             Chain or store stayed away.
-        TwinRunning
+        DuplicateRunning
             Another process acts with the same keystore.
         """
         self._reached = time.monotonic()
@@ -142,7 +142,7 @@ class Service:
             self._heed(name, getattr(role, "alarm", ""))
             if role.finished:
                 self._ended.add(name)
-        except TwinRunning as fault:
+        except DuplicateRunning as fault:
             self._heed(name, str(fault))
             raise
         except (FeeAboveCap, InsufficientFunds) as fault:

@@ -27,7 +27,7 @@ from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.releasing import ReleaseShares
+from fedgrove.node.roles.client.concluding import ReleaseShares
 from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.disclosure import Disclosure
 

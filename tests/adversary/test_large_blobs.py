@@ -23,8 +23,8 @@ from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.concluding import ReleaseShares
 from fedgrove.node.roles.client.contributing import Commit, PublishShares
-from fedgrove.node.roles.client.releasing import ReleaseShares
 from fedgrove.node.roles.client.role import Duty
 
 from tests.node.federation import Federation, with_phase

@@ -16,7 +16,7 @@ from fedgrove.node.methods.procfl import codec, evaluating, local_training
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.releasing import ReleaseShares
+from fedgrove.node.roles.client.concluding import ReleaseShares
 from fedgrove.node.roles.client.role import Duty
 
 from tests.adversary.clustered import SAMPLES, coordinator, found

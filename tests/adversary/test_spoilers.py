@@ -37,7 +37,7 @@ class Shameless(Client):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._context.twins.look = lambda *seen: None
+        self._context.duplicates.look = lambda *seen: None
 
 
 class GarbageShares(PublishShares):

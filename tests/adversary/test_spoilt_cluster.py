@@ -172,7 +172,7 @@ def no_masks(made: Federation) -> list[ClusterState]:
     """The attacker draws with a key of low order, and shares and commits to whatever has the right size."""
     kind = with_phase(Client, Duty.DRAW, NoMasks)
     clients = {number: made.client(number, kind) for number in range(1, len(GROUPS) + 1)}
-    clients[ATTACKER]._context.twins.look = lambda *_: None  # it does not mind that its journal has something else
+    clients[ATTACKER]._context.duplicates.look = lambda *_: None  # it does not mind that its journal has something else
     disclosure, size = clients[ATTACKER]._context.disclosure, 4 * clients[ATTACKER]._context.parameters
     for name, junk in (("_mask", bytes(size)), ("shares", os.urandom(100))):
         honest = getattr(disclosure, name)

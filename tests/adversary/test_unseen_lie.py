@@ -17,7 +17,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, ModelSpec
-from fedgrove.node.roles.client.dispute import lot
+from fedgrove.node.roles.client.concluding import lot
 
 MEMBERS, ROUNDS, CHECKERS = 100, 40, 5.0
 MODEL = ModelSpec("small-cnn", (1, 8, 8), 10)

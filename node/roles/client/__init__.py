@@ -7,11 +7,10 @@ model it recomputes it, and disputes what is wrong.
 
 role          the client itself: which duty is due, and what happens between rounds
 context       what the duties work with, and how transactions are sent, none twice that the ledger refused
-dispute       refuses a closed round that is wrong
-keystore      goes on with rotated keys
-joining       draws the lot, joins the round with fresh keys, waits for the order, leaves a round in bad company
+joining       draws the lot with fresh keys, leaves a round that too few of the members it knows have joined
 contributing  shares the secrets behind the masks, trains, commits to the masked update, publishes it
-releasing     releases shares of the others' secrets, and publishes them once that is confirmed
+concluding    releases shares of the others' secrets, publishes them once that is confirmed, disputes a false closing
+keystore      goes on with rotated keys
 """
 
 from fedgrove.node.roles.client.role import Client

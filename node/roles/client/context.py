@@ -15,7 +15,7 @@ from fedgrove.node.protocol.rounds import Member, RoundRecords
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.context import RoleContext, Turn
 from fedgrove.node.roles.disclosure import Disclosure
-from fedgrove.node.roles.twins import Twins
+from fedgrove.node.roles.duplicates import Duplicates
 
 
 def holds_key_of(keys: Keys, member: Member) -> bool:
@@ -90,7 +90,7 @@ class ClientContext(RoleContext):
         Computes the update.
     closings : Closings
         Recomputes closed rounds.
-    twins : Twins
+    duplicates : Duplicates
         Looks for another process with the same keystore.
     outbox : Outbox
         Sends transactions.
@@ -101,7 +101,7 @@ class ClientContext(RoleContext):
     disclosure: Disclosure
     work: LocalWork
     closings: Closings
-    twins: Twins
+    duplicates: Duplicates
     outbox: Outbox
 
 

@@ -38,11 +38,13 @@ class Commit:
 
     def act(self, turn: ClientTurn) -> Step:
         """Train, wait for the others' shares, or commit."""
+        # (1) what it could not do once it does not try again in this round
         if self._unable is not None and self._unable[0] == turn.current.number:
             return turn.sit_out(f"this client: {self._unable[1]}")
         number, early = turn.current.number, turn.phase is Phase.SHARE
         if early and self._trained == number:
             return self._await_shares(turn)
+        # (2) train while others still share; the result waits in the journal
         try:
             update = self._update(turn)
             if update is None:
@@ -50,6 +52,7 @@ class Commit:
             self._trained = number
             if early:
                 return self._await_shares(turn)
+            # (3) mask, with the final list of shares: another list would mean other masks over the same update
             masked = self._context.disclosure.masked(turn.current, turn.client, update)
             codec, inputs = self._context.method.codec, self._context.inputs(turn.current)
             remark, caution = codec.remark(inputs, update), codec.caution(inputs, update)
@@ -60,6 +63,7 @@ class Commit:
         except (CannotTakePart, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
             self._unable = (turn.current.number, str(fault))
             return turn.sit_out(f"this client: {fault}")
+        # (4) commit to the digest; the bytes follow once it is confirmed
         return self._commit(turn, masked, remark, caution)
 
     def _await_shares(self, turn: ClientTurn) -> Step:

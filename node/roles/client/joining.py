@@ -1,4 +1,4 @@
-"""Join: a client in the sample draws its lot, waits for the order, and leaves a round in bad company."""
+"""Join: a client in the sample draws its lot, and leaves a round that too few of the members it knows have joined."""
 
 from functools import partial
 
@@ -48,7 +48,7 @@ class Draw:
         if not holds_key_of(self._context.keys, turn.member):
             return f"this client: {OTHER_KEY}"
         view = self._context.view
-        waiting = self._context.twins.waiting(view.rounds, turn.client, turn.current.number)
+        waiting = self._context.duplicates.waiting(view.rounds, turn.client, turn.current.number)
         return f"this client: {waiting}" if waiting else view.law.barred(turn.member, turn.current)
 
     def _unaffordable(self, turn: ClientTurn) -> str:
@@ -72,22 +72,11 @@ class Draw:
         return self._context.work.samples(turn.current, turn.client) if weighs else 1
 
 
-class AwaitSeal:
-    """Waits for the order of the clients. Anyone may seal it, and the coordinator does."""
-
-    def __init__(self, context: ClientContext) -> None:
-        self._context = context
-
-    def act(self, turn: ClientTurn) -> Step:
-        """Wait."""
-        return Step.wait("seal", "anyone: the order of the round is not yet sealed", turn.deadlines.seal_end)
-
-
 def reason_to_leave(context: ClientContext, turn: ClientTurn) -> str:
     """Reason why a client that has drawn leaves the round, as in ``Step.waiting``; empty if it stays.
 
     Asked in each phase after the draw, as the journal can be lost at any time. A client that has committed stays,
-    whatever its company: its update is in the sum.
+    whoever else drew: its update is in the sum.
     """
     if context.journal.note(turn.current.number) is None:
         return "this client: its journal of the round is missing"

@@ -25,14 +25,13 @@ from fedgrove.node.protocol.policy import opening_fault
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.roles.client.concluding import Dispute, ReleaseShares, lot
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn, Outbox, holds_key_of
 from fedgrove.node.roles.client.contributing import Commit, Publish, PublishShares
-from fedgrove.node.roles.client.dispute import Dispute, lot
-from fedgrove.node.roles.client.joining import OTHER_KEY, AwaitSeal, Draw, reason_to_leave
-from fedgrove.node.roles.client.releasing import ReleaseShares
+from fedgrove.node.roles.client.joining import OTHER_KEY, Draw, reason_to_leave
 from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
-from fedgrove.node.roles.twins import Twins
+from fedgrove.node.roles.duplicates import Duplicates
 
 
 class Duty(Enum):
@@ -138,7 +137,7 @@ class Client:
             disclosure=Disclosure(journal, store, method, base.inputs),
             work=method.work(Workplace(store, data, journal, executor, lambda: view.rounds, base.inputs, keys, device)),
             closings=Closings(store, method, base.inputs, check_rounds, partial(lot, keys), *chain),
-            twins=Twins(journal),
+            duplicates=Duplicates(journal),
             outbox=Outbox(view),
         )
         self._dispute = Dispute(self._context)
@@ -157,7 +156,7 @@ class Client:
         member = self.view.rounds.member(self.account)
         if member is not None and not holds_key_of(self._context.keys, member):
             return f"{OTHER_KEY}: give this client the keystore that was rotated, or run `fedgrove keys rotate`"
-        return self._context.twins.alarm
+        return self._context.duplicates.alarm
 
     @property
     def members_metrics(self) -> MembersStatement | None:
@@ -182,22 +181,29 @@ class Client:
             return Step.wait("sit out", f"this client: {fault}", end, Kind.SITS_OUT)
 
     def _act(self, current: RoundRecords | None) -> Step:
+        # (1) without a registration nothing else is this client's
         member = self.view.rounds.member(self.account)
         if member is None:
             return self.register()
         if current is None:
             return Step.wait("open", "the coordinator: the first round is not yet open")
-        self._context.twins.look(self.view.rounds, member.client, self.view.block)
+        # (2) another process with this keystore is looked for while the journal can still say what this one made
+        self._context.duplicates.look(self.view.rounds, member.client, self.view.block)
+        # (3) who took back everything is done, once nothing of it is summed any more
         running = current.end is None
         if self.view.rounds.left(member.client) and not (running and member.client in current.draws):
             return self._leave(current)
+        # (4) secrets of rounds that nobody can sum any more are destroyed; the last round's stay while it may be voided
         self._context.journal.destroy(before=current.number - 1 if running else current.number)
+        # (5) the closing that the model in force comes from is judged before this client trains from it
         turn = ClientTurn(current, self.view.deadlines(current), self.view.block, member)
         step = self._dispute.act(turn)
         if step is None or self.view.rounds.disputed_by(member.client) is not None:
             self._context.work.settle(member.client)
+        # (6) in a running round, the one thing that is due
         if step is None and running:
             return self._play(turn)
+        # (7) between rounds: wait for the next one, or end
         over = self._context.over()
         self.finished = bool(over) and (step is None or not step.acted)
         who = f"nobody: {over}" if over else "the coordinator: the next round is not yet open"
@@ -212,15 +218,20 @@ class Client:
         return Step.wait("done", "nobody: this client has withdrawn its data and left")
 
     def _play(self, turn: ClientTurn) -> Step:
-        """Take the step that is due in a running round."""
+        """Take the step that is due in a running round: draw, share, train and commit, publish, release."""
+        # (1) a round under other terms, from another model or after the end is none of this client's
         ending = self._context.ending()
         refused = opening_fault(self.view.rounds, turn.current, self._terms, self._first_model, ending)
         if refused:
             return Step.wait("open", refused)
+        # (2) whoever may be alone among colluders leaves before it shares anything
         due = duty_of(turn)
         leaves = reason_to_leave(self._context, turn) if due is not Duty.DRAW else ""
         if leaves:
             return turn.sit_out(leaves)
+        # (3) the duty; a published update is followed by the release of shares
+        if due is Duty.SEAL:  # anyone may, and the coordinator does
+            return Step.wait("seal", "anyone: the order of the round is not yet sealed", turn.deadlines.seal_end)
         step = self._units[due].act(turn) or self._units[Duty.RELEASE].act(turn)
         assert step is not None, "releasing shares is never done before the round is over"
         return step
@@ -229,7 +240,6 @@ class Client:
 def _units(context: ClientContext) -> dict[Duty, ClientUnit]:
     return {
         Duty.DRAW: Draw(context),
-        Duty.SEAL: AwaitSeal(context),
         Duty.SHARE: PublishShares(context),
         Duty.COMMIT: Commit(context),
         Duty.PUBLISH: Publish(context),

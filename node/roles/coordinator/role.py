@@ -18,7 +18,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator.context import CoordinatorContext, Outcomes, Overdue
 from fedgrove.node.roles.coordinator.opening import Open, ReportAbsences, SealOrder
-from fedgrove.node.roles.coordinator.summing import AwaitCommits, AwaitShares, Close, RecordRecovery
+from fedgrove.node.roles.coordinator.summing import AwaitMembers, Close, RecordRecovery
 
 NOTHING = Aides()
 
@@ -129,8 +129,7 @@ class Coordinator:
         before_order, over = SealOrder(self._context), (Phase.CLOSED, Phase.SKIPPED, Phase.FAILED, Phase.VOIDED)
         return {
             **dict.fromkeys((Phase.SEEDING, Phase.DRAW, Phase.SEAL), before_order),
-            Phase.SHARE: AwaitShares(),
-            Phase.COMMIT: AwaitCommits(),
+            **dict.fromkeys((Phase.SHARE, Phase.COMMIT), AwaitMembers()),
             Phase.RECOVER: RecordRecovery(self._context),
             Phase.CLOSE: Close(self._context),
             Phase.OVERDUE: Overdue(self._context),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fedgrove.chain.records import FailureReason
+from fedgrove.chain.records import FailureReason, Phase
 from fedgrove.ipfs.store import BlobError
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
@@ -26,22 +26,15 @@ from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator.context import CoordinatorContext, fail
 
 
-class AwaitShares:
-    """Waits until the list of shares is final."""
+class AwaitMembers:
+    """Waits until the list of shares, and then that of commitments, is final."""
 
     def act(self, turn: Turn) -> Step:
-        """Wait for the clients that drew."""
-        return Step.wait("share", missing(turn.current.draws, turn.current.shares, "share"), turn.deadlines.share_end)
-
-
-class AwaitCommits:
-    """Waits until the list of commitments is final."""
-
-    def act(self, turn: Turn) -> Step:
-        """Wait for the clients that shared."""
-        return Step.wait(
-            "commit", missing(turn.current.shares, turn.current.commits, "commit"), turn.deadlines.commit_end
-        )
+        """Wait for the clients that drew, or for those that shared."""
+        current, deadlines = turn.current, turn.deadlines
+        if turn.phase is Phase.SHARE:
+            return Step.wait("share", missing(current.draws, current.shares, "share"), deadlines.share_end)
+        return Step.wait("commit", missing(current.shares, current.commits, "commit"), deadlines.commit_end)
 
 
 class RecordRecovery:
@@ -55,6 +48,7 @@ class RecordRecovery:
 
     def act(self, turn: Turn) -> Step:
         """Recover, wait for shares, or record the failure."""
+        # (1) a sum over too few, or beyond a member's budget, is not asked for: holders must refuse it
         inputs = self._context.inputs(turn.current)
         try:
             needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
@@ -66,10 +60,12 @@ class RecordRecovery:
         return self._recover(turn, inputs)
 
     def _recover(self, turn: Turn, inputs: RoundInputs) -> Step:
+        # (2) without an update nobody's masks cancel, whatever is released; summed in groups, its group alone is lost
         released = released_shares(inputs)
         gone = self._gone(inputs, released)
         if gone and not inputs.graph.groups:
             return fail(self._context, turn.current, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
+        # (3) the masks' secrets, as soon as enough shares of each are released
         try:
             record = self._recovered(turn, inputs, released, gone)
         except TooFewShares as lack:
@@ -78,6 +74,7 @@ class RecordRecovery:
             reason = f"{missing(turn.current.draws, turn.current.releases, 'release shares')} ({lack})"
             unread = len(released) < len(turn.current.releases)
             return Step.wait("recover", reason, turn.deadlines.recover_end, Kind.FETCHES if unread else Kind.WAITS)
+        # (4) recorded only when a model follows: a recovery on the ledger ends the wait for updates
         return self._unsummed(turn, inputs, record, released) or self._record(turn, record)
 
     def _unsummed(

@@ -29,7 +29,7 @@ class Place:
             self.events,
             view,
             keys=self.key,
-            twins=SimpleNamespace(waiting=lambda *_: waiting),
+            duplicates=SimpleNamespace(waiting=lambda *_: waiting),
             journal=SimpleNamespace(uploads=lambda: ()),
             spending=lambda: SimpleNamespace(refusal=lambda *_: refusal),
             disclosure=SimpleNamespace(secrets=self.events.noting("secrets", SECRETS)),

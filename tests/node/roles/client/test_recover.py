@@ -6,7 +6,7 @@ import pytest
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.release import ReleaseRefused
 from fedgrove.node.protocol.step import Kind
-from fedgrove.node.roles.client.releasing import ReleaseShares
+from fedgrove.node.roles.client.concluding import ReleaseShares
 
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
 

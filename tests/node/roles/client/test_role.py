@@ -10,7 +10,7 @@ from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.role import Duty
-from fedgrove.node.roles.twins import TwinRunning
+from fedgrove.node.roles.duplicates import DuplicateRunning
 
 from tests.node.federation import Federation
 
@@ -39,10 +39,6 @@ def client(federation):
 
 def naming(result):
     return SimpleNamespace(act=lambda turn: result)
-
-
-def test_each_phase_has_a_unit(federation):
-    assert set(federation.client(1)._units) == set(Duty)
 
 
 def test_the_unit_of_the_phase_acts(client):
@@ -83,10 +79,10 @@ def test_a_round_that_its_masks_forbid_is_sat_out_until_its_end(client):
 def test_another_process_on_its_keystore_comes_before_any_phase(client):
     def meet(rounds, number, block):
         assert (rounds, number, block) == (client.view.rounds, 1, client.view.block)
-        raise TwinRunning("another process uses this keystore")
+        raise DuplicateRunning("another process uses this keystore")
 
-    client._context.twins.look = meet
-    with pytest.raises(TwinRunning):
+    client._context.duplicates.look = meet
+    with pytest.raises(DuplicateRunning):
         client.step()
 
 

@@ -1,17 +1,17 @@
-"""A client that has drawn waits for the order, and leaves a round in bad company."""
+"""A client that has drawn leaves a round that too few of the members it knows have joined."""
 
 from types import SimpleNamespace
 
 import pytest
 from fedgrove.node.roles.client import joining
-from fedgrove.node.roles.client.joining import AwaitSeal, reason_to_leave
+from fedgrove.node.roles.client.joining import reason_to_leave
 
-from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
+from tests.node.roles.fakes import ME, Events, client_turn_at, context_with, entry_with, view_at
 
 
 @pytest.fixture
-def company(monkeypatch):
-    """What is said of the company in the round."""
+def attendance(monkeypatch):
+    """What is said of the attendance in the round."""
     said = SimpleNamespace(fault="")
     monkeypatch.setattr(joining, "attendance_fault", lambda rounds, current, config: said.fault)
     return said
@@ -23,27 +23,22 @@ def leaves(current, note=True):
     return reason_to_leave(context, client_turn_at(35, current))
 
 
-def test_it_waits_until_the_order_must_be_sealed():
-    step = AwaitSeal(context_with(Events())).act(client_turn_at(22, entry_with(draws=(ME,))))
-    assert (step.phase, step.until, step.acted) == ("seal", DEADLINES.seal_end, "")
-
-
-def test_without_its_journal_it_can_do_nothing(company):
+def test_without_its_journal_it_can_do_nothing(attendance):
     for sealed in (None, object()):
         assert "journal of the round is missing" in leaves(entry_with(draws=(ME,), sealed=sealed), note=None)
 
 
-def test_it_looks_at_its_company_once_the_order_is_sealed(company):
-    company.fault = "only 2 of 8 are there"
+def test_it_looks_at_who_drew_once_the_order_is_sealed(attendance):
+    attendance.fault = "only 2 of 8 are there"
     assert leaves(entry_with(draws=(ME,))) == ""
     refused = leaves(entry_with(draws=(ME,), sealed=object()))
     assert refused == "its members: this client refuses the round, only 2 of 8 are there"
 
 
-def test_it_stays_in_good_company(company):
+def test_it_stays_where_enough_have_drawn(attendance):
     assert leaves(entry_with(draws=(ME,), sealed=object())) == ""
 
 
-def test_it_stays_once_it_has_committed(company):
-    company.fault = "only 2 of 8 are there"
+def test_it_stays_once_it_has_committed(attendance):
+    attendance.fault = "only 2 of 8 are there"
     assert leaves(entry_with(draws=(ME,), sealed=object(), shares=(ME,), commits=(ME,))) == ""

@@ -17,7 +17,7 @@ from fedgrove.chain.records import Closed, Committed
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.twins import TwinRunning, Twins
+from fedgrove.node.roles.duplicates import DuplicateRunning, Duplicates
 
 from tests import warm
 from tests.node.cli.test_services import Processes
@@ -76,7 +76,7 @@ class Two:
                 found.append(self._running[name].step())
                 self.waits[name].add(found[-1].waiting)
                 self.alarms |= {self._running[name].alarm} - {""}
-            except TwinRunning as fault:
+            except DuplicateRunning as fault:
                 self.ended[name] = str(fault)
                 del self._running[name]
         return min(found, key=lambda step: (not step.acted, step.until))
@@ -136,7 +136,7 @@ def test_of_two_with_the_same_journal_one_ends(federation, faster):
     assert len(committed) >= ROUNDS - 1
 
 
-def test_a_client_that_is_started_again_and_again_is_no_twin_of_itself(federation):
+def test_a_client_that_is_started_again_and_again_is_no_duplicate_of_itself(federation):
     two = Two(federation, "first", restarting=True)
     two.another = lambda: None
     assert run(federation, two) == list(range(1, ROUNDS + 1))
@@ -182,8 +182,8 @@ def test_the_command_ends_with_a_sentence_and_an_error_in_its_log(tmp_path):
 
 @pytest.mark.parametrize("faster", ["first", "other"])
 def test_without_the_mend_both_go_on_and_one_waits_politely_for_ever(federation, monkeypatch, faster):
-    monkeypatch.setattr(Twins, "look", lambda self, rounds, client, block: None)
-    monkeypatch.setattr(Twins, "waiting", lambda self, rounds, client, number: "")
+    monkeypatch.setattr(Duplicates, "look", lambda self, rounds, client, block: None)
+    monkeypatch.setattr(Duplicates, "waiting", lambda self, rounds, client, number: "")
     two = Two(federation, faster)
     run(federation, two, ("closed", 1))
     assert not two.ended and not two.alarms

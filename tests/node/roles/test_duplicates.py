@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.roles.twins import TwinRunning, Twins
+from fedgrove.node.roles.duplicates import DuplicateRunning, Duplicates
 
 ME = 1
 
@@ -24,28 +24,28 @@ def watching(tmp_path, begun, rounds):
     journal = Journal(tmp_path, bytes(32))
     if begun:
         journal.keep("begun", str(begun).encode())
-    twins = Twins(journal)
-    twins.look(rounds, ME, 10)
-    return twins
+    duplicates = Duplicates(journal)
+    duplicates.look(rounds, ME, 10)
+    return duplicates
 
 
 @pytest.mark.parametrize("begun", [0, 2])
 def test_a_process_that_was_not_there_at_the_first_draw_ends_when_another_one_acts(tmp_path, begun):
-    twins = watching(tmp_path, begun, rounds_with((1, 5)))
-    with pytest.raises(TwinRunning, match=r"the draw of client 1 in round 3 .* the other process was first"):
-        twins.look(rounds_with((1, 5), (3, 20)), ME, 20)
-    assert not twins.alarm
+    duplicates = watching(tmp_path, begun, rounds_with((1, 5)))
+    with pytest.raises(DuplicateRunning, match=r"the draw of client 1 in round 3 .* the other process was first"):
+        duplicates.look(rounds_with((1, 5), (3, 20)), ME, 20)
+    assert not duplicates.alarm
 
 
 def test_the_process_that_made_the_first_draw_says_so_and_ends_when_a_second_round_shows_another_one(tmp_path):
-    twins = watching(tmp_path, 1, rounds_with((1, 5)))
-    twins.look(rounds_with((1, 5), (3, 20)), ME, 20)
-    assert twins.alarm.startswith("another process uses this keystore: the draw of client 1 in round 3")
-    with pytest.raises(TwinRunning, match="it continues"):
-        twins.look(rounds_with((1, 5), (3, 20), (4, 30)), ME, 30)
+    duplicates = watching(tmp_path, 1, rounds_with((1, 5)))
+    duplicates.look(rounds_with((1, 5), (3, 20)), ME, 20)
+    assert duplicates.alarm.startswith("another process uses this keystore: the draw of client 1 in round 3")
+    with pytest.raises(DuplicateRunning, match="it continues"):
+        duplicates.look(rounds_with((1, 5), (3, 20), (4, 30)), ME, 30)
 
 
 def test_records_from_before_the_watch_are_nobody_elses(tmp_path):
-    twins = watching(tmp_path, 0, rounds_with())
-    twins.look(rounds_with((1, 10)), ME, 20)
-    assert not twins.alarm
+    duplicates = watching(tmp_path, 0, rounds_with())
+    duplicates.look(rounds_with((1, 10)), ME, 20)
+    assert not duplicates.alarm

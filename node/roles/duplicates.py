@@ -22,11 +22,11 @@ _BEGUN = "begun"
 _BLOBS = {"share": "shares", "commit": "masked", "release": "released"}
 
 
-class TwinRunning(RuntimeError):
+class DuplicateRunning(RuntimeError):
     """Another process acts with this keystore, and it is for this one to end."""
 
 
-class Twins:
+class Duplicates:
     """Looks for records of this account that its journal did not make.
 
     Parameters
@@ -54,7 +54,7 @@ class Twins:
 
         Raises
         ------
-        TwinRunning
+        DuplicateRunning
         """
         if self._since < 0:
             self._since, latest = block, rounds.latest
@@ -106,9 +106,11 @@ class Twins:
         )
         first = self._begun() is not None and self._begun() == _first_draw(rounds, client)
         if not first:
-            raise TwinRunning(f"{seen}; the other process was first, so this one ends: run one process per keystore")
+            raise DuplicateRunning(
+                f"{seen}; the other process was first, so this one ends: run one process per keystore"
+            )
         if len(self._met) > 1:
-            raise TwinRunning(
+            raise DuplicateRunning(
                 f"{seen}; it continues, so this process ends: stop the other one and run one process per keystore"
             )
         self.alarm = f"{seen}; stop it: run one process per keystore"
