@@ -17,7 +17,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.learning.tasks.task import Pairs, dataset_of
-from fedgrove.node.learning.tasks.training import build, evaluate_task, first_tensors, train_task
+from fedgrove.node.learning.training import build, evaluate, first_tensors, train
 from prepare import read, split
 
 HERE = Path(__file__).parent
@@ -73,8 +73,7 @@ class Baseline:
     def _update(
         self, hospital: Hospital, model: Tensors, state: Tensors, keep: tuple[str, ...], number: int, index: int
     ) -> LocalUpdate:
-        return train_task(
-            self._task,
+        return train(
             build(self._task, keep),
             hospital.train,
             model,
@@ -88,7 +87,7 @@ class Baseline:
         )
 
     def _right(self, rows: Pairs, model: Tensors) -> tuple[float, int]:
-        sums = evaluate_task(self._task, build(self._task), rows, model)
+        sums = evaluate(build(self._task), rows, model)
         return sums.totals["right"], sums.samples
 
     def _hospitals(self, state: int) -> list[Hospital]:

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import default_model, initial_tensors
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import train
 from fedgrove.node.masking.keys import Random
 from fedgrove_lab.attacks.played_round import AttackedTerms
 from fedgrove_lab.attacks.uploads import Noise

@@ -36,7 +36,7 @@ def attack(
     Example: fedgrove attack gradient --dataset digits --quick --out runs/attacks
     """
     from fedgrove.node.learning.datasets import load_dataset
-    from fedgrove.node.learning.training import reproducible
+    from fedgrove.node.learning.reproducible import reproducible
     from fedgrove_lab.attacks.report import TRIALS, InvalidReport, read_documents, write_report
     from fedgrove_lab.attacks.scene import make_scene
     from fedgrove_lab.attacks.uploads import Noise

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
 from fedgrove.node.simulation.executors import NoExecutor
 from fedgrove.node.simulation.figures import FiguresUnavailable

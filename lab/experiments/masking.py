@@ -9,9 +9,10 @@ from statistics import fmean
 import numpy as np
 from fedgrove.chain.crypto import tree
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
+from fedgrove.node.learning.local_update import DivergedTraining
+from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import DivergedTraining, evaluate, train
 from fedgrove.node.masking.client import RoundSecrets, mask_update
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import build_graph

@@ -140,7 +140,7 @@ def _run_on(request: SimulationRequest, targets: tuple[LogTarget, ...]) -> list[
         session = stack.enter_context(open_session(request))
         # Imported here, when the workers have been started: these bring torch.
         from fedgrove.node.cli.rounds_progress import RoundsDisplay
-        from fedgrove.node.learning.training import DivergedTraining
+        from fedgrove.node.learning.local_update import DivergedTraining
         from fedgrove.node.simulation.workers import SimulationFailed
 
         display = stack.enter_context(RoundsDisplay(sum(plan.rounds for plan in request.plans)))

@@ -7,7 +7,7 @@ Source: torch's extension point ``TorchDispatchMode``.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -52,8 +52,8 @@ class DrawsOnProcessor(TorchDispatchMode):
 
 
 @contextmanager
-def on_device(module: nn.Module, device: str) -> Iterator[None]:
-    """Have a module on a device, and what it draws there drawn on the processor; on the processor nothing changes.
+def on_device(module: nn.Module, device: str, draws: bool = True) -> Iterator[None]:
+    """Have a module on a device, and what it ``draws`` there drawn on the processor; on the processor nothing changes.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def on_device(module: nn.Module, device: str) -> Iterator[None]:
     devices.set_up(device)
     module.to(device)
     try:
-        with DrawsOnProcessor(torch.device(device)):
+        with DrawsOnProcessor(torch.device(device)) if draws else nullcontext():
             yield
     finally:
         module.to("cpu")

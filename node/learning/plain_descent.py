@@ -10,28 +10,30 @@ another order, so the last bits differ.
 """
 
 import math
-from typing import TypeGuard
+from typing import Any
 
 import torch
-from fedgrove.node.learning.models import Classifier, FullyConnected
-from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.models import FullyConnected
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.base import LocalTerm
+from fedgrove.node.learning.tasks.model import TaskModel
+from fedgrove.node.learning.tasks.network import NetworkModel
+from fedgrove.node.learning.tasks.task import Pairs
 
 
-def suits(
-    model: Classifier, samples: Samples, term: LocalTerm, settings: TrainingSettings
-) -> TypeGuard[FullyConnected]:
+def suits(model: TaskModel, samples: Any, term: LocalTerm, settings: TrainingSettings) -> bool:
     """Whether a round is nothing but w ← w − η·∇ on a network without biases, with few enough samples to gain by it."""
-    plain = not (settings.momentum or settings.weight_decay or settings.crop or settings.flip or settings.erase)
-    if not (plain and settings.precision == "fp32" and isinstance(model, FullyConnected) and type(term) is LocalTerm):
+    if not (isinstance(model, NetworkModel) and isinstance(model.module, FullyConnected)):
         return False
-    return len(samples) <= 2 * model.hidden1.in_features
+    if settings.momentum or settings.weight_decay or settings.crop or settings.flip or settings.erase:
+        return False
+    plain = settings.precision == "fp32" and type(term) is LocalTerm
+    return plain and len(samples) <= 2 * model.module.hidden1.in_features
 
 
 @torch.no_grad()
 def descend(
-    model: FullyConnected, samples: Samples, settings: TrainingSettings, rate: float, generator: torch.Generator
+    model: FullyConnected, samples: Pairs, settings: TrainingSettings, rate: float, generator: torch.Generator
 ) -> float:
     """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
     count, size = len(samples), settings.batch_size
@@ -39,7 +41,7 @@ def descend(
     order = torch.randperm(count, generator=generator)
     place = order.argsort()
     lit, images = _lit_pixels(model, samples, order)
-    labels = torch.from_numpy(samples.y)[order].to(model.device)
+    labels = samples.targets[order].to(model.device)
     wanted = torch.nn.functional.one_hot(labels, model.output.out_features).to(images.dtype)
     before, products = torch.mm(images, model.hidden1.weight.index_select(1, lit).T), torch.mm(images, images.T)
     slopes, likelihoods = torch.zeros_like(before), torch.empty_like(wanted)
@@ -61,12 +63,12 @@ def descend(
     return loss
 
 
-def _lit_pixels(model: FullyConnected, samples: Samples, order: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _lit_pixels(model: FullyConnected, samples: Pairs, order: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The pixels that are black in not all of the images, and these of the images in order (n, pixels).
 
     The others' weights do not count and do not move. Of handwritten digits of two kinds they are a third.
     """
-    pixels = torch.from_numpy(samples.x).flatten(1)
+    pixels = samples.inputs.flatten(1)
     lit = pixels.any(0).nonzero().squeeze(1)
     return lit.to(model.device), pixels.index_select(1, lit)[order].to(model.device)
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from fedgrove.node.learning.models import FULLY_CONNECTED, PERCEPTRONS, Classifier, empty_model, load_tensors
+from fedgrove.node.learning.reproducible import generator_of, reproducible
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import Strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedprox import FedProx
-from fedgrove.node.learning.training import generator_of, reproducible
 
 
 @dataclass(frozen=True)

@@ -1,84 +1,123 @@
-"""One client's round of local training, and evaluation; the same bytes whenever and wherever it runs.
+"""A round of local training on a task, and its evaluation; the same bytes whenever and wherever it runs.
 
-All randomness of a client's round comes from generators seeded by SHA-256 over (purpose, seed, client, round), and the
-work runs on one thread with deterministic kernels, so neither the order of clients nor the number of workers matters.
+The work runs on one thread with deterministic kernels and generators of its own (``node.learning.reproducible``). The
+shipped networks are trained in any process (``node.learning.networks``); the code of other tasks is called in a process
+that holds no key (``node.tasks.sandbox``).
 """
 
-import ctypes
-import hashlib
 import math
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-from fedgrove.node.learning import devices, plain_descent
+from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
+from fedgrove.node.learning import plain_descent
 from fedgrove.node.learning.augment import augment
-from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
-from fedgrove.node.learning.models import Classifier, channels_last, empty_model, load_tensors, split_extras, to_tensors
+from fedgrove.node.learning.devices import check
+from fedgrove.node.learning.draws import on_device, placed
+from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
 from fedgrove.node.learning.predicted_classes import PredictedClasses
-from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import LOSSES, MAX_CONFUSED, RIGHT, ModelSpec, TrainingSettings, confusion_names
+from fedgrove.node.learning.reproducible import generator_of, reproducible, seed_global
+from fedgrove.node.learning.settings import MAX_CONFUSED, TrainingSettings, confusion_names
 from fedgrove.node.learning.sgd import Sgd
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy
-from torch.nn import functional
+from fedgrove.node.learning.tasks.batches import EVALUATION_BATCH, batches
+from fedgrove.node.learning.tasks.model import TaskModel
+from fedgrove.node.learning.tasks.network import Network, NetworkModel
+from fedgrove.node.learning.tasks.standardise import fill, refuse_at_home
+from fedgrove.node.learning.tasks.task import InvalidTask, Task
 
-__all__ = [
-    "DivergedTraining",
-    "Evaluation",
-    "LocalUpdate",
-    "ModelSpec",
-    "RoundPosition",
-    "TrainingSettings",
-    "diverged",
-    "evaluate",
-    "keep_freed_memory",
-    "measure",
-    "measured",
-    "prepare",
-    "reproducible",
-    "train",
-]
+HOME, STRATEGY = "home/", "strategy/"  # what a client keeps: its own layers, and the strategy's state
 
-Forward = Callable[[Classifier, torch.Tensor, torch.Tensor, LocalTerm], Batch]
-"""Sends a batch's images and labels through a model, with what the term sends along."""
-
-EVALUATION_BATCH = 250
-# Bytes of images that are put in order at once: an epoch of most clients, and a bound for the large ones.
-GATHERED_BYTES = 1 << 24
-# mallopt(3): a process keeps this many freed bytes, and takes blocks of up to as many from them.
-M_TRIM_THRESHOLD, KEPT_BYTES = -1, 1 << 28
-M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES = -3, 1 << 25
+Observer = Callable[[Any, Any], object]
+"""Is shown the output and the targets of each batch of an evaluation."""
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Share of right answers in [0, 1] and mean cross-entropy over ``samples`` test samples.
+class Sums:
+    """Metrics of a model on ``samples`` samples, summed, by name; ``loss`` is among them.
 
-    ``right`` and ``per_label`` count the right answers and all samples of each label, 0 … classes − 1. ``only_class``
-    is the one that is predicted for every sample, where the samples have several; else None.
+    ``only_class`` is the class that it predicts for every sample, where the samples have several; else None.
+    ``fault`` is what the task's ``metrics`` raised; then only losses are there.
     """
 
-    accuracy: float
-    loss: float
     samples: int
-    right: tuple[int, ...]
-    per_label: tuple[int, ...]
-    only_class: int | None
+    totals: dict[str, float]
+    only_class: int | None = None
+    fault: Exception | None = None
+
+
+class Optimizer(Protocol):
+    """What changes weights by their gradients."""
+
+    def step(self) -> Any: ...
+
+
+def build(task: Task, keep: Sequence[str] = (), buffers: bool = True) -> TaskModel:
+    """The task's model, on the processor, its weights as the task made them.
+
+    Raises
+    ------
+    InvalidTask
+        ``model`` returns no module, one without federated tensors, or one that standardises where it cannot.
+    """
+    module = task.model()
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidTask(f"model(self) must return a torch module, not {type(module).__name__}")
+    if not buffers:
+        refuse_at_home(module, keep)
+    kind = NetworkModel if isinstance(task, Network) else TaskModel
+    model = kind(task, module, keep, buffers)
+    model.federated.read()
+    return model
+
+
+def first_tensors(task: Task, strategy: Strategy, seed: int, keep: Sequence[str] = (), buffers: bool = True) -> Tensors:
+    """What a federation starts from: a fresh model's tensors, and what the strategy sends with them."""
+    with reproducible():
+        seed_global("first model", seed)
+        model = build(task, keep, buffers)
+    return model.tensors() | strategy.initial_extras(model.weights())
+
+
+def kept_layout(model: TaskModel, strategy: Strategy) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of what a client keeps from round to round: ``LocalUpdate.state`` of every round."""
+    kept = {HOME + name: value.shape for name, value in model.federated.at_home().items()}
+    if strategy.remembers:
+        kept |= {STRATEGY + name: tuple(value.shape) for name, value in model.named_parameters()}
+    return kept
+
+
+def prepare(
+    model: TaskModel,
+    tensors: Mapping[str, np.ndarray],
+    shared: Any,
+    strategy: Strategy,
+    *,
+    number: int,
+    rounds: int,
+    device: str = "cpu",
+) -> object:
+    """Do the strategy's work that is the same for all clients of a round, for a process that trains several.
+
+    Parameters are those of ``train``; the value is its ``prepared``. None where a strategy has no such work.
+    """
+    with reproducible(), _on_device(model, device):
+        model.load(tensors)
+        return strategy.prepare(model, shared, number=number, rounds=rounds)
 
 
 def train(
-    spec: ModelSpec,
+    model: TaskModel,
+    data: Any,
     tensors: Mapping[str, np.ndarray],
-    samples: Samples,
-    shared: Samples | None,
     strategy: Strategy,
     settings: TrainingSettings,
+    shared: Any = None,
     *,
     number: int,
     rounds: int,
@@ -89,13 +128,22 @@ def train(
     device: str = "cpu",
     sampling_rate: float = 1.0,
 ) -> LocalUpdate:
-    """Train the global model on one client's samples.
+    """Train the global model on one client's data.
+
+    Where the global model standardises by statistics that it does not hold yet, the round sums them instead
+    (``tasks.standardise``).
 
     Parameters
     ----------
+    model : TaskModel
+        Its weights are replaced.
+    data : dataset
+        Of ``tasks.task.dataset_of``.
     tensors : mapping of str to ndarray
-        The global model: weights, and the averaged extras of the strategy if it has any.
-    round, rounds : int
+        The global model, and the averaged extras of the strategy if it has any.
+    shared : dataset, optional
+        The federation's shared set, where the strategy needs one.
+    number, rounds : int
         t, from 1, and T. Rounds after T train as round T does where a strategy's schedule is over.
     client, seed : int
         With ``number`` they seed all randomness.
@@ -113,41 +161,49 @@ def train(
     Raises
     ------
     DivergedTraining
-        The loss or a weight is not finite.
+        The loss or a tensor is not finite.
+    InvalidTask, InvalidModel
+        The task cannot be trained, or the tensors are not those of its model.
     UnsuitedProcessor
         The settings cannot be had in this process.
-    ValueError
-        Samples that do not fit the model, or no shared set where the strategy needs one.
     """
-    _check_round(spec, shared, strategy, number, rounds)
-    _check_fits(spec, samples)
-    devices.check(settings, device)
-    with reproducible(), _model_with(spec, tensors, device) as model:
+    if strategy.needs_shared and shared is None:
+        raise InvalidTask(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
+    check(settings, device)
+    kept = dict(state or {})
+    with reproducible(), _on_device(model, device):
+        if model.draws:
+            seed_global("task", seed, client, number)
+        model.federated.restore(without_prefix(HOME, kept))
+        model.load(tensors)
+        sums = fill(model.module, model.federated.buffers, lambda: _evaluate(model, data))
         if prepared is None:
             prepared = strategy.prepare(model, shared, number=number, rounds=rounds)
         start = RoundStart(
             number,
             rounds,
-            strategy.local_data(samples, shared),
+            strategy.local_data(data, shared),
             shared,
-            split_extras(model, tensors),
-            dict(state or {}),
+            model.federated.extras(tensors),
+            without_prefix(STRATEGY, kept),
             generator_of("strategy", seed, client, number),
             prepared,
             sampling_rate,
         )
         term = strategy.begin(model, start)
         generator = generator_of("training", seed, client, number)
-        if plain_descent.suits(model, start.samples, term, settings):
-            loss = plain_descent.descend(model, start.samples, settings, settings.rate_of(number), generator)
+        if sums:
+            loss = _evaluate(model, data).totals["loss"] / len(data)
+        elif plain_descent.suits(model, start.samples, term, settings):
+            loss = plain_descent.descend(model.module, start.samples, settings, settings.rate_of(number), generator)
         else:
             loss = _descend(model, start, term, settings, generator)
-        trained = to_tensors(model)
         end = term.finish()
-    upload = {**trained, **end.extras}
-    if not (math.isfinite(loss) and all(np.isfinite(value).all() for value in upload.values())):
+        upload = {**model.tensors(), **end.extras}
+        home = prefixed(HOME, model.federated.at_home())
+    if not (math.isfinite(loss) and all(np.isfinite(value).all() for value in (*upload.values(), *home.values()))):
         raise DivergedTraining(diverged(client, number, settings))
-    return LocalUpdate(upload, len(samples), loss, end.state)
+    return LocalUpdate(upload, len(data), loss, home | prefixed(STRATEGY, end.state))
 
 
 def diverged(client: int, number: int, settings: TrainingSettings) -> str:
@@ -158,252 +214,168 @@ def diverged(client: int, number: int, settings: TrainingSettings) -> str:
     )
 
 
-def measured(
-    spec: ModelSpec,
+def evaluate(
+    model: TaskModel,
+    data: Any,
     tensors: Mapping[str, np.ndarray],
-    held_out: Samples,
-    training: Callable[[], LocalUpdate],
-    device: str,
-) -> LocalUpdate:
-    """What ``training`` returns, after an evaluation of the global model on the samples that the member holds out."""
-    found = held_out_sums(spec, tensors, held_out, device)
-    return replace(training(), measured=found)
-
-
-def held_out_sums(
-    spec: ModelSpec, tensors: Mapping[str, np.ndarray], held_out: Samples, device: str = "cpu"
-) -> HeldOutSums:
-    """An evaluation of the global model on the samples that the member holds out."""
-    return HeldOutSums(len(held_out), measure(spec, tensors, held_out, device))
-
-
-def prepare(
-    spec: ModelSpec,
-    tensors: Mapping[str, np.ndarray],
-    shared: Samples | None,
-    strategy: Strategy,
-    *,
-    number: int,
-    rounds: int,
     device: str = "cpu",
-) -> object:
-    """Do the strategy's work that is the same for all clients of a round, for a process that trains several.
+    squares: bool = False,
+    observer: Observer | None = None,
+) -> Sums:
+    """Sum the task's metrics, and its loss, over all samples of a dataset.
 
-    Parameters are those of ``train``; the value is its ``prepared``. None where a strategy has no such work.
+    With ``squares`` also the squares of their losses, and the confusion matrix of named classes.
     """
-    _check_round(spec, shared, strategy, number, rounds)
-    with reproducible(), _model_with(spec, tensors, device) as model:
-        return strategy.prepare(model, shared, number=number, rounds=rounds)
+    with reproducible(), _on_device(model, device):
+        if model.draws:
+            seed_global("evaluation")
+        model.load(tensors)
+        return _evaluate(model, data, squares, observer)
 
 
-def keep_freed_memory() -> None:
-    """Let a process that will train keep the memory that it frees, by glibc's mallopt(3).
-
-    Without it the buffers that a step frees go back to the system and come again, a page fault for each 4 KiB.
-    """
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
-        libc.mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT_BYTES)
-
-
-def evaluate(spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples, device: str = "cpu") -> Evaluation:
-    """Test a global model on held-out samples."""
-    _check_fits(spec, samples)
-    right, loss = np.zeros(spec.classes, dtype=np.int64), 0.0
+@torch.no_grad()
+def _evaluate(model: TaskModel, data: Any, squares: bool = False, observer: Observer | None = None) -> Sums:
+    """The sums of the model as it is. A fault of the task's own metrics costs these, and nothing else."""
     predicted = PredictedClasses()
-    with reproducible(), _model_with(spec, tensors, device) as model, torch.inference_mode():
-        for start in range(0, len(samples), EVALUATION_BATCH):
-            x = torch.from_numpy(np.array(samples.x[start : start + EVALUATION_BATCH])).to(device)
-            y = torch.from_numpy(np.array(samples.y[start : start + EVALUATION_BATCH])).to(device)
-            logits = model(x)
-            predicted.add(logits.argmax(1), y)
-            right += y[logits.argmax(1) == y].cpu().bincount(minlength=spec.classes).numpy()
-            loss += float(functional.cross_entropy(logits, y, reduction="sum"))
-    per_label = np.bincount(samples.y, minlength=spec.classes)
-    count = len(samples)
-    return Evaluation(
-        accuracy=int(right.sum()) / count,
-        loss=loss / count,
-        samples=count,
-        right=tuple(right.tolist()),
-        per_label=tuple(per_label.tolist()),
-        only_class=predicted.only,
-    )
+    totals: dict[str, float] = {}
+    own: dict[str, float] = {}
+    fault: Exception | None = None
+    task = model.task
+    answers = task.answers() if squares else None
+    classes = len(answers.classes) if answers is not None and len(answers.classes) <= MAX_CONFUSED else 0
+    with model.as_evaluated():
+        for inputs, targets, count in batches(task, data, torch.arange(len(data)), EVALUATION_BATCH):
+            inputs, targets = placed(inputs, model.device), placed(targets, model.device)
+            output = model(inputs)
+            loss, squared = _losses(model, output, targets, count, squares)
+            _add(totals, {"loss": loss} | ({"squared_loss": squared} if squares else {}))
+            if _are_scores(output, targets):
+                predicted.add(output.argmax(-1), targets)
+            if classes:
+                _add(totals, _confusion(output, targets, classes))
+            if observer is not None:
+                observer(output, targets)
+            if fault is None:
+                try:
+                    _add(own, {name: float(value) for name, value in task.metrics(output, targets).items()})
+                except MemoryError:
+                    raise
+                except Exception as raised:
+                    fault = raised
+    return Sums(len(data), totals if fault else {**totals, **own}, predicted.only, fault)
 
 
-def probabilities(spec: ModelSpec, tensors: Mapping[str, np.ndarray], images: np.ndarray) -> np.ndarray:
-    """What a model gives each class, of images (n, channels, height, width): float64 array (n, classes)."""
-    found = []
-    with reproducible(), _model_with(spec, tensors, "cpu") as model, torch.inference_mode():
-        for start in range(0, len(images), EVALUATION_BATCH):
-            batch = torch.from_numpy(np.array(images[start : start + EVALUATION_BATCH]))
-            found.append(model(batch).double().softmax(1).numpy())
-    return np.concatenate(found)
+def _add(totals: dict[str, float], values: Mapping[str, float]) -> None:
+    for name, value in values.items():
+        totals[name] = totals.get(name, 0.0) + value
 
 
-def measure(
-    spec: ModelSpec, tensors: Mapping[str, np.ndarray], samples: Samples, device: str = "cpu"
-) -> dict[str, float]:
-    """Sum what a member measures on the samples that it holds out: right answers, losses, the confusion matrix."""
-    counted = confusion_names(spec.classes) if spec.classes <= MAX_CONFUSED else ()
-    sums: dict[str, float] = dict.fromkeys((RIGHT, *LOSSES, *counted), 0.0)
-    if not len(samples):
-        return sums  # of a member with few samples
-    confusion = torch.zeros(len(counted), dtype=torch.int64)
-    _check_fits(spec, samples)
-    with reproducible(), _model_with(spec, tensors, device) as model, torch.inference_mode():
-        for start in range(0, len(samples), EVALUATION_BATCH):
-            batch = slice(start, start + EVALUATION_BATCH)
-            x, y = (torch.from_numpy(each[batch].copy()).to(device) for each in (samples.x, samples.y))
-            logits = model(x)
-            losses = functional.cross_entropy(logits, y, reduction="none").double()
-            predicted = logits.argmax(1)
-            found = ((predicted == y).sum(), losses.sum(), losses.square().sum())
-            for name, value in zip((RIGHT, *LOSSES), found, strict=True):
-                sums[name] += float(value)
-            if counted:
-                confusion += (y * spec.classes + predicted).bincount(minlength=len(counted)).cpu()
-    return sums | dict(zip(counted, map(float, confusion.tolist()), strict=True))
+def _are_scores(output: Any, targets: Any) -> bool:
+    """Whether a batch's output is a score for each class, and its targets are classes."""
+    if not (isinstance(output, torch.Tensor) and isinstance(targets, torch.Tensor)):
+        return False
+    return output.dim() == 2 and targets.dim() == 1 and targets.dtype == torch.int64
+
+
+def _confusion(output: torch.Tensor, targets: torch.Tensor, classes: int) -> dict[str, float]:
+    """How often which class is predicted as which, in a batch."""
+    counts = (targets * classes + output.argmax(-1)).bincount(minlength=classes * classes)
+    return dict(zip(confusion_names(classes), map(float, counts.tolist()), strict=True))
 
 
 def _descend(
-    model: Classifier, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
+    model: TaskModel, start: RoundStart, term: LocalTerm, settings: TrainingSettings, generator: torch.Generator
 ) -> float:
-    """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
-    rate = settings.rate_of(start.round)
-    optimizer = Sgd(list(model.parameters()), rate, settings.momentum, settings.weight_decay)
-    forward = _forward_bf16 if settings.precision == "bf16" else _forward
+    """Run the local epochs; return the mean loss of the last, not finite as soon as one epoch's is not."""
+    task, data = model.task, start.samples
+    model.module.train()
+    weights, rate = model.trained(), settings.rate_of(start.round)
+    optimizer: Optimizer = task.optimizer(weights, rate) or Sgd(weights, rate, settings.momentum, settings.weight_decay)
     loss = math.nan
     for epoch in range(settings.epochs):
         term.start_epoch(epoch)
-        total = 0.0
-        for images, labels in _batches(start.samples, settings.batch_size, generator):
-            images = augment(images, settings, generator).to(model.device)
-            backward = partial(_backward, forward, model, images, labels.to(model.device), term)
-            cross_entropy = backward()
+        total, seen = 0.0, 0
+        order = torch.randperm(len(data), generator=generator)
+        for inputs, targets, count in batches(task, data, order, settings.batch_size):
+            if count == 1 and seen and model.draws:
+                break  # BatchNorm has no variance of one sample
+            inputs, targets = placed(augment(inputs, settings, generator), model.device), placed(targets, model.device)
+            backward = partial(_backward, model, inputs, targets, term, settings)
+            own = backward()
             term.before_step(backward)
             optimizer.step()
-            total += cross_entropy.item() * len(labels)
-        loss = total / len(start.samples)
+            total, seen = total + own.item() * count, seen + count
+        loss = total / seen
         if not math.isfinite(loss):
             break
+    model.module.zero_grad()
     return loss
 
 
-def _backward(
-    forward: Forward, model: Classifier, images: torch.Tensor, labels: torch.Tensor, term: LocalTerm
-) -> torch.Tensor:
-    """Leave a batch's gradients at the parameters; return its cross-entropy, without what the term adds."""
-    batch = forward(model, images, labels, term)
-    cross_entropy = functional.cross_entropy(term.calibrated(batch.logits), batch.y)
+def _backward(model: TaskModel, inputs: Any, targets: Any, term: LocalTerm, settings: TrainingSettings) -> torch.Tensor:
+    """Leave a batch's gradients at the parameters; return its loss, without what the term adds."""
+    batch = _forward(model, inputs, targets, term, settings)
+    own = model.loss(term.calibrated(batch.output), targets)
     added = term.loss(batch)
-    model.zero_grad()
-    (cross_entropy if added is None else cross_entropy + added).backward()
-    return cross_entropy
+    model.module.zero_grad()
+    (own if added is None else own + added).backward()
+    return own
 
 
-def _batches(samples: Samples, size: int, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Images and labels of an epoch's batches, in random order; gathered many batches at a time."""
-    order = torch.randperm(len(samples), generator=generator).numpy()
-    together = size * max(1, GATHERED_BYTES // (size * samples.x[0].nbytes))
-    for first in range(0, len(order), together):
-        chosen = order[first : first + together]
-        x, y = torch.from_numpy(samples.x[chosen]), torch.from_numpy(samples.y[chosen])
-        yield from zip(channels_last(x).split(size), y.split(size), strict=True)
-
-
-def _forward(model: Classifier, images: torch.Tensor, labels: torch.Tensor, term: LocalTerm) -> Batch:
-    """Send a batch through the model, and what the term sends along in the same pass."""
+def _forward(model: TaskModel, inputs: Any, targets: Any, term: LocalTerm, settings: TrainingSettings) -> Batch:
+    """Send a batch through the model, with what the term sends along."""
     companions = term.companions()
-    if companions is None:
-        return Batch(images, labels, model.layer_outputs(images))
-    return Batch(images, labels, *model.layer_outputs_apart(torch.cat([images, companions]), len(labels)))
+    if companions is not None:
+        output, beside = model.with_companions(inputs, companions)
+        return Batch(inputs, targets, output, companions=beside)
+    if settings.precision == "bf16":
+        return _forward_bf16(model, inputs, targets, term)
+    if term.contrasts:
+        return Batch(inputs, targets, *model.with_representation(inputs))
+    return Batch(inputs, targets, model(inputs))
 
 
-def _forward_bf16(model: Classifier, images: torch.Tensor, labels: torch.Tensor, term: LocalTerm) -> Batch:
+def _forward_bf16(model: TaskModel, inputs: torch.Tensor, targets: torch.Tensor, term: LocalTerm) -> Batch:
     """As ``_forward``, its layers in bfloat16; logits and representation come out in float32."""
     with torch.autocast("cpu", torch.bfloat16):
-        batch = _forward(model, images, labels, term)
-    *maps, representation, logits = batch.outputs
-    return replace(batch, outputs=(*maps, representation.float(), logits.float()))
+        output, representation = model.with_representation(inputs)
+    return Batch(inputs, targets, output.float(), representation.float() if term.contrasts else None)
 
 
-_idle = threading.local()
+def _losses(model: TaskModel, output: Any, targets: Any, count: int, squares: bool) -> tuple[float, float]:
+    """The sum of a batch's losses, and of their squares where these are asked for.
+
+    Where the task gives the loss of the whole batch alone, its rows are taken one by one; of their mean where the loss
+    takes no batch of one.
+    """
+    rows = model.task.losses(output, targets)
+    if rows is not None:
+        if not isinstance(rows, torch.Tensor) or rows.shape != (count,):
+            raise InvalidTask("losses(self, output, target) must return a tensor with one number for each sample")
+        exact = rows.double()
+        return float(exact.sum()), float(exact.square().sum())
+    mean = float(model.loss(output, targets))
+    return mean * count, _squares(model, output, targets, count, mean) if squares else math.nan
 
 
-@contextmanager
-def _model_with(spec: ModelSpec, tensors: Mapping[str, np.ndarray], device: str) -> Iterator[Classifier]:
-    """A model that holds these weights; each thread keeps its last one, as building takes longer than a small round."""
-    kept: dict[tuple[ModelSpec, str], Classifier] = vars(_idle).setdefault("model", {})
-    model = kept.pop((spec, device), None)
-    if model is None:
-        devices.set_up(device)
-        model = empty_model(spec, device)
-    load_tensors(model, tensors)
+def _squares(model: TaskModel, output: Any, targets: Any, count: int, mean: float) -> float:
     try:
-        yield model
-    finally:
-        model.zero_grad()
-        kept.clear()
-        kept[spec, device] = model
+        rows = ((row_of(output, index, count), row_of(targets, index, count)) for index in range(count))
+        return math.fsum(float(model.loss(*row)) ** 2 for row in rows)
+    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError):
+        return mean * mean * count if math.isfinite(mean) else math.inf
 
 
-def _check_round(spec: ModelSpec, shared: Samples | None, strategy: Strategy, number: int, rounds: int) -> None:
-    if number < 1 or rounds < 1:
-        raise ValueError(f"rounds count from 1, not round {number} of {rounds}")
-    if strategy.needs_shared:
-        if shared is None:
-            raise ValueError(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
-        _check_fits(spec, shared)
+def row_of(batch: Any, index: int, count: int) -> Any:
+    """One sample of a batch, as a batch of one; InvalidTask where it cannot be told which part is whose."""
+    if isinstance(batch, dict):
+        return {name: row_of(value, index, count) for name, value in batch.items()}
+    if isinstance(batch, tuple | list):
+        return tuple(row_of(value, index, count) for value in batch)
+    if not isinstance(batch, torch.Tensor) or not batch.shape or len(batch) != count:
+        raise InvalidTask("the batch has no row for each sample")
+    return batch[index : index + 1]
 
 
-def _check_fits(spec: ModelSpec, samples: Samples) -> None:
-    if len(samples) == 0:
-        raise ValueError("there are no samples: a client needs at least one")
-    if samples.x.shape[1:] != spec.input_shape:
-        raise ValueError(
-            f"images have shape {samples.x.shape[1:]}, but the federation's model takes {spec.input_shape}"
-        )
-    if int(samples.y.min()) < 0 or int(samples.y.max()) >= spec.classes:
-        raise ValueError(f"labels must be 0 … {spec.classes - 1} in this federation, found {int(samples.y.max())}")
-
-
-def generator_of(purpose: str, seed: int, client: int, number: int) -> torch.Generator:
-    digest = hashlib.sha256(f"fedgrove {purpose} {seed} {client} {number}".encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big", signed=True))
-
-
-class _Memory(Protocol):
-    fill_uninitialized_memory: bool
-
-
-# The module has this as a property, by a class that it gives itself.
-_memory: _Memory = torch.utils.deterministic  # pyright: ignore[reportAssignmentType]
-_running = 0
-_lock = threading.Lock()
-_outside = (1, True)
-
-
-@contextmanager
-def reproducible() -> Iterator[None]:
-    """One thread and deterministic kernels inside; the caller's settings again when the last one leaves."""
-    global _running, _outside
-    with _lock:
-        if _running == 0:
-            _outside = torch.get_num_threads(), _memory.fill_uninitialized_memory
-            # As torch.use_deterministic_algorithms, which would import torch's compiler (see ``sgd``).
-            torch.set_deterministic_debug_mode("error")
-            # A fill of every new buffer finds code that reads before it writes; no kernel here does.
-            _memory.fill_uninitialized_memory = False
-        _running += 1
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        with _lock:
-            _running -= 1
-            if _running == 0:
-                threads, fill = _outside
-                torch.set_num_threads(threads)
-                torch.set_deterministic_debug_mode("default")
-                _memory.fill_uninitialized_memory = fill
+def _on_device(model: TaskModel, device: str) -> AbstractContextManager[None]:
+    return on_device(model.module, device, model.draws)

@@ -14,20 +14,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
 from fedgrove.node.learning.held_out import marks_of, split
-from fedgrove.node.learning.local_update import HeldOutSums
+from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums
+from fedgrove.node.learning.networks import evaluate, held_out_sums, measured, prepare, train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import Strategy
 from fedgrove.node.learning.together import train_together
-from fedgrove.node.learning.training import (
-    DivergedTraining,
-    diverged,
-    evaluate,
-    held_out_sums,
-    measured,
-    prepare,
-    train,
-)
+from fedgrove.node.learning.training import diverged
 from fedgrove.node.masking.ring import WORD, InvalidVector
 from fedgrove.node.privacy.clipping import l2_norm
 from fedgrove.node.simulation.data import OnDisk, opened

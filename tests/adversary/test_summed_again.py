@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.tasks.training import first_tensors
+from fedgrove.node.learning.training import first_tensors
 
 from tests.node.learning.tasks.test_standardise import BOUND, KNOWN, MEAN, MOMENT, Lines, points, summed, trained
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.settings import TrainingSettings, default_settings
-from fedgrove.node.learning.training import evaluate
 from fedgrove_lab.attacks.confidence import Descent, invert_classes, recognised
 from fedgrove_lab.attacks.scene import Scene, TrialFinding
 from fedgrove_lab.attacks.tables import markdown

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten
+from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.settings import default_settings
-from fedgrove.node.learning.training import evaluate
 from fedgrove.node.masking.ring import encode
 from fedgrove_lab.attacks.measures import correlation_error
 from fedgrove_lab.attacks.played_round import PlayedRound, play_round

@@ -91,8 +91,8 @@ def training_seconds(config: FederationConfig, parts: list[Samples], shared: Sam
     """Estimate, from a short trial, how long a round's training takes on this machine, all clients together."""
     # They need torch, which a testnet that clusters does without.
     from fedgrove.node.learning.models import initial_tensors
+    from fedgrove.node.learning.networks import train
     from fedgrove.node.learning.strategies import make_strategy
-    from fedgrove.node.learning.training import train
 
     largest = max(parts, key=len)
     trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))

@@ -14,7 +14,7 @@ fedspeed  FedSpeed
 share     FedAvg on local and shared samples
 fedaom    FedAom
 fedaomsam FedAom with FedSAM's step
-options   checks of their options
+checks    of their options, and of what they need of a task
 penalty   quadratic penalties on the weights
 alongside tensors that go with the weights, one for each
 """

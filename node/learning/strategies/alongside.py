@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 from fedgrove.node.base.tensors import InvalidModel, Tensors
-from fedgrove.node.learning.models import Classifier
+from fedgrove.node.learning.tasks.model import TaskModel
 
 
 def zeros_for(weights: Tensors, kind: str) -> Tensors:
@@ -33,7 +33,7 @@ def zeros_for(weights: Tensors, kind: str) -> Tensors:
     return {kind + name: np.zeros(value.shape, np.float32) for name, value in weights.items()}
 
 
-def of_parameters(model: Classifier, tensors: Mapping[str, np.ndarray], kind: str) -> list[torch.Tensor]:
+def of_parameters(model: TaskModel, tensors: Mapping[str, np.ndarray], kind: str) -> list[torch.Tensor]:
     """The tensors that go with the model's parameters, in their order and where they are.
 
     Raises
@@ -50,7 +50,7 @@ def of_parameters(model: Classifier, tensors: Mapping[str, np.ndarray], kind: st
     return found
 
 
-def by_name(model: Classifier, values: Sequence[torch.Tensor], kind: str = "") -> Tensors:
+def by_name(model: TaskModel, values: Sequence[torch.Tensor], kind: str = "") -> Tensors:
     """Tensors of the parameters' order as float32 arrays, by the parameters' names behind ``kind``."""
     names = (name for name, _ in model.named_parameters())
     return {kind + name: value.cpu().numpy().copy() for name, value in zip(names, values, strict=True)}

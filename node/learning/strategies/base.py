@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import Classifier
-from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.tasks.model import TaskModel
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,9 @@ class RoundStart:
     ----------
     round, rounds : int
         Communication round t, from 1, and their total T.
-    samples : Samples
+    samples : dataset
         The data that the client trains on, ``local_data`` applied.
-    shared : Samples or None
+    shared : dataset or None
         The federation's shared set d_share.
     extras : Tensors
         Averaged extras that came with the global model.
@@ -40,8 +39,8 @@ class RoundStart:
 
     round: int
     rounds: int
-    samples: Samples
-    shared: Samples | None
+    samples: Any
+    shared: Any
     extras: Tensors
     state: Tensors
     generator: torch.Generator = field(repr=False)
@@ -51,25 +50,23 @@ class RoundStart:
 
 @dataclass(frozen=True)
 class Batch:
-    """One training step's images, labels and layer outputs (the last are the logits).
+    """One training step's inputs, targets and output.
 
-    ``companions`` are the layer outputs of the images that the term sent along.
+    Attributes
+    ----------
+    x, y, output
+        As the task's ``batch`` and model give them; of a classifier, the output is its logits (n, classes).
+    representation : tensor (n, units), optional
+        Of each sample, where the term ``contrasts`` it.
+    companions : tuple of tensor
+        The layer outputs of the inputs that the term sent along.
     """
 
-    x: torch.Tensor
-    y: torch.Tensor
-    outputs: tuple[torch.Tensor, ...]
+    x: Any
+    y: Any
+    output: Any
+    representation: torch.Tensor | None = None
     companions: tuple[torch.Tensor, ...] = ()
-
-    @property
-    def representation(self) -> torch.Tensor:
-        """What the last layer is applied to, before its activation (n, units)."""
-        return self.outputs[-2]
-
-    @property
-    def logits(self) -> torch.Tensor:
-        """What the cross-entropy is taken of (n, classes)."""
-        return self.outputs[-1]
 
 
 @dataclass(frozen=True)
@@ -94,16 +91,16 @@ class LocalTerm:
     def start_epoch(self, epoch: int) -> None:
         """Called before each local epoch, counted from 0."""
 
-    def companions(self) -> torch.Tensor | None:
-        """Images (n, c, h, w) that the next step sends through the model with its own, or None."""
+    def companions(self) -> Any:
+        """Inputs that the next step sends through the model with its own, or None."""
         return None
 
-    def calibrated(self, logits: torch.Tensor) -> torch.Tensor:
-        """The logits (n, classes) that the step's cross-entropy is taken of, given the model's."""
-        return logits
+    def calibrated(self, output: Any) -> Any:
+        """The output that the task's loss is taken of, given the model's."""
+        return output
 
     def loss(self, batch: Batch) -> torch.Tensor | None:
-        """Scalar to add to the step's cross-entropy, or None."""
+        """Scalar to add to the task's loss of the step, or None."""
         return None
 
     def before_step(self, again: Callable[[], object]) -> None:
@@ -139,17 +136,17 @@ class Strategy(Protocol):
         """Extras that accompany the first global model; their names and shapes stay those of every upload."""
         ...
 
-    def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
-        """The samples to train on."""
+    def local_data(self, samples: Any, shared: Any) -> Any:
+        """The dataset to train on, given the client's own and the shared set."""
         ...
 
-    def prepare(self, model: Classifier, shared: Samples | None, *, number: int, rounds: int) -> object:
+    def prepare(self, model: TaskModel, shared: Any, *, number: int, rounds: int) -> object:
         """The work of a round that is the same for all its clients, as a frozen value; None where there is none.
 
         ``model`` holds the global weights. Clients share the value, so nobody writes to it.
         """
         ...
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Start a round; ``model`` holds the global weights now and is the one that will be trained."""
         ...

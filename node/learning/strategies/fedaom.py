@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fedgrove.node.learning.attribution import attributions, behaviour, beside_units, path_gradients
-from fedgrove.node.learning.models import Classifier
-from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.attribution import attributions, behaviour, beside_units
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.tasks.model import TaskModel
 from torch.nn import functional
 
 # Distances of this size are float32 rounding, as in a round's first step, and a norm's gradient there is a random unit
@@ -64,20 +63,15 @@ class FedAom(FedAvg):
         """Weight of the added loss in round t of T (eq. 11): 1 at t = 0, and from t = T on 0, for β = 1."""
         return max(0.0, self.beta - math.expm1(min(1.0, number / rounds)) / math.expm1(1.0))
 
-    def prepare(
-        self, model: Classifier, shared: Samples | None, *, number: int, rounds: int
-    ) -> "GlobalBehaviour | None":
+    def prepare(self, model: TaskModel, shared: Any, *, number: int, rounds: int) -> "GlobalBehaviour | None":
         """Measure the global model's behaviour on the shared set; nothing is measured once the weight is zero."""
-        if shared is None:
-            raise ValueError("fedaom needs a shared set: give the federation one, or choose the strategy fedavg")
         if self.weight(number, rounds) == 0:
             return None
-        images, labels = (torch.from_numpy(values).to(model.device) for values in (shared.x, shared.y))
-        path = path_gradients(model, images, labels, self.q)
+        path = model.path_gradients(*model.samples(shared, torch.arange(len(shared))), self.q)
         weights = attributions(path, self.epsilon)
         return GlobalBehaviour(weights, behaviour(path.outputs, weights))
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Hold the model to the behaviour that ``prepare`` measured."""
         return LocalTerm() if start.prepared is None else BehaviourTerm(self, model, start)
 
@@ -100,27 +94,28 @@ class BehaviourTerm(LocalTerm):
     the loss.
     """
 
-    def __init__(self, options: FedAom, model: Classifier, start: RoundStart) -> None:
-        assert start.shared is not None and isinstance(start.prepared, GlobalBehaviour)
+    def __init__(self, options: FedAom, model: TaskModel, start: RoundStart) -> None:
+        assert isinstance(start.prepared, GlobalBehaviour)
         self._options = options
         self._model = model
         self._weight = options.weight(start.round, start.rounds)
         self._generator = start.generator
-        self._x, self._y = (torch.from_numpy(each).to(model.device) for each in (start.shared.x, start.shared.y))
+        self._shared = start.shared
         self._local = start.prepared.attributions
         self._target = start.prepared.target
 
     def start_epoch(self, epoch: int) -> None:
         """Refresh the local model's attributions when they are due."""
         if epoch > 0 and self._options.refresh and epoch % self._options.refresh == 0:
-            path = path_gradients(self._model, self._x, self._y, self._options.q)
+            every = self._model.samples(self._shared, torch.arange(len(self._shared)))
+            path = self._model.path_gradients(*every, self._options.q)
             self._local = attributions(path, self._options.epsilon)
 
-    def companions(self) -> torch.Tensor:
+    def companions(self) -> Any:
         """Draw the step's samples of the shared set."""
-        chosen = torch.randperm(len(self._y), generator=self._generator)[: self._options.shared_batch]
-        self._chosen = chosen.to(self._x.device)
-        return self._x[self._chosen]
+        chosen = torch.randperm(len(self._shared), generator=self._generator)[: self._options.shared_batch]
+        self._chosen = chosen.to(self._model.device)
+        return self._model.samples(self._shared, chosen)[0]
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """Distance of the local model's behaviour from the global one's on the samples drawn."""

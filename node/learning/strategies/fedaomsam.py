@@ -6,13 +6,14 @@ minima of the client's own samples; the comparison asks whether together they do
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedaom import FedAom
 from fedgrove.node.learning.strategies.fedsam import SharpnessTerm
-from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.tasks.model import TaskModel
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,10 @@ class FedAomSam(FedAom):
         super().__post_init__()
         check_option(self.name, 0 <= self.rho <= 1000, "rho", "from 0 to 1000")
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Hold the model to the global behaviour, and take gradients where the loss is larger."""
-        return self.sharpened(super().begin(model, start), model, start.generator)
-
-    def sharpened(self, held: LocalTerm, model: Classifier, generator: torch.Generator) -> LocalTerm:
-        """The term that holds the behaviour, its step replaced; ``generator`` is what that term draws from."""
-        return SharpenedTerm(held, SharpnessTerm(self.rho, model), generator) if self.rho else held
+        held = super().begin(model, start)
+        return SharpenedTerm(held, SharpnessTerm(self.rho, model), start.generator) if self.rho else held
 
 
 class SharpenedTerm(LocalTerm):
@@ -53,7 +51,7 @@ class SharpenedTerm(LocalTerm):
         """As the other term."""
         self._held.start_epoch(epoch)
 
-    def companions(self) -> torch.Tensor | None:
+    def companions(self) -> Any:
         """As the other term."""
         return self._held.companions()
 

@@ -1,14 +1,14 @@
 """FedAvg: McMahan et al. 2017, "Communication-Efficient Learning of Deep Networks from Decentralized Data".
 
-Local SGD on the cross-entropy alone. The other strategies extend it.
+Local SGD on the task's loss alone. The other strategies extend it.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import Classifier
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart
+from fedgrove.node.learning.tasks.model import TaskModel
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class FedAvg:
         """Only the weights are sent."""
         return {}
 
-    def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
+    def local_data(self, samples: Any, shared: Any) -> Any:
         """The client's own samples."""
         return samples
 
-    def prepare(self, model: Classifier, shared: Samples | None, *, number: int, rounds: int) -> object:
+    def prepare(self, model: TaskModel, shared: Any, *, number: int, rounds: int) -> object:
         """Nothing is common to a round's clients but the model."""
         return None
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Add nothing to the loss."""
         return LocalTerm()

@@ -14,23 +14,19 @@ the mean. Its own part of the term has that share and holds it to its own last w
 there in a fraction r of the client's rounds.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import Classifier
+from fedgrove.node.base.tensors import Tensors, prefixed
 from fedgrove.node.learning.strategies.alongside import of_parameters, zeros_for
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
 from fedgrove.node.learning.strategies.penalty import curvature
-from torch import nn
-from torch.nn import functional
+from fedgrove.node.learning.tasks.model import TaskModel
 
 FISHER = "fedcurv/fisher/"
 MOMENT = "fedcurv/moment/"
-FISHER_BATCH = 16
 MAX_FISHER = 1.0
 
 
@@ -60,7 +56,7 @@ class FedCurv(FedAvg):
         """Zeros for F and F · w of each tensor: nobody is held to anything in the first round."""
         return zeros_for(weights, FISHER) | zeros_for(weights, MOMENT)
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Hold the model to what the last round's clients sent."""
         return CurvatureTerm(self.weight, model, start)
 
@@ -68,7 +64,7 @@ class FedCurv(FedAvg):
 class CurvatureTerm(LocalTerm):
     """λ Σ (F̄ · w² − 2 · F̄w̄ · w), and at the end this client's own F and F · w."""
 
-    def __init__(self, weight: float, model: Classifier, start: RoundStart) -> None:
+    def __init__(self, weight: float, model: TaskModel, start: RoundStart) -> None:
         self._model = model
         self._samples = start.samples
         self._parameters = list(model.parameters())
@@ -82,64 +78,9 @@ class CurvatureTerm(LocalTerm):
 
     def finish(self) -> RoundEnd:
         """F at the trained weights on the client's samples, as they are without augmentation, and F · w."""
-        images, labels = torch.from_numpy(self._samples.x), torch.from_numpy(self._samples.y)
-        return self.sent(fisher_diagonal(self._model, images, labels))
-
-    def sent(self, found: Sequence[torch.Tensor]) -> RoundEnd:
-        """What is uploaded of F, a tensor for each of the model's parameters."""
+        found = self._model.squared_gradients(self._samples)
         fisher, moment = {}, {}
         for (name, weights), values in zip(self._model.named_parameters(), found, strict=True):
             fisher[name] = values.clamp(max=MAX_FISHER).cpu().numpy()
             moment[name] = fisher[name] * weights.detach().cpu().numpy()
-        return RoundEnd(_extras(fisher, moment))
-
-
-def _extras(fisher: Tensors, moment: Tensors) -> Tensors:
-    """F and F · w by the names under which they are sent."""
-    return {FISHER + name: value for name, value in fisher.items()} | {
-        MOMENT + name: value for name, value in moment.items()
-    }
-
-
-def fisher_diagonal(model: Classifier, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """Diagonal of the empirical Fisher information, a tensor of its shape for each parameter of the model.
-
-    That is the mean over the samples of the squared gradient of a sample's log-likelihood log p(y | x). No sample is
-    differentiated on its own: the gradient of the summed loss at a layer's output holds all samples' own gradients
-    there, and those of a layer's weights are products of that with the layer's input.
-
-    Parameters
-    ----------
-    x : float32 tensor (n, c, h, w)
-    y : int64 tensor (n,)
-    """
-    totals = [torch.zeros_like(parameter) for parameter in model.parameters()]
-    inputs: list[torch.Tensor] = []
-    layers = list(model.children())
-    hooks = [layer.register_forward_pre_hook(lambda _, given: inputs.append(given[0])) for layer in layers]
-    try:
-        for images, labels in zip(x.split(FISHER_BATCH), y.split(FISHER_BATCH), strict=True):
-            inputs.clear()
-            outputs = model.layer_outputs(images.to(model.device))
-            loss = functional.cross_entropy(outputs[-1], labels.to(model.device), reduction="sum")
-            slopes = torch.autograd.grad(loss, outputs)
-            with torch.no_grad():
-                squares = [_squared_gradients(*each) for each in zip(layers, inputs, slopes, strict=True)]
-            torch._foreach_add_(totals, [square for parts in squares for square in parts])
-    finally:
-        # The model is used again by the next client, also after a failure here.
-        for hook in hooks:
-            hook.remove()
-    return [total / len(y) for total in totals]
-
-
-def _squared_gradients(layer: nn.Module, x: torch.Tensor, slopes: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Sums over a batch of the samples' squared gradients, of a layer's weight and of its bias, if it has one."""
-    if isinstance(layer, nn.Linear):
-        weight = slopes.square().T @ x.square()
-        return (weight,) if layer.bias is None else (weight, slopes.square().sum(0))
-    if not isinstance(layer, nn.Conv2d) or isinstance(layer.padding, str):
-        raise TypeError("squared gradients are for linear layers and convolutions, padded by numbers")
-    patches = functional.unfold(x, layer.kernel_size, padding=layer.padding)
-    by_sample = slopes.flatten(2) @ patches.transpose(1, 2)
-    return by_sample.square().sum(0).view_as(layer.weight), slopes.sum((2, 3)).square().sum(0)
+        return RoundEnd(prefixed(FISHER, fisher) | prefixed(MOMENT, moment))

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 import torch
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.alongside import by_name, carried_on, of_parameters, zeros_for
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
 from fedgrove.node.learning.strategies.penalty import proximity
+from fedgrove.node.learning.tasks.model import TaskModel
 
 MAX_DRIFT = 1.0
 
@@ -67,7 +67,7 @@ class FedDyn(FedAvg):
         """D = 0: the first round starts from the first model."""
         return zeros_for(weights, self.kind)
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Go on from mean θ_i + D; d_i is 0 in a client's first round."""
         return DynamicTerm(self, model, start)
 
@@ -76,7 +76,7 @@ class DynamicTerm(LocalTerm):
     """α/2 · ‖w − (θ − d_i)‖², and at the end d_i and this client's share of D."""
 
     @torch.no_grad()
-    def __init__(self, options: FedDyn, model: Classifier, start: RoundStart) -> None:
+    def __init__(self, options: FedDyn, model: TaskModel, start: RoundStart) -> None:
         self._options, self._model, self._rate = options, model, start.sampling_rate
         self._parameters: list[torch.Tensor] = list(model.parameters())
         self._drift = [each.clamp(-MAX_DRIFT, MAX_DRIFT) for each in of_parameters(model, start.extras, options.kind)]

@@ -9,12 +9,14 @@ which leaves rare labels out of what is pushed down.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option, checked_labels, checked_logits
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.tasks.batches import targets_of
+from fedgrove.node.learning.tasks.model import TaskModel
 
 NO_SAMPLES = 1e-12
 
@@ -38,9 +40,11 @@ class FedLc(FedAvg):
     def __post_init__(self) -> None:
         check_option(self.name, 0 <= self.tau <= 1000, "tau", "from 0 to 1000")
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Calibrate by the labels of the samples to train on."""
-        return CalibratedTerm(self.tau, torch.from_numpy(start.samples.y)) if self.tau else LocalTerm()
+        if not self.tau:
+            return LocalTerm()
+        return CalibratedTerm(self.tau, checked_labels(targets_of(model.task, start.samples), self.name))
 
 
 class CalibratedTerm(LocalTerm):
@@ -56,11 +60,12 @@ class CalibratedTerm(LocalTerm):
         self._tau, self._labels = tau, labels
         self._margins: torch.Tensor | None = None
 
-    def calibrated(self, logits: torch.Tensor) -> torch.Tensor:
-        """f_c − τ · n_c^(−1/4)."""
+    def calibrated(self, output: Any) -> torch.Tensor:
+        """f_c − τ · n_c^(−1/4); InvalidTask where there is not one logit for each label."""
         if self._margins is None:
+            logits = checked_logits(output, self._labels, "fedlc")
             self._margins = margins(self._labels, logits.shape[1], self._tau).to(logits.device)
-        return logits - self._margins
+        return output - self._margins
 
 
 def margins(labels: torch.Tensor, classes: int, tau: float) -> torch.Tensor:

@@ -10,10 +10,10 @@ import copy
 from dataclasses import dataclass
 
 import torch
-from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option, checked_labels, checked_logits
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.tasks.model import TaskModel
 from torch.nn import functional
 
 
@@ -39,7 +39,7 @@ class FedNtd(FedAvg):
         check_option(self.name, 0 <= self.beta <= 1000, "beta", "from 0 to 1000")
         check_option(self.name, 1e-3 <= self.tau <= 1000, "tau", "from 0.001 to 1000")
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Distil from the model as it is now."""
         return NotTrueTerm(self, model) if self.beta else LocalTerm()
 
@@ -47,15 +47,17 @@ class FedNtd(FedAvg):
 class NotTrueTerm(LocalTerm):
     """β · L_NTD on each training batch; the global model does not change."""
 
-    def __init__(self, options: FedNtd, model: Classifier) -> None:
+    def __init__(self, options: FedNtd, model: TaskModel) -> None:
         self._options = options
         self._global = copy.deepcopy(model).requires_grad_(False).eval()
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """The distillation's loss."""
+        """The distillation's loss; InvalidTask where there is not one logit for each label."""
+        labels = checked_labels(batch.y, "fedntd")
+        logits = checked_logits(batch.output, labels, "fedntd")
         with torch.no_grad():
             wanted = self._global(batch.x)
-        return self._options.beta * not_true_loss(batch.logits, wanted, batch.y, self._options.tau)
+        return self._options.beta * not_true_loss(logits, wanted, labels, self._options.tau)
 
 
 def not_true_loss(local: torch.Tensor, wanted: torch.Tensor, labels: torch.Tensor, tau: float) -> torch.Tensor:

@@ -6,11 +6,11 @@ The loss gets a proximal term μ/2 · ‖w − w_t‖², which keeps the local w
 from dataclasses import dataclass
 
 import torch
-from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
 from fedgrove.node.learning.strategies.penalty import proximity
+from fedgrove.node.learning.tasks.model import TaskModel
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FedProx(FedAvg):
     def __post_init__(self) -> None:
         check_option(self.name, 0 <= self.mu <= 1000, "mu", "from 0 to 1000")
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Hold the model near the weights it has now."""
         return ProximalTerm(self.mu, model) if self.mu else LocalTerm()
 
@@ -36,7 +36,7 @@ class FedProx(FedAvg):
 class ProximalTerm(LocalTerm):
     """μ/2 · ‖w − w_t‖², the squared norm over all weights."""
 
-    def __init__(self, mu: float, model: Classifier) -> None:
+    def __init__(self, mu: float, model: TaskModel) -> None:
         self._mu = mu
         self._parameters = list(model.parameters())
         self._global = [parameter.detach().clone() for parameter in self._parameters]

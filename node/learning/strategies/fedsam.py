@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.tasks.model import TaskModel
 
 SMALLEST = 1e-12
 
@@ -36,7 +36,7 @@ class FedSam(FedAvg):
     def __post_init__(self) -> None:
         check_option(self.name, 0 <= self.rho <= 1000, "rho", "from 0 to 1000")
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Take gradients where the loss is larger."""
         return SharpnessTerm(self.rho, model) if self.rho else LocalTerm()
 
@@ -44,7 +44,7 @@ class FedSam(FedAvg):
 class SharpnessTerm(LocalTerm):
     """Replaces each gradient at w by that at w + ρ · g/‖g‖."""
 
-    def __init__(self, rho: float, model: Classifier) -> None:
+    def __init__(self, rho: float, model: TaskModel) -> None:
         self._rho, self._parameters, self._model = rho, list(model.parameters()), model
 
     def before_step(self, again: Callable[[], object]) -> None:

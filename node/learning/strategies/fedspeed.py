@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.feddyn import DynamicTerm, FedDyn
 from fedgrove.node.learning.strategies.fedsam import SharpnessTerm
-from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.tasks.model import TaskModel
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class FedSpeed(FedDyn):
         super().__post_init__()
         check_option(self.name, 0 <= self.rho <= 1000, "rho", "from 0 to 1000")
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Go on from mean θ_i + D, and take gradients where the loss is larger."""
         return SpeedTerm(self, model, start) if self.rho else DynamicTerm(self, model, start)
 
@@ -49,7 +49,7 @@ class FedSpeed(FedDyn):
 class SpeedTerm(DynamicTerm):
     """Replaces each gradient by that at w + ρ · g/‖g‖, and then adds the dynamic regularizer's."""
 
-    def __init__(self, options: FedSpeed, model: Classifier, start: RoundStart) -> None:
+    def __init__(self, options: FedSpeed, model: TaskModel, start: RoundStart) -> None:
         super().__init__(options, model, start)
         self._sharpness = SharpnessTerm(options.rho, model)
 

@@ -8,10 +8,11 @@ import copy
 from dataclasses import dataclass
 
 import torch
-from fedgrove.node.learning.models import Classifier, load_tensors, to_tensors
+from fedgrove.node.learning.models import load_tensors, to_tensors
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.tasks.model import TaskModel
 from torch.nn import functional
 
 
@@ -20,7 +21,8 @@ class Moon(FedAvg):
     """MOON's options.
 
     All methods train the same model here, as in the paper of FedAom, so there is no projection head: the representation
-    is the output of the first fully connected layer, before its activation.
+    of a shipped network is the output of its last hidden layer, before its activation; of another task's model, what
+    enters the last linear layer.
 
     Attributes
     ----------
@@ -41,7 +43,7 @@ class Moon(FedAvg):
     def remembers(self) -> bool:
         return True
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Contrast with the global model and with the one that this client's last round left.
 
         In a client's first round there is no such model, and the loss is the cross-entropy alone. Taking the global
@@ -57,7 +59,7 @@ class Moon(FedAvg):
 class PreviousModel(LocalTerm):
     """Adds nothing to the loss, and keeps the trained model for the client's next round."""
 
-    def __init__(self, model: Classifier) -> None:
+    def __init__(self, model: TaskModel) -> None:
         self._model = model
 
     def finish(self) -> RoundEnd:
@@ -70,7 +72,7 @@ class ContrastiveTerm(PreviousModel):
 
     contrasts = True
 
-    def __init__(self, options: Moon, model: Classifier, previous: Classifier) -> None:
+    def __init__(self, options: Moon, model: TaskModel, previous: TaskModel) -> None:
         super().__init__(model)
         self._options = options
         self._global = copy.deepcopy(model).requires_grad_(False)
@@ -82,6 +84,7 @@ class ContrastiveTerm(PreviousModel):
             wanted = self._global.with_representation(batch.x)[1]
             unwanted = self._previous.with_representation(batch.x)[1]
         local = batch.representation
+        assert local is not None  # as this term contrasts it
         return self._options.mu * contrastive_loss(local, wanted, unwanted, self._options.temperature)
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import torch
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import Classifier
 from fedgrove.node.learning.strategies.alongside import by_name, carried_on, of_parameters, zeros_for
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundEnd, RoundStart
+from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.options import check_option
+from fedgrove.node.learning.tasks.model import TaskModel
 
 CONTROL = "scaffold/control/"
 MAX_CONTROL = 1.0
@@ -55,7 +55,7 @@ class Scaffold(FedAvg):
         """c = 0: the first round is FedAvg's."""
         return zeros_for(weights, CONTROL)
 
-    def begin(self, model: Classifier, start: RoundStart) -> LocalTerm:
+    def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Correct the steps by c − c_i; c_i is 0 in a client's first round."""
         return ControlTerm(self.forget, model, start)
 
@@ -63,7 +63,7 @@ class Scaffold(FedAvg):
 class ControlTerm(LocalTerm):
     """Adds c − c_i to each step's gradient, and sums the gradients as they were before."""
 
-    def __init__(self, forget: float, model: Classifier, start: RoundStart) -> None:
+    def __init__(self, forget: float, model: TaskModel, start: RoundStart) -> None:
         self._model, self._forget, self._rate = model, forget, start.sampling_rate
         self._parameters = list(model.parameters())
         self._common = _bounded(of_parameters(model, start.extras, CONTROL))

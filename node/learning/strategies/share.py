@@ -4,10 +4,10 @@ FedAvg with the shared set mixed into every client's data.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.tasks.task import joined
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,6 @@ class Share(FedAvg):
     def needs_shared(self) -> bool:
         return True
 
-    def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
+    def local_data(self, samples: Any, shared: Any) -> Any:
         """The client's own samples, then the shared ones; training shuffles them at every epoch."""
-        if shared is None:
-            raise ValueError("share needs a shared set: give the federation one, or choose the strategy fedavg")
-        return Samples(np.concatenate([samples.x, shared.x]), np.concatenate([samples.y, shared.y]))
+        return joined(samples, shared)

@@ -7,19 +7,28 @@ import torch
 from fedgrove.node.learning.tasks.task import InvalidTask, Pairs, Task
 
 EVALUATION_BATCH = 250
+# Bytes of inputs that are put in order at once: an epoch of most clients, and a bound for the large ones.
+GATHERED_BYTES = 1 << 24
 
 
 def batches(task: Task, data: Any, order: torch.Tensor, size: int) -> Iterator[tuple[Any, Any, int]]:
     """(inputs, targets, number of samples) of each batch."""
-    at_once = isinstance(data, Pairs) and type(task).batch is Task.batch
+    if isinstance(data, Pairs) and type(task).batch is Task.batch:
+        yield from _gathered(data, order, size)
+        return
     for chosen in order.split(size):
-        if at_once:
-            yield data.inputs[chosen], data.targets[chosen], len(chosen)
-            continue
         batch = task.batch([data[index] for index in chosen.tolist()])
         if not isinstance(batch, tuple | list) or len(batch) != 2:
             raise InvalidTask("items of a dataset, and batches, must be pairs (inputs, targets)")
         yield *batch, len(chosen)
+
+
+def _gathered(data: Pairs, order: torch.Tensor, size: int) -> Iterator[tuple[Any, Any, int]]:
+    """Batches of arrays, many at a time."""
+    one = data.inputs.element_size() * data.inputs[:1].numel()
+    for chosen in order.split(size * max(1, GATHERED_BYTES // max(1, size * one))):
+        inputs, targets = data.inputs[chosen], data.targets[chosen]
+        yield from zip(inputs.split(size), targets.split(size), map(len, chosen.split(size)), strict=True)
 
 
 def targets_of(task: Task, data: Any) -> torch.Tensor:

@@ -2,26 +2,20 @@
 
 from pathlib import Path
 
-import torch
 from fedgrove.node.base.strict_tables import build
 from fedgrove.node.learning.image_files import read_images, read_unlabelled
 from fedgrove.node.learning.image_settings import ImageSettings
-from fedgrove.node.learning.models import build_model
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.tasks.task import Answers, Data, Task, Unlabelled
-from torch import nn
+from fedgrove.node.learning.tasks.network import Network
+from fedgrove.node.learning.tasks.task import Answers, Data, Unlabelled
 
 
-class Images(Task):
+class Images(Network):
     """Images without code: their classes, shape and network are what ``[task.options]`` says (``ImageSettings``)."""
 
     def __init__(self, **options: object) -> None:
         self.settings: ImageSettings = build(ImageSettings, options, "task.options")
-
-    def model(self) -> nn.Module:
-        """The network, its weights drawn from torch's generator."""
-        spec, seed = self.settings.spec, int(torch.randint(1 << 62, ()).item())
-        return build_model(spec.name, spec.input_shape, spec.classes, seed)
+        super().__init__(self.settings.spec)
 
     def data(self, source: Path) -> Data:
         """A folder of classes or a file of arrays; of images to evaluate on only, the same to train on."""

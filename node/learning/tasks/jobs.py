@@ -14,66 +14,55 @@ from fedgrove.common.text import one_line
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.frozen_base import BASES
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
+from fedgrove.node.learning import training
 from fedgrove.node.learning.held_out import HoldOutRule, HoldOutSplit, mark_of, split
 from fedgrove.node.learning.local_update import MODEL, STATE
+from fedgrove.node.learning.reproducible import seed_global
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.base import Strategy
 from fedgrove.node.learning.tables.formats import TableFormat
-from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.batches import targets_of
 from fedgrove.node.learning.tasks.example import example_data
 from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.predicting import Asked, asked, predictions, scores_of, what_predicted
 from fedgrove.node.learning.tasks.shipped import shipped_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
-from fedgrove.node.learning.tasks.training import (
-    HOME,
-    STRATEGY,
-    Sums,
-    build,
-    evaluate_task,
-    first_tensors,
-    kept_layout,
-    seed_items,
-    train_task,
-    weights_of,
-)
 from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
+from fedgrove.node.learning.training import HOME, STRATEGY, Sums
 from torch.utils.data import Subset
 
 
 def first(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
     """The first model, and what the strategy sends with it."""
     task, keep = _task(header, folder), header["keep"]
-    return {}, first_tensors(task, _strategy(header), header["seed"], keep, header["buffers"])
+    return {}, training.first_tensors(task, _strategy(header), header["seed"], keep, header["buffers"])
 
 
 def describe(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
     """How many samples there are, and the shapes of a first model and of what a client keeps from round to round."""
     task, strategy = _task(header, folder), _strategy(header)
-    model = build(task, header["keep"], header["buffers"])
-    tensors = model.tensors() | strategy.initial_extras(weights_of(model))
+    model = _model(header, task)
+    tensors = model.tensors() | strategy.initial_extras(model.weights())
     answer = _counts(header, task, source) | {
         "model": {name: list(value.shape) for name, value in tensors.items()},
-        "kept": {name: list(shape) for name, shape in kept_layout(model, strategy).items()},
+        "kept": {name: list(shape) for name, shape in training.kept_layout(model, strategy).items()},
     }
     return answer, {}
 
 
 def train(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
     """A round of training: ``model/`` and ``state/`` tensors in, the same out."""
-    task = _task(header, folder)
-    model = build(task, header["keep"], header["buffers"])
-    return _trained(header, tensors, folder, source, task, model)
+    return _trained(header, tensors, folder, source, _model(header, _task(header, folder)))
 
 
 def step(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
     """As ``train``, watched: also which shapes the first batch has on its way."""
     task = _task(header, folder)
-    model = build(task, header["keep"], header["buffers"])
+    model = _model(header, task)
     watch = StepWatch(task, model.module, folder)
-    answer, update = _trained(header, tensors, folder, source, task, model)
+    answer, update = _trained(header, tensors, folder, source, model)
     return answer | {"seen": watch.seen}, update
 
 
@@ -83,14 +72,14 @@ def look(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | 
     Also those of what the strategy sends with a model, and of what it keeps of a client.
     """
     task = _task(header, folder)
-    models = [build(task, header["keep"], header["buffers"]) for _ in range(2)]
+    models = [_model(header, task) for _ in range(2)]
     for name, value in models[0].module.state_dict().items():
         if not is_finite(value):
             raise InvalidTask(f"{name} of a fresh model is not finite{place_of(task, 'model', folder)}")
     shapes = [{name: list(value.shape) for name, value in model.tensors().items()} for model in models]
     strategy = _strategy(header)
-    extras = {name: list(value.shape) for name, value in strategy.initial_extras(weights_of(models[0])).items()}
-    layout = kept_layout(models[0], strategy)
+    extras = {name: list(value.shape) for name, value in strategy.initial_extras(models[0].weights()).items()}
+    layout = training.kept_layout(models[0], strategy)
     kept, state = _named(HOME, layout), _named(STRATEGY, layout)
     answer = {"class": type(task).__name__, "model": shapes[0], "again": shapes[1]}
     return answer | {"kept": kept, "extras": extras, "state": state}, {}
@@ -112,28 +101,28 @@ def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     ``fault`` says why the task's own are not there, and ``place`` where it computes them.
     """
     task = _task(header, folder)
-    model: TaskModel = build(task, header["keep"], header["buffers"])
+    model = _model(header, task)
     data = _data(header, task, source, header.get("which", "held_out"))
-    sums = evaluate_task(task, model, data, tensors, header.get("device", "cpu"))
+    sums = training.evaluate(model, data, tensors, header.get("device", "cpu"))
     answer = _told(sums, task, folder) | {"only_class": sums.only_class}
-    found = scores_of(task, model, data, header.get("device", "cpu")) if header["name"] else None
+    found = scores_of(model, data, header.get("device", "cpu")) if header["name"] else None
     return answer if found is None else answer | {"scores": found.to_table()}, {}
 
 
 def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
     """As ``evaluate``, of a member's own: with what it keeps, the squares of the losses, and all sums' names."""
     task = _task(header, folder)
-    model: TaskModel = build(task, header["keep"], header["buffers"])
+    model = _model(header, task)
     model.federated.restore(without_prefix(HOME, without_prefix(STATE, tensors)))
     data, device = _data(header, task, source, "held_out"), header.get("device", "cpu")
-    sums = evaluate_task(task, model, data, without_prefix(MODEL, tensors), device, squares=True)
+    sums = training.evaluate(model, data, without_prefix(MODEL, tensors), device, squares=True)
     return _told(sums, task, folder) | {"names": sorted(sums.totals)}, {}
 
 
 def forecast(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
     """How many predictions a model makes for a source, and what they mean."""
-    task, model, wanted = _forecasting(header, tensors, folder, source)
-    return what_predicted(task, model, wanted, header.get("device", "cpu")), {}
+    model, wanted = _forecasting(header, tensors, folder, source)
+    return what_predicted(model, wanted, header.get("device", "cpu")), {}
 
 
 def predict(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
@@ -143,16 +132,16 @@ def predict(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path
 
 def _forecasting(
     header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None
-) -> tuple[Task, TaskModel, Asked]:
+) -> tuple[TaskModel, Asked]:
     if source is None:
         raise InvalidTask("there are no data: give the task's data(self, source) a source")
     task = _task(header, folder)
-    model = build(task, header["keep"], header["buffers"])
+    model = _model(header, task)
     own = sorted(model.federated.at_home())
     if own:
         raise InvalidTask(f"{', '.join(own[:3])} stays at home with each member, so the model on record cannot predict")
     model.load(tensors)
-    return task, model, asked(task, source, header["labelled"])
+    return model, asked(task, source, header["labelled"])
 
 
 def _told(sums: Sums, task: Task, folder: Path) -> dict[str, Any]:
@@ -178,11 +167,11 @@ def count_labels(header: dict[str, Any], tensors: Tensors, folder: Path, source:
 
 
 def _trained(
-    header: Mapping[str, Any], tensors: Tensors, folder: Path, source: Path | None, task: Task, model: TaskModel
+    header: Mapping[str, Any], tensors: Tensors, folder: Path, source: Path | None, model: TaskModel
 ) -> tuple[dict, Tensors]:
+    task = model.task
     shared = _samples(task, folder / header["shared"], "train") if header["shared"] else None
-    update = train_task(
-        task,
+    update = training.train(
         model,
         _data(header, task, source, "train"),
         without_prefix(MODEL, tensors),
@@ -202,6 +191,10 @@ def _task(header: Mapping[str, Any], folder: Path) -> Task:
     if header["name"]:
         return shipped_task(header["name"], header["options"], TableFormat.of(header.get("form", {})))
     return load_task(folder, header["options"], {name: Path(path) for name, path in header[BASES].items()})
+
+
+def _model(header: Mapping[str, Any], task: Task) -> TaskModel:
+    return training.build(task, header["keep"], header["buffers"])
 
 
 def _strategy(header: Mapping[str, Any]) -> Strategy:
@@ -241,7 +234,7 @@ def _split(own: Any, rule: dict[str, Any]) -> HoldOutSplit:
     known = HoldOutRule.from_header(rule)
     marks = []
     for index in range(len(own)):
-        seed_items()
+        seed_global("items")
         marks.append(mark_of(own[index], known))
     return split(marks, known)
 

@@ -8,11 +8,10 @@ floating-point inputs; where there are none, as in models of text, from zero to 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from fedgrove.node.learning.attribution import PathGradients
-from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
 from torch import nn
 
@@ -20,6 +19,14 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 LAYERS = (nn.Linear, *CONVOLUTIONS, nn.Embedding)
 MAX_HELD_BYTES = 256 << 20
 PADDING = "attention_mask"
+
+
+class Applied(Protocol):
+    """A task's module, called with a batch's inputs."""
+
+    module: nn.Module
+
+    def __call__(self, inputs: Any, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -39,12 +46,12 @@ class Held:
         return rows.movedim(-1, 1)
 
 
-def layer_outputs(task: Task, model: TaskModel, inputs: Any) -> tuple[torch.Tensor, ...]:
+def layer_outputs(task: Task, model: Applied, inputs: Any) -> tuple[torch.Tensor, ...]:
     """Each layer's output in the order of use (n, units, positions); InvalidTask if the model uses no layer."""
     return tuple(each.by_units(each.output, inputs) for each in _pass(task, model, inputs)[1])
 
 
-def path_gradients(task: Task, model: TaskModel, inputs: Any, labels: torch.Tensor, steps: int) -> PathGradients:
+def path_gradients(task: Task, model: Applied, inputs: Any, labels: torch.Tensor, steps: int) -> PathGradients:
     """Average ∂c_y/∂L over the path to ``inputs`` by the trapezoid rule on ``steps`` equal steps.
 
     Parameters
@@ -78,7 +85,7 @@ def path_gradients(task: Task, model: TaskModel, inputs: Any, labels: torch.Tens
     return PathGradients(outputs, tuple(totals))
 
 
-def _pass(task: Task, model: TaskModel, inputs: Any) -> tuple[Any, list[Held]]:
+def _pass(task: Task, model: Applied, inputs: Any) -> tuple[Any, list[Held]]:
     """The model's output, and what its layers put out on the way."""
     seen: list[Held] = []
     with ExitStack() as stack:
@@ -107,7 +114,7 @@ def _confidence(output: Any, labels: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def _at(model: TaskModel, inputs: Any, share: float) -> Iterator[Any]:
+def _at(model: Applied, inputs: Any, share: float) -> Iterator[Any]:
     """The point of the path at ``share`` of its length, as inputs for the model; inside, embeddings give it, too."""
     scaled = _scaled(inputs, share)
     with ExitStack() as stack:
@@ -137,7 +144,7 @@ def _given(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _layers(task: Task, model: TaskModel) -> list[nn.Module]:
+def _layers(task: Task, model: Applied) -> list[nn.Module]:
     chosen = task.layers(model.module)
     return [each for each in model.module.modules() if isinstance(each, LAYERS)] if chosen is None else list(chosen)
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 from fedgrove.node.learning.draws import on_device, placed
+from fedgrove.node.learning.reproducible import reproducible, seed_global
 from fedgrove.node.learning.scores import StatedScores, class_scores, number_scores
 from fedgrove.node.learning.settings import MAX_CONFUSED
-from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.batches import EVALUATION_BATCH, batches, targets_of
+from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.task import Answers, Data, InvalidTask, Pairs, Task, dataset_of
-from fedgrove.node.learning.tasks.training import seed_evaluation
-from fedgrove.node.learning.training import reproducible
 from torch import Tensor
 
 MAX_ROWS = 1 << 24
@@ -72,9 +71,9 @@ def asked(task: Task, source: Path, labelled: bool) -> Asked:
     return found
 
 
-def what_predicted(task: Task, model: TaskModel, wanted: Asked, device: str) -> dict[str, Any]:
+def what_predicted(model: TaskModel, wanted: Asked, device: str) -> dict[str, Any]:
     """The number of predictions, their width, and what they mean."""
-    width = len(_predicted(task, model, wanted, range(1), device)[0])
+    width = len(_predicted(model, wanted, range(1), device)[0])
     classes = wanted.answers.classes
     if wanted.classifies and not classes:
         classes = tuple(map(str, range(width)))
@@ -89,26 +88,27 @@ def what_predicted(task: Task, model: TaskModel, wanted: Asked, device: str) -> 
     }
 
 
-def predictions(task: Task, model: TaskModel, wanted: Asked, device: str) -> dict[str, np.ndarray]:
+def predictions(model: TaskModel, wanted: Asked, device: str) -> dict[str, np.ndarray]:
     """``values`` (n, width), ``rows`` (n,) and, where asked for, ``truth``: places (n, 1) or numbers (n, width)."""
     found = {
-        "values": _predicted(task, model, wanted, range(len(wanted.data)), device),
+        "values": _predicted(model, wanted, range(len(wanted.data)), device),
         "rows": np.asarray(wanted.rows, np.float32),
     }
     if not np.isfinite(found["values"]).all():
         raise InvalidTask("the model's predictions are not all finite numbers")
     if wanted.targets is not None:
-        found["truth"] = _truth(task, wanted)
+        found["truth"] = _truth(model.task, wanted)
     return found
 
 
-def scores_of(task: Task, model: TaskModel, data: Any, device: str) -> StatedScores | None:
+def scores_of(model: TaskModel, data: Any, device: str) -> StatedScores | None:
     """Figures of a shipped task's predictions for labelled samples; None with many classes, or where it overflows."""
+    task = model.task
     answers, targets = task.answers() or Answers(), targets_of(task, data)
     wanted = Asked(data, answers, bool(answers.classes), targets, (), ())
     if len(answers.classes) > MAX_CONFUSED:
         return None
-    values, truth = _predicted(task, model, wanted, range(len(data)), device), _truth(task, wanted)
+    values, truth = _predicted(model, wanted, range(len(data)), device), _truth(model.task, wanted)
     if not np.isfinite(values).all():
         return None
     if answers.classes:
@@ -127,10 +127,10 @@ def _truth(task: Task, wanted: Asked) -> np.ndarray:
 
 
 @torch.no_grad()
-def _predicted(task: Task, model: TaskModel, wanted: Asked, chosen: range, device: str) -> np.ndarray:
-    found = []
-    with reproducible(), on_device(model.module, device):
-        seed_evaluation()
+def _predicted(model: TaskModel, wanted: Asked, chosen: range, device: str) -> np.ndarray:
+    task, found = model.task, []
+    with reproducible(), on_device(model.module, device, model.draws):
+        seed_global("evaluation")
         model.module.eval()
         for inputs, _, count in batches(task, wanted.data, torch.tensor(chosen), EVALUATION_BATCH):
             output = task.predictions(model(placed(inputs, model.device)), wanted.classifies)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import default_collate
+from torch.utils.data import ConcatDataset, default_collate
 
 
 class InvalidTask(ValueError):
@@ -106,6 +106,17 @@ class Task:
             return functional.mse_loss(*_of_one_shape(output, target))
         return functional.cross_entropy(output, target)
 
+    def losses(self, output: Any, target: Any) -> Tensor | None:
+        """The loss of each sample of a batch (n,), whose mean ``loss`` is; None where only ``loss`` knows."""
+        if type(self).loss is not Task.loss:
+            return None
+        if target.is_floating_point():
+            output, target = _of_one_shape(output, target)
+            return (output - target).square().mean(1)
+        if output.dim() != 2 or target.dim() != 1 or int(target.min()) < 0:
+            return None  # samples with more than one label each, or with labels that do not count
+        return functional.cross_entropy(output, target, reduction="none")
+
     def metrics(self, output: Any, target: Any) -> Mapping[str, Tensor]:
         """Sums over a batch, by name: ``right`` answers, or ``squared_error`` where targets are floating-point."""
         if target.is_floating_point():
@@ -169,6 +180,14 @@ class Pairs:
         """The pairs at ``indices`` (copies)."""
         chosen = list(indices)
         return Pairs(self.inputs[chosen], self.targets[chosen])
+
+
+def joined(first: Any, second: Any) -> Any:
+    """Two datasets of one task as one."""
+    if isinstance(first, Pairs) and isinstance(second, Pairs) and first.inputs.shape[1:] == second.inputs.shape[1:]:
+        parts = zip((first.inputs, first.targets), (second.inputs, second.targets), strict=True)
+        return Pairs(*map(torch.cat, parts))
+    return ConcatDataset([first, second])
 
 
 def dataset_of(given: Any) -> Any:

@@ -6,8 +6,8 @@ import numpy as np
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.training import evaluate
 from fedgrove.node.masking.keys import public_key
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts

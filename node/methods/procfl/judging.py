@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
+from fedgrove.node.learning.local_update import DivergedTraining, RoundPosition
+from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies.base import Strategy
-from fedgrove.node.learning.training import DivergedTraining, RoundPosition, evaluate, train
 from fedgrove.node.methods.procfl.committee import signed_off
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, direction, even_score, resampled
 from fedgrove.node.methods.procfl.stated import Counts

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, flatten
-from fedgrove.node.learning.training import RoundPosition
+from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.round_inputs import metrics_sent_before, sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.training import evaluate
+from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.training.local_training import Trainer
 from fedgrove.node.methods.training.network_trainer import NetworkTrainer

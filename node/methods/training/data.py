@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from fedgrove.node.learning.reproducible import keep_freed_memory
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.training import keep_freed_memory
 from fedgrove.node.learning.userdata import part_from_file
 from fedgrove.node.protocol.terms import FederationConfig
 

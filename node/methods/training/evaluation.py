@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.networks import evaluate, probabilities
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.scores import StatedScores, class_scores
 from fedgrove.node.learning.settings import MAX_CONFUSED
-from fedgrove.node.learning.training import evaluate, probabilities
 from fedgrove.node.protocol.method import Evaluated, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 

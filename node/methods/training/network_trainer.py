@@ -9,10 +9,10 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.held_out import NothingToTrain, marks_of, split
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate, RoundPosition
+from fedgrove.node.learning.networks import held_out_sums, measured, train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.shared import shared_from_bytes
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import held_out_sums, measured, train
 from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig

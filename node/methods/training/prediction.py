@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.learning.networks import probabilities
 from fedgrove.node.learning.tables.formats import TableFormat
-from fedgrove.node.learning.training import probabilities
 from fedgrove.node.learning.userdata import images_in, part_in
 from fedgrove.node.methods.training.task_data import TaskData, TaskFailed
 from fedgrove.node.protocol.prediction import OpenTask, Predictions

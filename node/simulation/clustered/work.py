@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 from fedgrove.node.base.tensors import flatten
+from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.training import evaluate
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, direction, even_score, resampled
 from fedgrove.node.methods.procfl.similarity import Intersection

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.node.learning.models import empty_model, load_tensors
+from fedgrove.node.learning.reproducible import reproducible
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
-from fedgrove.node.learning.training import reproducible
 from fedgrove_lab.attacks import gradient
 from fedgrove_lab.attacks.gradient import AttackedTraining, Search, invert_update, total_variation
 from fedgrove_lab.attacks.measures import psnr

@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.learning.training import DivergedTraining
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation import workers as workforce

@@ -8,9 +8,9 @@ import pytest
 from fedgrove.chain.records import Closed
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
-from fedgrove.node.learning.training import evaluate
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 
 from tests.node.cli.test_bad_input import fedgrove

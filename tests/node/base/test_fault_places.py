@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from fedgrove.node.base.fault_places import place_of_fault
-from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.federated import Federated
 from fedgrove.node.learning.tasks.loading import imported
+from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
 from torch import nn
 
@@ -33,8 +33,8 @@ def folder(tmp_path, monkeypatch) -> Path:
             "in torch.nn.functional.cross_entropy, called by Task.loss",
         ),
         (
-            lambda: TaskModel(nn.Linear(3, 2))(torch.zeros(1, 4)),
-            "in torch.nn.modules.linear.Linear.forward, called by TaskModel._called",
+            lambda: TaskModel(Task(), nn.Linear(3, 2))(torch.zeros(1, 4)),
+            "in torch.nn.modules.linear.Linear.forward, called by TaskModel.forward",
         ),
         (
             lambda: Task().batch([(torch.zeros(2), 0), (torch.zeros(3), 1)]),
@@ -64,7 +64,7 @@ def test_a_dictionary_is_passed_as_keywords_and_a_tuple_by_position():
         def forward(self, ids, mask):
             return ids - mask
 
-    model, one, two = TaskModel(Model()), torch.tensor([3]), torch.tensor([1])
+    model, one, two = TaskModel(Task(), Model()), torch.tensor([3]), torch.tensor([1])
     assert model({"mask": two, "ids": one}).tolist() == model((one, two)).tolist() == [2]
     assert "unexpected keyword argument 'words'" in str(fault_of(lambda: model({"words": one})))
 

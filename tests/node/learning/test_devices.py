@@ -7,10 +7,10 @@ from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.devices import NoDevice, choose
 from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import evaluate, train
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device and a CUDA build of torch")
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 10)

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from fedgrove.node.learning import plain_descent
+from fedgrove.node.learning.local_update import LocalUpdate
 from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import LocalUpdate, train
 
 SPEC = ModelSpec("geyer-mlp", (1, 6, 6), 4)
 PLAIN = TrainingSettings(epochs=3, batch_size=4, learning_rate=0.1, momentum=0.0, weight_decay=0.0)

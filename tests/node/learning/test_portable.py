@@ -10,10 +10,10 @@ import pytest
 from fedgrove.node.base.processor import PINNED, PinnedContext, UnsuitedProcessor, check_processor, is_pinned
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import train
 
 # What a processor without AVX-512, and one without AVX2, would choose: torch's kernels, oneDNN's and MKL's.
 LEVELS = {

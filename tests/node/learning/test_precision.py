@@ -8,9 +8,9 @@ from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.datasets import Dataset, load_dataset
 from fedgrove.node.learning.local_update import LocalUpdate
 from fedgrove.node.learning.models import build_model, initial_tensors
+from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings, bf16_fault
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import evaluate, train
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 10)
 SETTINGS = {"epochs": 5, "batch_size": 16, "learning_rate": 0.05, "momentum": 0.9}

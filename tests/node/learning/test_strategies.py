@@ -2,20 +2,22 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.attribution import attributions, path_gradients
-from fedgrove.node.learning.models import ConvNet, build_model, initial_tensors
+from fedgrove.node.learning.models import build_model, initial_tensors
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import Batch, LocalTerm, RoundEnd, RoundStart, make_strategy
 from fedgrove.node.learning.strategies.fedaom import FedAom
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.training import train
+from fedgrove.node.learning.tasks.network import Network, NetworkModel
+from fedgrove.node.learning.tasks.task import Pairs, joined
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)
 
@@ -25,19 +27,28 @@ def random_samples(count: int, seed: int) -> Samples:
     return Samples(rng.random((count, 1, 8, 8), dtype=np.float32), np.arange(count, dtype=np.int64) % 5)
 
 
-def start_of(shared: Samples | None, number: int = 1, rounds: int = 10) -> RoundStart:
-    return RoundStart(number, rounds, random_samples(5, 9), shared, {}, {}, torch.Generator().manual_seed(0))
+def dataset(count: int, seed: int) -> Pairs:
+    own = random_samples(count, seed)
+    return Pairs(own.x, own.y)
 
 
-def begin(strategy: FedAom, model: ConvNet, shared: Samples) -> LocalTerm:
+def network(seed: int = 0) -> NetworkModel:
+    return NetworkModel(Network(SPEC), build_model(SPEC.name, SPEC.input_shape, SPEC.classes, seed))
+
+
+def start_of(shared: Any, number: int = 1, rounds: int = 10) -> RoundStart:
+    return RoundStart(number, rounds, dataset(5, 9), shared, {}, {}, torch.Generator().manual_seed(0))
+
+
+def begin(strategy: FedAom, model: NetworkModel, shared: Pairs) -> LocalTerm:
     prepared = strategy.prepare(model, shared, number=1, rounds=10)
     return strategy.begin(model, replace(start_of(shared), prepared=prepared))
 
 
-def added_loss(term: LocalTerm, model: ConvNet) -> torch.Tensor:
+def added_loss(term: LocalTerm, model: NetworkModel) -> torch.Tensor:
     """What a step with no images of its own adds."""
     none = torch.zeros(0)
-    return term.loss(Batch(none, none, (), model.layer_outputs(term.companions())))
+    return term.loss(Batch(none, none, none, companions=model.module.layer_outputs(term.companions())))
 
 
 def test_names_and_options_are_checked():
@@ -79,36 +90,29 @@ def test_the_added_losss_weight_runs_from_one_to_zero():
     assert FedAom(beta=3.0).weight(50, 50) == 2.0
 
 
-def test_fedaom_without_a_shared_set_is_a_sentence():
-    model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
-    with pytest.raises(ValueError, match="fedaom needs a shared set"):
-        FedAom().prepare(model, None, number=1, rounds=10)
-
-
 def test_the_added_loss_is_zero_for_the_global_model_and_positive_away_from_it():
-    model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
-    term = begin(FedAom(shared_batch=10), model, random_samples(10, 1))
+    model = network()
+    term = begin(FedAom(shared_batch=10), model, dataset(10, 1))
     loss = added_loss(term, model)
     assert loss.item() == 0.0
     loss.backward()
     assert not any(p.grad.any() for p in model.parameters()), "a norm has no gradient at zero"
     with torch.no_grad():
-        model.hidden.bias += 0.1
+        model.module.hidden.bias += 0.1
     assert added_loss(term, model).item() > 0
 
 
 def test_the_added_loss_is_one_norm_over_all_layers_and_samples():
     """Eq. 7, written out: refreshed attributions of the local model, the global model's behaviour as the target."""
-    strategy, shared = FedAom(q=3, shared_batch=10, refresh=1), random_samples(10, 1)
-    model, local = (build_model("small-cnn", (1, 8, 8), 5, seed=seed) for seed in (0, 1))
+    strategy, shared = FedAom(q=3, shared_batch=10, refresh=1), dataset(10, 1)
+    model, local = network(0), network(1)
     term = begin(strategy, model, shared)
     with torch.no_grad():
         for parameter, other in zip(model.parameters(), local.parameters(), strict=True):
             parameter.copy_(other)
     term.start_epoch(1)
     square = 0.0
-    x, y = torch.from_numpy(shared.x), torch.from_numpy(shared.y)
-    paths = [path_gradients(each, x, y, 3) for each in (build_model("small-cnn", (1, 8, 8), 5, seed=0), local)]
+    paths = [path_gradients(each.module, shared.inputs, shared.targets, 3) for each in (network(), local)]
     for layers in zip(*(zip(path.outputs, attributions(path, 7.0), strict=True) for path in paths), strict=True):
         weighted = [output * units.reshape(*units.shape, *(1,) * (output.dim() - 2)) for output, units in layers]
         square += float((weighted[0] - weighted[1]).double().square().sum())
@@ -116,9 +120,8 @@ def test_the_added_loss_is_one_norm_over_all_layers_and_samples():
 
 
 def test_the_added_losss_gradient_equals_finite_differences():
-    model = build_model("small-cnn", (1, 8, 8), 5, seed=0).double()
-    single = random_samples(6, 1)
-    shared = SimpleNamespace(x=single.x.astype(np.float64), y=single.y)
+    model, shared = network().double(), dataset(6, 1)
+    shared.inputs = shared.inputs.double()
     term = begin(FedAom(q=4, shared_batch=6), model, shared)
     generator = torch.Generator().manual_seed(4)
 
@@ -144,9 +147,9 @@ def test_the_added_losss_gradient_equals_finite_differences():
 
 
 def test_local_attributions_are_refreshed_when_due():
-    model = build_model("small-cnn", (1, 8, 8), 5, seed=0)
+    model = network()
     for refresh, changed in ((0, []), (1, [1, 2, 3, 4]), (2, [2, 4])):
-        term = begin(FedAom(refresh=refresh), model, random_samples(10, 1))
+        term = begin(FedAom(refresh=refresh), model, dataset(10, 1))
         seen = []
         for epoch in range(5):
             before = term._local
@@ -185,21 +188,23 @@ class Everything(FedAvg):
     def initial_extras(self, weights: Tensors) -> Tensors:
         return {"everything/steps": np.zeros(1, np.float32)}
 
-    def local_data(self, samples: Samples, shared: Samples | None) -> Samples:
-        return Samples(np.concatenate([samples.x, shared.x]), np.concatenate([samples.y, shared.y]))
+    def local_data(self, samples: Any, shared: Any) -> Any:
+        return joined(samples, shared)
 
-    def begin(self, model: ConvNet, start: RoundStart) -> LocalTerm:
+    def begin(self, model: NetworkModel, start: RoundStart) -> LocalTerm:
         return EverythingTerm(self, model, start)
 
 
 class EverythingTerm(LocalTerm):
-    def __init__(self, options: Everything, model: ConvNet, start: RoundStart) -> None:
+    contrasts = True
+
+    def __init__(self, options: Everything, model: NetworkModel, start: RoundStart) -> None:
         self.options, self.model, self.start, self.steps = options, model, start, 0
         self.anchor = [parameter.detach().clone() for parameter in model.parameters()]
 
     def loss(self, batch: Batch) -> torch.Tensor:
         self.steps += 1
-        assert batch.outputs[-2].shape == (len(batch.y), 64)
+        assert batch.representation.shape == (len(batch.y), 64)
         gaps = zip(self.model.parameters(), self.anchor, strict=True)
         return self.options.mu / 2 * sum(((now - then) ** 2).sum() for now, then in gaps)
 
@@ -224,4 +229,4 @@ def test_a_strategy_may_mix_data_add_loss_send_extras_and_keep_state():
         assert update.samples == 30, "shared samples do not count as the client's own"
         model, state = update.tensors, update.state
     assert model["everything/steps"].tolist() == [8.0]
-    assert state["rounds"].tolist() == [2.0]
+    assert state["strategy/rounds"].tolist() == [2.0]

@@ -5,11 +5,11 @@ import pytest
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.local_update import LocalUpdate
 from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.together import TogetherUpdate, check_suits, train_together
-from fedgrove.node.learning.training import train
 
 SHAPE, CLASSES = (1, 4, 4), 4
 PLAIN = TrainingSettings(epochs=3, batch_size=5, learning_rate=0.1, momentum=0.0, weight_decay=0.0)

@@ -8,23 +8,17 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.node.base.tensors import Tensors, dump
-from fedgrove.node.learning import training
 from fedgrove.node.learning.datasets import Dataset, load_dataset
+from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
 from fedgrove.node.learning.models import build_model, default_model, initial_tensors, to_tensors
+from fedgrove.node.learning.networks import evaluate, prepare, train
 from fedgrove.node.learning.partition import partition
+from fedgrove.node.learning.reproducible import generator_of, keep_freed_memory
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import (
-    DivergedTraining,
-    LocalUpdate,
-    evaluate,
-    generator_of,
-    keep_freed_memory,
-    prepare,
-    train,
-)
+from fedgrove.node.learning.tasks import batches
 from torch.nn import functional
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 10)
@@ -183,7 +177,7 @@ def test_training_equals_the_textbook_loop(model, shape):
 def test_batches_gathered_piece_by_piece_are_those_of_one_gather(digits, start, monkeypatch):
     samples = digits.train().take(range(100))
     whole = run(start, samples, None, "fedavg")
-    monkeypatch.setattr(training, "GATHERED_BYTES", 3 * 16 * 256)
+    monkeypatch.setattr(batches, "GATHERED_BYTES", 3 * 16 * 256)
     assert dump(run(start, samples, None, "fedavg").tensors) == dump(whole.tensors)
 
 

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.settings import SENDING
-from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.clipping import clip_factor, l2_norm, next_clip
 from fedgrove.node.privacy.grid import grid_for

@@ -13,7 +13,7 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
-from fedgrove.node.learning.training import DivergedTraining
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.privacy.settings import ClientLevelSettings, SignDsSettings
 from fedgrove.node.scenario.reading import scenario

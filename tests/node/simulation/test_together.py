@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import flatten
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings, TrainingSettings
-from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.plan import InvalidPlan, Plan

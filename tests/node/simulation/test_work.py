@@ -7,7 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
-from fedgrove.node.learning.training import DivergedTraining
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.simulation.executors import InlineExecutor, NoExecutor, open_executor, reach
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.tasks import TASK_BYTES, chunks

@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import ConvNet, build_model, initial_tensors
+from fedgrove.node.learning.local_update import LocalUpdate
+from fedgrove.node.learning.models import build_model, initial_tensors
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import RoundStart, Strategy
-from fedgrove.node.learning.training import LocalUpdate, train
+from fedgrove.node.learning.tasks.network import Network, NetworkModel
+from fedgrove.node.learning.tasks.task import Pairs
+
+
+def pairs(value: object) -> object:
+    """Samples as a dataset; anything else as it is."""
+    return Pairs(value.x, value.y) if isinstance(value, Samples) else value
+
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)
 
@@ -27,8 +36,8 @@ def samples() -> Callable[[int, int], Samples]:
 
 
 @pytest.fixture
-def model() -> ConvNet:
-    return build_model(SPEC.name, SPEC.input_shape, SPEC.classes, seed=0)
+def model() -> NetworkModel:
+    return NetworkModel(Network(SPEC), build_model(SPEC.name, SPEC.input_shape, SPEC.classes, seed=0))
 
 
 @pytest.fixture
@@ -40,7 +49,7 @@ def weights() -> Tensors:
 def move() -> Callable[..., list[torch.Tensor]]:
     """``move(model, seed, step)``: go a step in a random direction, which is returned."""
 
-    def go(model: ConvNet, seed: int, step: float) -> list[torch.Tensor]:
+    def go(model: NetworkModel, seed: int, step: float) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed(seed)
         directions = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in model.parameters()]
         with torch.no_grad():
@@ -57,7 +66,8 @@ def start(samples) -> Callable[..., RoundStart]:
 
     def make(**given: object) -> RoundStart:
         defaults = {"samples": samples(20, 9), "shared": None, "extras": {}, "state": {}}
-        return RoundStart(2, 10, **{**defaults, **given}, generator=torch.Generator().manual_seed(0))
+        values = {name: pairs(value) for name, value in {**defaults, **given}.items()}
+        return RoundStart(2, 10, **values, generator=torch.Generator().manual_seed(0))
 
     return make
 

@@ -10,7 +10,7 @@ from fedgrove.node.learning.models import load_tensors, split_extras, to_tensors
 from fedgrove.node.learning.strategies import Batch, RoundEnd, RoundStart, Strategy
 from torch import nn
 
-NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), ())
+NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), torch.zeros(0))
 STEPS, RATE = 20, 0.1
 
 

@@ -12,6 +12,8 @@ from fedgrove.node.learning.strategies.fedaomsam import FedAomSam
 from fedgrove.node.learning.strategies.fedsam import FedSam
 from torch.nn import functional
 
+from tests.node.learning.strategies.conftest import pairs
+
 ONE_STEP = TrainingSettings(batch_size=40, learning_rate=0.1, momentum=0, weight_decay=0, learning_rate_decay=1.0)
 
 
@@ -20,13 +22,13 @@ def test_a_step_takes_the_gradient_of_both_losses_uphill(trained, samples, model
     update = trained(FedAomSam(shared_batch=10, rho=rho), samples=own, shared=shared, settings=ONE_STEP)
     x, y = torch.from_numpy(own.x), torch.from_numpy(own.y)
     options = FedAom(shared_batch=10)
-    prepared = options.prepare(model, shared, number=2, rounds=10)
+    prepared = options.prepare(model, pairs(shared), number=2, rounds=10)
     term = options.begin(model, start(shared=shared, prepared=prepared))
 
     def gradients():
-        outputs = model.layer_outputs_apart(torch.cat([x, term.companions()]), len(y))
-        batch = Batch(x, y, *outputs)
-        loss = functional.cross_entropy(batch.logits, y) + term.loss(batch)
+        output, companions = model.with_companions(x, term.companions())
+        batch = Batch(x, y, output, companions=companions)
+        loss = functional.cross_entropy(batch.output, y) + term.loss(batch)
         return torch.autograd.grad(loss, list(model.parameters()))
 
     def shift(directions, step):

@@ -4,17 +4,21 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.node.base.tensors import InvalidModel, Layout, flatten, unflatten
+from fedgrove.node.learning.fisher import FISHER_BATCH, fisher_diagonal
 from fedgrove.node.learning.models import build_model, load_tensors
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies import Batch, RoundStart, make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.fedcurv import FISHER, FISHER_BATCH, MOMENT, FedCurv, fisher_diagonal
+from fedgrove.node.learning.strategies.fedcurv import FISHER, MOMENT, FedCurv
+from fedgrove.node.learning.tasks.network import Network, NetworkModel
 from fedgrove.node.masking.ring import decode, encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), ())
+from tests.node.learning.strategies.conftest import SPEC, pairs
+
+NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), torch.zeros(0))
 BOUND = 8.0
 
 
@@ -55,7 +59,7 @@ def test_the_fisher_diagonal_is_that_of_the_samples_one_by_one(name, side):
 
 def test_a_failure_leaves_no_hooks_on_the_model_that_the_next_client_trains(model):
     with pytest.raises(IndexError):
-        fisher_diagonal(model, torch.rand(2, 1, 8, 8), torch.tensor([0, 1000]))
+        fisher_diagonal(model.module, torch.rand(2, 1, 8, 8), torch.tensor([0, 1000]))
     assert not any(layer._forward_pre_hooks for layer in model.children())
 
 
@@ -103,7 +107,7 @@ def test_what_is_sent_with_the_weights_is_f_and_f_times_w(trained, weights, samp
     own = samples(30, 2)
     update = trained(FedCurv(), samples=own)
     load_tensors(model, update.tensors)
-    found = fisher_diagonal(model, torch.from_numpy(own.x), torch.from_numpy(own.y))
+    found = fisher_diagonal(model.module, torch.from_numpy(own.x), torch.from_numpy(own.y))
     for name, fisher in zip(weights, found, strict=True):
         assert np.allclose(update.tensors[FISHER + name], fisher.numpy(), rtol=1e-4, atol=1e-9)
         assert np.array_equal(update.tensors[MOMENT + name], update.tensors[FISHER + name] * update.tensors[name])
@@ -116,14 +120,14 @@ def test_what_is_sent_with_the_weights_is_f_and_f_times_w(trained, weights, samp
 @given(st.floats(0.1, 30.0), st.integers(0, 100))
 def test_nothing_that_is_sent_exceeds_the_weights_bound(scale, seed):
     """Also for a model whose gradients explode."""
-    model = build_model("small-cnn", (1, 8, 8), 5, seed=seed)
+    model = NetworkModel(Network(SPEC), build_model("small-cnn", (1, 8, 8), 5, seed=seed))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(scale).clamp_(-BOUND, BOUND)
     rng = np.random.default_rng(seed)
     own = Samples(rng.random((9, 1, 8, 8), dtype=np.float32), np.arange(9, dtype=np.int64) % 5)
     zeros = FedCurv().initial_extras({name: p.detach().numpy() for name, p in model.named_parameters()})
-    start = RoundStart(1, 1, own, None, zeros, {}, torch.Generator())
+    start = RoundStart(1, 1, pairs(own), None, zeros, {}, torch.Generator())
     extras = FedCurv().begin(model, start).finish().extras
     for name, value in extras.items():
         assert (value >= 0).all() or name.startswith(MOMENT)

@@ -114,8 +114,8 @@ def test_it_sends_and_keeps_the_moves(trained, weights):
     shapes = {name: value.shape for name, value in {**weights, **FedDyn().initial_extras(weights)}.items()}
     assert {name: value.shape for name, value in update.tensors.items()} == shapes
     for name, value in weights.items():
-        assert np.array_equal(update.state[name], update.tensors[name] - value)
-        assert np.array_equal(update.tensors[DRIFT + name], update.state[name])
+        assert np.array_equal(update.state["strategy/" + name], update.tensors[name] - value)
+        assert np.array_equal(update.tensors[DRIFT + name], update.state["strategy/" + name])
 
 
 def test_a_global_model_without_the_moves_is_a_sentence(trained, weights):

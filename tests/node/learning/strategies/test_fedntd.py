@@ -48,11 +48,11 @@ def test_the_term_holds_the_model_that_the_round_began_with(model, start, move, 
     own = samples(6, 1)
     x, y = torch.from_numpy(own.x), torch.from_numpy(own.y)
     begun = model(x).detach()
-    batch = Batch(x, y, model.layer_outputs(x))
+    batch = Batch(x, y, model(x))
     assert term.loss(batch).item() == pytest.approx(0.0, abs=1e-6)
     move(model, seed=1, step=0.1)
-    now = Batch(x, y, model.layer_outputs(x))
-    assert term.loss(now).item() == pytest.approx(0.7 * by_hand(now.logits, begun, y, 2.0), rel=1e-4)
+    now = Batch(x, y, model(x))
+    assert term.loss(now).item() == pytest.approx(0.7 * by_hand(now.output, begun, y, 2.0), rel=1e-4)
 
 
 def test_with_beta_zero_it_is_fedavg_to_the_bit(trained, same):

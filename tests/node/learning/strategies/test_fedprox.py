@@ -7,7 +7,7 @@ from fedgrove.node.learning.strategies import Batch, make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedprox import FedProx
 
-NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), ())
+NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), torch.zeros(0))
 
 
 def test_the_term_is_half_mu_times_the_squared_distance_from_the_global_weights(model, start, move):

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from fedgrove.node.base.tensors import InvalidModel, dump
+from fedgrove.node.base.tensors import InvalidModel, dump, prefixed
 from fedgrove.node.learning.models import to_tensors
 from fedgrove.node.learning.strategies import Batch, make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.moon import Moon, contrastive_loss
+from fedgrove.node.learning.training import STRATEGY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def vectors(seed, count=6, units=9):
 
 def batch_of(model, samples):
     x = torch.from_numpy(samples.x).to(next(model.parameters()).dtype)
-    return Batch(x, torch.from_numpy(samples.y), model.layer_outputs(x))
+    return Batch(x, torch.from_numpy(samples.y), *model.with_representation(x))
 
 
 @settings(max_examples=50, deadline=None)
@@ -78,13 +79,13 @@ def test_the_terms_gradient_equals_finite_differences(model, start, move, sample
 
 def test_the_term_contrasts_the_hidden_layer_of_the_three_models(model, start, move, samples, weights):
     own = samples(7, 3)
-    hidden = [model.layer_outputs(torch.from_numpy(own.x))[2].detach()]
+    hidden = [model.module.layer_outputs(torch.from_numpy(own.x))[2].detach()]
     move(model, seed=5, step=0.1)
-    hidden.append(model.layer_outputs(torch.from_numpy(own.x))[2].detach())
+    hidden.append(model.module.layer_outputs(torch.from_numpy(own.x))[2].detach())
     term = Moon(mu=3.0, temperature=0.7).begin(model, start(state=weights))
     move(model, seed=6, step=0.1)
     batch = batch_of(model, own)
-    expected = by_hand(batch.outputs[2].detach(), hidden[1], hidden[0], 0.7)
+    expected = by_hand(batch.representation.detach(), hidden[1], hidden[0], 0.7)
     assert term.loss(batch).item() == pytest.approx(3 * expected, rel=1e-4)
 
 
@@ -106,9 +107,9 @@ def test_nothing_flows_into_the_global_and_the_previous_model(model, start, move
 def test_a_clients_first_round_is_fedavgs_and_its_model_is_kept(trained, same, weights):
     first = trained(Moon())
     assert same(first, trained(FedAvg())) and set(first.tensors) == set(weights)
-    assert dump(first.state) == dump({name: first.tensors[name] for name in weights})
+    assert dump(first.state) == dump({STRATEGY + name: first.tensors[name] for name in weights})
     second = trained(Moon(), state=first.state)
-    assert not same(second, first) and dump(second.state) == dump(second.tensors)
+    assert not same(second, first) and dump(second.state) == dump(prefixed(STRATEGY, second.tensors))
 
 
 def test_taking_the_global_model_for_the_missing_one_would_teach_nothing(model, start, move, samples, weights):
@@ -133,4 +134,4 @@ def test_options_out_of_range_are_a_sentence(name, value):
 
 def test_a_state_of_another_model_is_refused(trained):
     with pytest.raises(InvalidModel, match="shape"):
-        trained(Moon(), state={"conv1.weight": np.zeros((1,), np.float32)})
+        trained(Moon(), state={STRATEGY + "conv1.weight": np.zeros((1,), np.float32)})

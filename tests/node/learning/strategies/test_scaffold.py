@@ -75,8 +75,8 @@ def test_it_sends_c_with_the_weights_and_keeps_the_mean_gradient(trained, weight
     update = trained(Scaffold(), number=1)
     shapes = {name: value.shape for name, value in {**weights, **Scaffold().initial_extras(weights)}.items()}
     assert {name: value.shape for name, value in update.tensors.items()} == shapes
-    assert update.state.keys() == weights.keys()
-    assert all(np.array_equal(update.tensors[CONTROL + name], update.state[name]) for name in weights)
+    assert update.state.keys() == {"strategy/" + name for name in weights}
+    assert all(np.array_equal(update.tensors[CONTROL + name], update.state["strategy/" + name]) for name in weights)
     assert any(np.any(value) for value in update.state.values())
     assert all(value.dtype == np.float32 for value in update.state.values())
 

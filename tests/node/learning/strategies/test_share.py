@@ -6,6 +6,8 @@ from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.share import Share
 
+from tests.node.learning.strategies.conftest import pairs
+
 
 def test_training_is_fedavgs_on_both_sets(trained, same, samples):
     own, shared = samples(30, 2), samples(10, 1)
@@ -21,14 +23,12 @@ def test_the_weight_in_the_mean_is_the_number_of_own_samples(trained, samples):
 
 def test_the_sets_themselves_stay_as_they_are(samples):
     own, shared = samples(3, 2), samples(2, 1)
-    mixed = Share().local_data(own, shared)
-    mixed.x[:] = 7
+    mixed = Share().local_data(pairs(own), pairs(shared))
+    mixed.inputs[:] = 7
     assert len(mixed) == 5 and own.x.max() < 1 and shared.x.max() < 1
-    assert mixed.y.tolist() == [*own.y, *shared.y]
+    assert mixed.targets.tolist() == [*own.y, *shared.y]
 
 
 def test_without_a_shared_set_it_is_a_sentence(trained):
     with pytest.raises(ValueError, match="share needs a shared set"):
         trained(Share())
-    with pytest.raises(ValueError, match="share needs a shared set"):
-        Share().local_data(Samples(np.zeros((1, 1, 8, 8), np.float32), np.zeros(1, np.int64)), None)

@@ -5,8 +5,8 @@ import torch
 from fedgrove.node.learning import attribution
 from fedgrove.node.learning.models import build_model
 from fedgrove.node.learning.tasks import layers
-from fedgrove.node.learning.tasks.adapter import TaskModel
 from fedgrove.node.learning.tasks.layers import layer_outputs, path_gradients
+from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
 from torch import nn
 
@@ -28,7 +28,7 @@ def as_positions(output):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_hooks_see_the_outputs_of_the_shipped_networks_to_the_bit(name, images):
     network = build_model(name, (1, 8, 8), 5, seed=2)
-    seen = layer_outputs(Task(), TaskModel(network), images[0])
+    seen = layer_outputs(Task(), TaskModel(Task(), network), images[0])
     known = network.layer_outputs(images[0])
     assert len(seen) == len(known)
     assert all(torch.equal(own, as_positions(other)) for own, other in zip(seen, known, strict=True))
@@ -38,7 +38,7 @@ def test_hooks_see_the_outputs_of_the_shipped_networks_to_the_bit(name, images):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_path_gradients_are_those_of_the_shipped_networks(name, steps, images):
     network = build_model(name, (1, 8, 8), 5, seed=2)
-    own = path_gradients(Task(), TaskModel(network), *images, steps)
+    own = path_gradients(Task(), TaskModel(Task(), network), *images, steps)
     known = attribution.path_gradients(network, *images, steps)
     for mine, other in zip(own.outputs + own.gradients, known.outputs + known.gradients, strict=True):
         assert torch.allclose(mine, as_positions(other), atol=3e-7)
@@ -46,13 +46,13 @@ def test_path_gradients_are_those_of_the_shipped_networks(name, steps, images):
 
 def test_an_activation_in_place_does_not_overwrite_what_is_held(images):
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU(inplace=True), nn.Linear(6, 3))
-    first, _ = layer_outputs(Task(), TaskModel(network), images[0])
+    first, _ = layer_outputs(Task(), TaskModel(Task(), network), images[0])
     assert bool((first < 0).any())
 
 
 def test_the_path_of_a_text_runs_through_the_embedding_and_padding_counts_for_nothing():
     task = Tokens()
-    model = TaskModel(task.model())
+    model = TaskModel(task, task.model())
     tokens, mask = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]])
     path = path_gradients(task, model, {"tokens": tokens, "attention_mask": mask}, torch.tensor([0, 2]), 4)
     embedded, logits = path.outputs
@@ -68,7 +68,7 @@ def test_a_frozen_embedding_is_part_of_the_path():
     task, network = Tokens(), Tokens().model()
     network.embedding.requires_grad_(False)
     inputs = {"tokens": torch.tensor([[1, 2]]), "attention_mask": torch.ones(1, 2, dtype=torch.int64)}
-    path = path_gradients(task, TaskModel(network), inputs, torch.tensor([0]), 2)
+    path = path_gradients(task, TaskModel(Task(), network), inputs, torch.tensor([0]), 2)
     assert bool((path.gradients[0] != 0).any())
 
 
@@ -81,7 +81,7 @@ def test_a_layer_that_is_used_twice_is_held_twice():
         def forward(self, x):
             return self.layer(self.layer(x).relu())
 
-    assert len(layer_outputs(Task(), TaskModel(Twice()), torch.ones(2, 4))) == 2
+    assert len(layer_outputs(Task(), TaskModel(Task(), Twice()), torch.ones(2, 4))) == 2
 
 
 def test_the_task_may_name_its_layers(images):
@@ -90,16 +90,16 @@ def test_the_task_may_name_its_layers(images):
             return [model.output]
 
     network = build_model("small-cnn", (1, 8, 8), 5, seed=2)
-    assert len(layer_outputs(Last(), TaskModel(network), images[0])) == 1
+    assert len(layer_outputs(Last(), TaskModel(Task(), network), images[0])) == 1
 
 
 def test_no_layer_no_class_and_too_much_are_sentences(images, monkeypatch):
     bare = nn.Sequential(nn.Flatten(), nn.LayerNorm(64))
     with pytest.raises(InvalidTask, match="the model uses none"):
-        layer_outputs(Task(), TaskModel(bare), images[0])
+        layer_outputs(Task(), TaskModel(Task(), bare), images[0])
     with pytest.raises(InvalidTask, match="fedaom needs a score for each class"):
-        path_gradients(Regression(), TaskModel(nn.Linear(4, 1)), torch.ones(2, 4), torch.ones(2), 2)
+        path_gradients(Regression(), TaskModel(Task(), nn.Linear(4, 1)), torch.ones(2, 4), torch.ones(2), 2)
     monkeypatch.setattr(layers, "MAX_HELD_BYTES", 100)
     network = build_model("small-cnn", (1, 8, 8), 5, seed=2)
     with pytest.raises(InvalidTask, match=r"fedaom would hold more than .* name fewer layers"):
-        path_gradients(Task(), TaskModel(network), *images, 1)
+        path_gradients(Task(), TaskModel(Task(), network), *images, 1)

@@ -8,7 +8,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.tasks import InvalidTask, Standardise, Task
 from fedgrove.node.learning.tasks.task import dataset_of
-from fedgrove.node.learning.tasks.training import build, evaluate_task, first_tensors, train_task
+from fedgrove.node.learning.training import build, evaluate, first_tensors, train
 from fedgrove.node.masking.ring import WORD, decode, encode
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -36,8 +36,7 @@ def points(seed, count):
 
 def trained(data, tensors, number=1, name="fedavg", options=None, keep=()):
     task, strategy = Lines(), make_strategy(name, options or {})
-    return train_task(
-        task,
+    return train(
         build(task, keep),
         dataset_of(data),
         tensors,
@@ -97,10 +96,8 @@ def test_names_and_shapes_are_those_of_any_round_under_every_strategy(name, opti
         task.model = lambda: nn.Sequential(Standardise(2), nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
     first = first_tensors(task, strategy, 1)
     where = {"rounds": 9, "client": 1, "seed": 3}
-    one = train_task(task, build(task), dataset_of(data), first, strategy, TRAINING, number=1, **where)
-    two = train_task(
-        task, build(task), dataset_of(data), one.tensors, strategy, TRAINING, number=2, state=one.state, **where
-    )
+    one = train(build(task), dataset_of(data), first, strategy, TRAINING, number=1, **where)
+    two = train(build(task), dataset_of(data), one.tensors, strategy, TRAINING, number=2, state=one.state, **where)
     assert Layout.of(one.tensors) == Layout.of(first) == Layout.of(two.tensors)
     assert Layout.of(one.state) == Layout.of(two.state)
 
@@ -156,9 +153,9 @@ def test_a_layer_that_no_input_reaches_is_named():
     first = first_tensors(task, make_strategy("fedavg", {}), 1)
     where = {"number": 1, "rounds": 9, "client": 1, "seed": 3}
     with pytest.raises(InvalidTask, match="no inputs came to a layer Standardise"):
-        train_task(task, build(task), dataset_of(points(1, 9)), first, make_strategy("fedavg", {}), TRAINING, **where)
+        train(build(task), dataset_of(points(1, 9)), first, make_strategy("fedavg", {}), TRAINING, **where)
 
 
 def test_a_model_that_knows_no_moments_yet_can_be_evaluated():
     first = first_tensors(Lines(), make_strategy("fedavg", {}), 1)
-    assert np.isfinite(evaluate_task(Lines(), build(Lines()), dataset_of(points(1, 9)), first).totals["loss"])
+    assert np.isfinite(evaluate(build(Lines()), dataset_of(points(1, 9)), first).totals["loss"])

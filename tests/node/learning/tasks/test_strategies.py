@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fedgrove.node.learning import networks
 from fedgrove.node.learning.attribution import attributions
+from fedgrove.node.learning.fisher import fisher_diagonal
 from fedgrove.node.learning.models import build_model
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.strategies.fedcurv import fisher_diagonal
 from fedgrove.node.learning.tasks.layers import layer_outputs, path_gradients
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Task, dataset_of
-from fedgrove.node.learning.tasks.training import build, first_tensors, kept_layout, train_task
-from fedgrove.node.learning.training import train
+from fedgrove.node.learning.training import build, first_tensors, kept_layout, train
 from torch import nn
 
 from tests.node.learning.tasks.examples import Classifier, Regression, Statistics
@@ -44,14 +44,14 @@ def on_the_task(strategy, settings=SETTINGS, task=None, shared=True, **options):
     data = dataset_of(task.data(Path("1")).train)
     d_share = dataset_of(task.data(Path("9")).train) if shared else None
     start = first_tensors(task, strategy, 0)
-    return train_task(task, build(task), data, start, strategy, settings, d_share, **POSITION)
+    return train(build(task), data, start, strategy, settings, d_share, **POSITION)
 
 
 def on_the_network(strategy, settings=SETTINGS, **options):
     strategy = make_strategy(strategy, options)
     start = first_tensors(Pictures(), strategy, 0)
     own, shared = Samples(*pictures(20, 1)), Samples(*pictures(20, 9))
-    return train(SPEC, start, own, shared, strategy, settings, **POSITION)
+    return networks.train(SPEC, start, own, shared, strategy, settings, **POSITION)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_client_goes_on_from_what_it_kept(name):
     place = POSITION | {"number": 2}
     data = dataset_of(task.data(Path("1")).train)
     known, new = (
-        train_task(task, build(task), data, first.tensors, strategy, SETTINGS, **place, state=state).tensors
+        train(build(task), data, first.tensors, strategy, SETTINGS, **place, state=state).tensors
         for state in (first.state, None)
     )
     assert any(np.abs(known[each] - new[each]).max() > 1e-4 for each in known)

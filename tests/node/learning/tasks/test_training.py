@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.moments import MOMENT
+from fedgrove.node.learning.reproducible import generator_of
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.tasks.task import InvalidTask, Task, dataset_of
-from fedgrove.node.learning.tasks.training import build, evaluate_task, first_tensors, train_task
-from fedgrove.node.learning.training import DivergedTraining, generator_of
+from fedgrove.node.learning.training import build, evaluate, first_tensors, train
 from torch import nn
 from torch.nn import functional
 
@@ -24,7 +25,7 @@ FEDAVG = make_strategy("fedavg")
 def trained(task, tensors=None, strategy=FEDAVG, data=None, settings=SETTINGS, keep=(), **more):
     data = dataset_of(task.data(Path("1")).train if data is None else data)
     tensors = first_tensors(task, strategy, 0, keep) if tensors is None else tensors
-    return train_task(task, build(task, keep), data, tensors, strategy, settings, **(POSITION | more))
+    return train(build(task, keep), data, tensors, strategy, settings, **(POSITION | more))
 
 
 def same(first, second) -> bool:
@@ -123,7 +124,7 @@ def test_training_lowers_the_loss_and_metrics_are_sums():
     task = Classifier()
     data, start = dataset_of(table(200, 5)), first_tensors(task, FEDAVG, 0)
     update = trained(task, start, data=table(200, 5), settings=TrainingSettings(epochs=20, learning_rate=0.1))
-    before, after = (evaluate_task(task, build(task), data, tensors) for tensors in (start, update.tensors))
+    before, after = (evaluate(build(task), data, tensors) for tensors in (start, update.tensors))
     assert before.samples == after.samples == 200
     assert after.totals["loss"] < 0.6 * before.totals["loss"] and after.totals["right"] > 140
     assert after.totals["right"] == int(after.totals["right"])
@@ -133,7 +134,7 @@ def test_an_evaluation_does_not_change_statistics():
     task = Statistics()
     model, data = build(task), dataset_of(table(20, 1))
     start = first_tensors(task, FEDAVG, 0)
-    evaluate_task(task, model, data, start)
+    evaluate(model, data, start)
     assert same(model.tensors(), start)
 
 
@@ -202,7 +203,7 @@ class Failing(Classifier):
 def test_metrics_that_raise_cost_only_themselves():
     task = Failing()
     start, data = first_tensors(task, FEDAVG, 0), dataset_of(table(70, 1))
-    sums = evaluate_task(task, build(task), data, start, squares=True)
-    whole = evaluate_task(Classifier(), build(task), data, start, squares=True)
+    sums = evaluate(build(task), data, start, squares=True)
+    whole = evaluate(build(Classifier()), data, start, squares=True)
     assert str(sums.fault) == "no positives" and whole.fault is None
     assert sums.totals == {name: whole.totals[name] for name in ("loss", "squared_loss")}

@@ -13,10 +13,10 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import train
 from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.ring import WORD, encode
 from fedgrove.node.methods.procfl.cases import Case

@@ -8,8 +8,8 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.cli.clusters_look import ClusterLook
 from fedgrove.node.learning.held_out import HoldOutRule, marks_of, split
+from fedgrove.node.learning.networks import held_out_sums
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
-from fedgrove.node.learning.training import held_out_sums
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.hold_out import KEPT
 from fedgrove.node.methods.training.metric_sums import sums_of

@@ -13,8 +13,8 @@ from fedgrove.chain.records import Closed, Voided
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import dump, flatten
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.settings import EvaluationSettings
-from fedgrove.node.learning.training import DivergedTraining
 from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.methods.procfl import judging, shown_uploads

@@ -12,9 +12,9 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import Tensors, dump, load
 from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.moon import Moon
-from fedgrove.node.learning.training import train
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.local_training import LocalTraining, StateLost
 from fedgrove.node.methods.training.network_trainer import NetworkTrainer

@@ -16,11 +16,11 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
 from fedgrove.node.learning.held_out import marks_of, split
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate
+from fedgrove.node.learning.networks import measure, train
 from fedgrove.node.learning.server_steps import AdamStep
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.task_settings import TaskSettings
-from fedgrove.node.learning.training import measure, train
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.methods.training.local_training import METRICS, LocalTraining

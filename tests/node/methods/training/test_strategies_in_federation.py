@@ -7,10 +7,10 @@ from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Layout, dump, flatten, load, unflatten
 from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.settings import SENDING, STRATEGIES, TrainingSettings
 from fedgrove.node.learning.shared import draw_shared, shared_to_bytes
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import train
 from fedgrove.node.masking.ring import decode, encode
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.terms import SharedSettings, StrategySettings

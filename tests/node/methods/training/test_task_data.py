@@ -15,7 +15,7 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.learning.tasks.task import dataset_of
-from fedgrove.node.learning.tasks.training import build, evaluate_task, first_tensors, train_task
+from fedgrove.node.learning.training import build, evaluate, first_tensors, train
 from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.methods.training.metric_sums import fault_of, sums_of
 from fedgrove.node.methods.training.task_data import PRELOADED, TaskData, TaskFailed, TaskProcess
@@ -105,7 +105,7 @@ def in_this_process(place, config, state=None):
     data = dataset_of(task.data(place / "data.csv").train)
     start = first_tensors(task, strategy, 0, keep)
     model = build(task, keep)
-    return train_task(task, model, data, start, strategy, config.training, client=3, state=state, **POSITION)
+    return train(model, data, start, strategy, config.training, client=3, state=state, **POSITION)
 
 
 def same(first, second):
@@ -259,12 +259,10 @@ def test_a_member_evaluates_on_the_share_that_its_rule_holds_out(place, process,
     found = split([mark_of(own[index], rule) for index in range(60)], rule)
     assert kept.blobs["held_out"] == rule.secret + found.boundary
     inner = build(task)
-    sums = evaluate_task(task, inner, own.take(found.held_out), model, squares=True)
+    sums = evaluate(inner, own.take(found.held_out), model, squares=True)
     assert update.measured.totals == pytest.approx(sums.totals) and "squared_loss" in sums.totals
     strategy = make_strategy("fedavg")
-    expected = train_task(
-        task, build(task), own.take(found.train), model, strategy, terms().training, client=3, **POSITION
-    )
+    expected = train(build(task), own.take(found.train), model, strategy, terms().training, client=3, **POSITION)
     assert same(update.tensors, expected.tensors)
 
 

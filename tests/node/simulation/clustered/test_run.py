@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout, flatten, unflatten
+from fedgrove.node.learning.local_update import DivergedTraining
+from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.training import DivergedTraining, evaluate, train
 from fedgrove.node.methods.procfl.training import global_weights
 from fedgrove.node.scenario.clusters import MEANS, GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.scenario.poisoning import AttackSettings
