@@ -8,13 +8,49 @@ MODELS = (
     *("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp"),
     "small-mlp",
 )
-STRATEGIES = (
-    *("fedaom", "fedaomsam", "fedavg", "fedcurv", "feddyn", "fedlc", "fedntd", "fedprox", "fedsam", "fedspeed"),
-    *("moon", "scaffold", "share"),
-)
-SHARING = ("fedaom", "fedaomsam", "share")  # strategies that need a shared set
-SENDING = ("fedcurv", "feddyn", "fedspeed", "scaffold")  # strategies that send more than weights
-STEPPING = ("feddyn", "fedspeed")  # strategies whose server has a step of its own
+
+
+@dataclass(frozen=True)
+class StrategyTraits:
+    """What terms must know of a strategy, without torch.
+
+    Attributes
+    ----------
+    shares : bool
+        It needs a shared set.
+    sends : bool
+        It sends more than weights.
+    steps : bool
+        Its server has a step of its own.
+    fine : bool
+        It holds layers to differences smaller than bfloat16's rounding.
+    """
+
+    shares: bool = False
+    sends: bool = False
+    steps: bool = False
+    fine: bool = False
+
+
+STRATEGIES = {
+    "fedaom": StrategyTraits(shares=True, fine=True),
+    "fedaomsam": StrategyTraits(shares=True, fine=True),
+    "fedavg": StrategyTraits(),
+    "fedcurv": StrategyTraits(sends=True),
+    "feddyn": StrategyTraits(sends=True, steps=True),
+    "fedlc": StrategyTraits(),
+    "fedntd": StrategyTraits(),
+    "fedprox": StrategyTraits(),
+    "fedsam": StrategyTraits(),
+    "fedspeed": StrategyTraits(sends=True, steps=True),
+    "moon": StrategyTraits(),
+    "scaffold": StrategyTraits(sends=True),
+    "share": StrategyTraits(shares=True),
+}
+"""The strategies, each a module of this name in ``node.learning.strategies``."""
+SHARING = tuple(name for name, traits in STRATEGIES.items() if traits.shares)
+SENDING = tuple(name for name, traits in STRATEGIES.items() if traits.sends)
+STEPPING = tuple(name for name, traits in STRATEGIES.items() if traits.steps)
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 PRECISIONS = ("fp32", "bf16")
 _LATER = {"precision": "fp32", "portable": False}
@@ -119,7 +155,7 @@ def bf16_fault(settings: TrainingSettings, strategy: str, task: bool) -> str:
         return ""
     if task:
         return "fp32 for a task: its own code says how precisely it computes"
-    if strategy in ("fedaom", "fedaomsam"):
+    if STRATEGIES[strategy].fine:
         return f"fp32 with the strategy {strategy}: it holds layers to differences smaller than bfloat16's rounding"
     return ""
 

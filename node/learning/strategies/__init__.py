@@ -1,19 +1,6 @@
-"""Federated methods, one file each.
+"""Federated methods, one file each: the class that ``settings.STRATEGIES`` names is in the module of that name.
 
 base      what a strategy is
-fedavg    FedAvg
-fedprox   FedProx
-fedcurv   FedCurv
-moon      MOON
-scaffold  SCAFFOLD
-feddyn    FedDyn
-fedlc     FedLC
-fedntd    FedNTD
-fedsam    FedSAM
-fedspeed  FedSpeed
-share     FedAvg on local and shared samples
-fedaom    FedAom
-fedaomsam FedAom with FedSAM's step
 checks    of their options, and of what they need of a task
 penalty   quadratic penalties on the weights
 alongside tensors that go with the weights, one for each
@@ -21,39 +8,22 @@ alongside tensors that go with the weights, one for each
 
 from collections.abc import Mapping
 from dataclasses import fields
+from importlib import import_module
 
+from fedgrove.node.learning import settings
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy
-from fedgrove.node.learning.strategies.fedaom import FedAom
-from fedgrove.node.learning.strategies.fedaomsam import FedAomSam
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.fedcurv import FedCurv
-from fedgrove.node.learning.strategies.feddyn import FedDyn
-from fedgrove.node.learning.strategies.fedlc import FedLc
-from fedgrove.node.learning.strategies.fedntd import FedNtd
-from fedgrove.node.learning.strategies.fedprox import FedProx
-from fedgrove.node.learning.strategies.fedsam import FedSam
-from fedgrove.node.learning.strategies.fedspeed import FedSpeed
-from fedgrove.node.learning.strategies.moon import Moon
-from fedgrove.node.learning.strategies.scaffold import Scaffold
-from fedgrove.node.learning.strategies.share import Share
 
 __all__ = ["STRATEGIES", "Batch", "LocalTerm", "RoundEnd", "RoundStart", "Strategy", "make_strategy"]
 
-STRATEGIES: dict[str, type[FedAvg]] = {
-    "fedavg": FedAvg,
-    "fedaom": FedAom,
-    "fedaomsam": FedAomSam,
-    "fedcurv": FedCurv,
-    "feddyn": FedDyn,
-    "fedlc": FedLc,
-    "fedntd": FedNtd,
-    "fedprox": FedProx,
-    "fedsam": FedSam,
-    "fedspeed": FedSpeed,
-    "moon": Moon,
-    "scaffold": Scaffold,
-    "share": Share,
-}
+
+def _class_of(name: str) -> type[FedAvg]:
+    """The class of this name, without capitals, in the module of this name."""
+    found = vars(import_module(f"{__name__}.{name}"))
+    return next(value for key, value in found.items() if key.lower() == name and isinstance(value, type))
+
+
+STRATEGIES: dict[str, type[FedAvg]] = {name: _class_of(name) for name in settings.STRATEGIES}
 
 
 def make_strategy(name: str, options: Mapping[str, float] | None = None) -> Strategy:

@@ -61,7 +61,7 @@ def test_names_and_options_are_checked():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("fedmagic", {}, "unknown strategy 'fedmagic': choose one of fedavg, fedaom"),
+        ("fedmagic", {}, "unknown strategy 'fedmagic': choose one of fedaom, fedaomsam"),
         ("fedavg", {"mu": 1.0}, "unknown option 'mu' of fedavg: it has no options"),
         ("fedaom", {"Q": 1.0}, "unknown option 'Q' of fedaom: its options are beta, epsilon, q, shared_batch, refresh"),
         ("fedaom", {"q": 1.5}, "option q must be a whole number, not 1.5"),

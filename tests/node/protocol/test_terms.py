@@ -3,6 +3,7 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, load
@@ -215,8 +216,11 @@ def test_every_term_changes_the_digest(tmp_path):
     assert changed.to_bytes() != config.to_bytes()
 
 
-def test_the_names_known_without_torch_are_those_of_the_strategies():
-    assert set(settings.STRATEGIES) == set(strategies.STRATEGIES)
+@pytest.mark.parametrize("name", settings.STRATEGIES)
+def test_what_is_known_of_a_strategy_without_torch_is_so(name):
+    strategy, traits = strategies.make_strategy(name), settings.STRATEGIES[name]
+    assert strategy.name == name and strategy.needs_shared == traits.shares
+    assert bool(strategy.initial_extras({"weight": np.zeros(1, np.float32)})) == traits.sends
 
 
 CLUSTERING = "[kmeans]\nk = 4\ndimensions = 10\nstep = 0.01\n"
