@@ -19,12 +19,12 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.devnet.demo import DatasetSubject, Demo
 from fedgrove.node.learning.models import ARCHITECTURES, PERCEPTRONS, Architecture, initial_tensors
+from fedgrove.node.learning.networks import prepare, train
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.samples import Dataset, Loaded, Samples
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.networks import prepare, train
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.plan import Plan

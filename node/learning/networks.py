@@ -4,7 +4,7 @@ Parameters of a round are those of ``node.learning.training``, with a ``ModelSpe
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,13 +55,24 @@ def train(
     *,
     number: int,
     rounds: int,
+    held_out: Samples | None = None,
+    device: str = "cpu",
     **position: Any,
 ) -> LocalUpdate:
-    """Train the global model on one client's samples; ValueError where samples or shared set do not fit the model."""
+    """Train the global model on one client's samples, after an evaluation on those that are ``held_out``.
+
+    Raises
+    ------
+    ValueError
+        Samples or shared set do not fit the model.
+    """
     _check_round(number, rounds)
+    measured = None if held_out is None else held_out_sums(spec, tensors, held_out, device)
     own, common = _pairs(spec, samples), _shared_pairs(spec, shared, strategy)
+    where = {"number": number, "rounds": rounds, "device": device, **position}
     with _idle_model(spec) as model:
-        return training.train(model, own, tensors, strategy, settings, common, number=number, rounds=rounds, **position)
+        update = training.train(model, own, tensors, strategy, settings, common, **where)
+    return replace(update, measured=measured)
 
 
 def prepare(
@@ -79,18 +90,6 @@ def prepare(
     common = _shared_pairs(spec, shared, strategy)
     with _idle_model(spec) as model:
         return training.prepare(model, tensors, common, strategy, number=number, rounds=rounds, device=device)
-
-
-def measured(
-    spec: ModelSpec,
-    tensors: Mapping[str, np.ndarray],
-    held_out: Samples,
-    trained: Callable[[], LocalUpdate],
-    device: str,
-) -> LocalUpdate:
-    """What ``trained`` returns, after an evaluation of the global model on the samples that the member holds out."""
-    found = held_out_sums(spec, tensors, held_out, device)
-    return replace(trained(), measured=found)
 
 
 def held_out_sums(

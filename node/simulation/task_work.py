@@ -7,19 +7,26 @@ the worker itself.
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from fedgrove.node.base.tensors import Tensors, flatten
-from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, RoundPosition
+from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.local_update import HeldOutSums, RoundPosition
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training.task_data import Description, TaskData, TaskFailed, TaskProcess, TaskTerms
 from fedgrove.node.methods.training.task_process import open_process
-from fedgrove.node.privacy.clipping import l2_norm
 from fedgrove.node.simulation.held_out import held_out_by
-from fedgrove.node.simulation.uploads import Encoder, Measured
-from fedgrove.node.simulation.work import ClientResult, ModelReference, PartialSum, SliceScore, train_clients
+from fedgrove.node.simulation.uploads import Encoder
+from fedgrove.node.simulation.work import (
+    ClientResult,
+    ModelReference,
+    PartialSum,
+    SliceScore,
+    train_clients,
+    trained_by,
+)
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible
 
 
@@ -123,19 +130,11 @@ class TaskTraining:
         common, data = self.common, self._open(work)
         position: RoundPosition = {"number": self.round, "rounds": common.rounds, "seed": self.seed}
         position["sampling_rate"] = common.sampling_rate
+        training = partial(data.train, tensors, position, work.client, work.state)
         try:
-            update = data.train(tensors, position, work.client, work.state)
-        except DivergedTraining:
-            if not self.encoder.private:
-                raise
-            # To leave the client out would tell others that its training diverged.
-            return start.copy(), ClientResult(work.client, len(data), None, 0.0, None, work.state)
+            return trained_by(training, self.encoder, (work.client, len(data)), work.state, start)
         except TaskFailed as fault:
             raise self._named(work, fault) from None
-        trained = flatten(update.tensors)
-        norm = l2_norm(trained - start) if self.encoder.private else 0.0
-        state = {} if isinstance(self.encoder, Measured) else update.state  # the client will train again in this round
-        return trained, ClientResult(work.client, update.samples, update.loss, norm, None, state, update.measured)
 
     def _named(self, work: TaskClient, fault: TaskFailed) -> TaskFailed:
         return TaskFailed(f"client {work.client} in round {self.round}: {fault}")

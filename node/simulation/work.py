@@ -5,17 +5,17 @@ data, the global model, the strategy's preparation of a round) is read or comput
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
 from fedgrove.node.learning.held_out import marks_of, split
-from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums
-from fedgrove.node.learning.networks import evaluate, held_out_sums, measured, prepare, train
+from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate
+from fedgrove.node.learning.networks import evaluate, held_out_sums, prepare, train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec, TrainingSettings
 from fedgrove.node.learning.strategies import Strategy
@@ -291,35 +291,62 @@ def train_client(
     terms = task.terms
     samples = _samples_of(task, work)
     own, held_out = split_samples(terms, work.client, samples)
-    training = partial(
-        train,
-        terms.spec,
-        tensors,
-        own,
-        _shared(task.shared),
-        terms.strategy,
-        terms.training,
-        number=task.round,
-        rounds=terms.rounds,
-        client=work.client,
-        seed=terms.seed,
-        state=work.state,
-        prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
-        device=terms.device,
-        sampling_rate=task.sampling_rate,
-    )
+    common = (own, _shared(task.shared), terms.strategy, terms.training)
+
+    def training() -> LocalUpdate:
+        return train(
+            terms.spec,
+            tensors,
+            *common,
+            number=task.round,
+            rounds=terms.rounds,
+            client=work.client,
+            seed=terms.seed,
+            state=work.state,
+            prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
+            held_out=held_out,
+            device=terms.device,
+            sampling_rate=task.sampling_rate,
+        )
+
+    def probe(trained: Tensors) -> float | None:
+        return None if task.probe is None else _probe(terms, trained, samples, opened(task.probe))
+
+    return trained_by(training, task.encoder, (work.client, len(samples)), work.state, start, probe)
+
+
+def trained_by(
+    training: Callable[[], LocalUpdate],
+    encoder: Encoder,
+    client: tuple[int, int],
+    state: Tensors,
+    start: np.ndarray,
+    probe: Callable[[Tensors], float | None] = lambda trained: None,
+) -> tuple[np.ndarray, ClientResult]:
+    """What a client's training comes to, whatever is trained.
+
+    Parameters
+    ----------
+    client : (int, int)
+        Its number, and how many samples it has.
+    state : Tensors
+        What it kept before.
+    start : ndarray
+        The global model as a vector.
+    probe : callable
+        Tests the trained model out of distribution, where that is asked for.
+    """
     try:
-        update = training() if held_out is None else measured(terms.spec, tensors, held_out, training, terms.device)
+        update = training()
     except DivergedTraining:
-        if not task.encoder.private:
+        if not encoder.private:
             raise
         # To leave the client out would tell others that its training diverged.
-        return start.copy(), ClientResult(work.client, len(samples), None, 0.0, None, work.state)
-    probed = None if task.probe is None else _probe(terms, update.tensors, samples, opened(task.probe))
+        return start.copy(), ClientResult(*client, None, 0.0, None, state)
     trained = flatten(update.tensors)
-    norm = l2_norm(trained - start) if task.encoder.private else 0.0
-    state = {} if isinstance(task.encoder, Measured) else update.state  # the client will train again in this round
-    return trained, ClientResult(work.client, len(samples), update.loss, norm, probed, state, update.measured)
+    norm = l2_norm(trained - start) if encoder.private else 0.0
+    kept = {} if isinstance(encoder, Measured) else update.state  # the client will train again in this round
+    return trained, ClientResult(*client, update.loss, norm, probe(update.tensors), kept, update.measured)
 
 
 def train_group(

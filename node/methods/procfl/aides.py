@@ -13,13 +13,12 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.statements import ClusterStatements
 from fedgrove.node.methods.procfl.terms import terms_of
-from fedgrove.node.methods.training.evaluation import evaluator
-from fedgrove.node.methods.training.task_data import TaskData
+from fedgrove.node.methods.training.learner import LearnedData, evaluator_of
 from fedgrove.node.protocol.method import Aides, Evaluated, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
 
-def aides(config: FederationConfig, keys: Keys | None, test: Samples | TaskData | None) -> Aides[ClusterState]:
+def aides(config: FederationConfig, keys: Keys | None, test: LearnedData | None) -> Aides[ClusterState]:
     """The coordinator's work in addition to driving rounds; see ``Method.aides``."""
     terms = terms_of(config)
     if keys is None:
@@ -36,9 +35,9 @@ def aides(config: FederationConfig, keys: Keys | None, test: Samples | TaskData 
     return Aides(mean_evaluator(_model_evaluator(config, test)), ClusterStatements(keys, public))
 
 
-def _model_evaluator(config: FederationConfig, test: Samples | TaskData) -> Evaluator[Tensors]:
+def _model_evaluator(config: FederationConfig, test: LearnedData) -> Evaluator[Tensors]:
     """How well one cluster's model does, without the public samples."""
-    return test.evaluate if isinstance(test, TaskData) else evaluator(config, split_public(config, test)[0])
+    return evaluator_of(config, split_public(config, test)[0] if isinstance(test, Samples) else test)
 
 
 def public_test(config: FederationConfig, test: Samples) -> Callable[[Tensors], tuple[Counts, Counts]]:

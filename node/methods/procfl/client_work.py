@@ -11,7 +11,6 @@ from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.keys import SECRET_BYTES
 from fedgrove.node.methods.procfl.codec import ClusterUpdate
 from fedgrove.node.methods.procfl.committee_work import CommitteeWork
@@ -20,7 +19,6 @@ from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.labels import label_shares
 from fedgrove.node.methods.procfl.local_training import ClusterTraining
 from fedgrove.node.methods.procfl.mailbox import seal
-from fedgrove.node.methods.procfl.member_data import MemberData, NetworkMember
 from fedgrove.node.methods.procfl.round_inputs import (
     counts_sent_before,
     course_of,
@@ -32,8 +30,8 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import choose_cluster
-from fedgrove.node.methods.training.hold_out import hold_out_of
-from fedgrove.node.methods.training.task_data import TaskData
+from fedgrove.node.methods.training.learner import LearnedData, trainer_of
+from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -56,17 +54,17 @@ class LocalClusters:
         Its keys' mailbox opens models that are shown to it.
     """
 
-    def __init__(self, config: FederationConfig, workplace: Workplace[ClusterState, Samples | TaskData]) -> None:
+    def __init__(self, config: FederationConfig, workplace: Workplace[ClusterState, LearnedData]) -> None:
         store, journal, inputs = workplace.store, workplace.journal, workplace.inputs
         self._store, self._config, self._journal = store, config, journal
         self._rounds, self._inputs = workplace.rounds, inputs
         self._executor = workplace.executor
         self._course: Course = course_of(config)
-        self._data = _member_data(config, workplace)
+        self._data = trainer_of(config, workplace)
         self._training = ClusterTraining(store, config, self._data, journal, inputs, self._course)
         self._shown = ShownUploads(store, config, journal, inputs)
         self._committee: CommitteeWork | None = None  # the terms allow none where a task is trained
-        if isinstance(self._data, NetworkMember):
+        if isinstance(self._data, NetworkTrainer):
             own = (store, config, self._data, journal, self._course)
             self._committee = CommitteeWork(*own, self._training, self._shown, self._rounds, workplace.keys)
         self._running: tuple[int, Future] | None = None
@@ -196,11 +194,3 @@ class LocalClusters:
             return options[0] if options else 0
         losses = {rank: self._data.training_loss(state.model_of(number)) for rank, number in enumerate(options)}
         return options[choose_cluster(losses)]
-
-
-def _member_data(config: FederationConfig, workplace: Workplace[ClusterState, Samples | TaskData]) -> MemberData:
-    """The member's data, some of them held out where the terms ask for an evaluation."""
-    hold_out, data = hold_out_of(config, workplace), workplace.data
-    if isinstance(data, TaskData):
-        return data if hold_out is None else data.evaluating(hold_out)
-    return NetworkMember(workplace.store, config, data, workplace.executor, hold_out=hold_out)

@@ -16,12 +16,11 @@ from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.judging import Judging, judge_all
 from fedgrove.node.methods.procfl.local_training import ClusterTraining
 from fedgrove.node.methods.procfl.mailbox import NotForReader, seal, unseal
-from fedgrove.node.methods.procfl.member_data import NetworkMember
 from fedgrove.node.methods.procfl.round_inputs import shown_bytes, shown_to, trained_round
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
-from fedgrove.node.methods.training.network_trainer import fetch_shared
+from fedgrove.node.methods.training.network_trainer import NetworkTrainer, fetch_shared
 from fedgrove.node.protocol.content import fetch_available
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -41,7 +40,7 @@ class CommitteeWork:
     ----------
     store, config, journal
         As ``LocalTraining`` takes them.
-    data : NetworkMember
+    data : NetworkTrainer
         The judge's own: it trains on what is not held out.
     course : Course
     training : ClusterTraining
@@ -56,7 +55,7 @@ class CommitteeWork:
         self,
         store: ContentReader,
         config: FederationConfig,
-        data: NetworkMember,
+        data: NetworkTrainer,
         journal: Journal,
         course: Course,
         training: ClusterTraining,

@@ -8,14 +8,13 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.codec import ClusterCodec, ClusterUpdate
 from fedgrove.node.methods.procfl.round_inputs import accepted, course_of, groups_of, seated, state_after, state_before
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.methods.training.learner import LearnedData
 from fedgrove.node.methods.training.model_method import ModelMethod
-from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
 from fedgrove.node.protocol.local_work import LocalWork
@@ -82,12 +81,12 @@ class ProCfl(ModelMethod[ClusterState, ClusterUpdate]):
             return f"its models take {size} bytes, but max_blob_mib allows {most}: there are too many clusters"
         return ""
 
-    def work(self, workplace: Workplace[ClusterState, Samples | TaskData]) -> LocalWork[ClusterUpdate]:
+    def work(self, workplace: Workplace[ClusterState, LearnedData]) -> LocalWork[ClusterUpdate]:
         from fedgrove.node.methods.procfl.client_work import LocalClusters
 
         return LocalClusters(self.config, workplace)
 
-    def aides(self, keys: Keys | None, test: Samples | TaskData | None) -> Aides[ClusterState]:
+    def aides(self, keys: Keys | None, test: LearnedData | None) -> Aides[ClusterState]:
         from fedgrove.node.methods.procfl.aides import aides
 
         return aides(self.config, keys, test)

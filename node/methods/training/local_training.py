@@ -6,7 +6,6 @@ between trains again, from the state that it had before, to the same result.
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Protocol
 
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensor_views import parts
@@ -14,6 +13,7 @@ from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.shared import InvalidSharedSet
 from fedgrove.node.methods.training.codec import server_of
+from fedgrove.node.methods.training.learner import Trainer
 from fedgrove.node.methods.training.metric_sums import fault_of, metric_names, nothing_measured, sums_of
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
@@ -25,22 +25,6 @@ from fedgrove.node.protocol.terms import PPM, FederationConfig
 
 METRICS = "metrics"
 """Name of a member's own metrics in its journal."""
-
-
-class Trainer(Protocol):
-    """Trains a model on a member's private data."""
-
-    def __len__(self) -> int:
-        """How many samples there are."""
-        ...
-
-    def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
-        """Begin to train."""
-        ...
-
-    def measure(self, model: Tensors, state: Tensors) -> Future[HeldOutSums]:
-        """Begin to evaluate a model on what is held out, without any training."""
-        ...
 
 
 class LocalTraining:

@@ -1,7 +1,6 @@
 """One model for everybody, as a method of federations."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentReader
@@ -10,29 +9,25 @@ from fedgrove.node.base.pieces import cut
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.codec import ModelCodec
-from fedgrove.node.methods.training.hold_out import hold_out_of
+from fedgrove.node.methods.training.learner import LearnedData, evaluator_of, trainer_of
 from fedgrove.node.methods.training.local import LocalUploads
+from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.model_method import ModelMethod
 from fedgrove.node.methods.training.signds import SignDsUploads
-from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.methods.training.upload_accounting import UploadAccounting
 from fedgrove.node.protocol.accounting import Accounting, NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork
-from fedgrove.node.protocol.method import Aides, Evaluator, Method, Workplace
+from fedgrove.node.protocol.method import Aides, Method, Workplace
 from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.schedule import Schedule
 from fedgrove.node.protocol.terms import FederationConfig
-
-if TYPE_CHECKING:
-    from fedgrove.node.methods.training.local_training import Trainer
 
 _MECHANISMS: dict[str, tuple[type[ModelCodec], type[Accounting]]] = {
     "none": (MaskedUploads, NoMechanism),
@@ -105,35 +100,17 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
     def parts(self, n: int) -> Adjacency:
         return self.codec.parts(n)
 
-    def work(self, workplace: Workplace[Tensors, Samples | TaskData]) -> LocalWork[ModelUpdate]:
-        from fedgrove.node.methods.training.local_training import LocalTraining
-
-        trainer = self._trainer(workplace)
+    def work(self, workplace: Workplace[Tensors, LearnedData]) -> LocalWork[ModelUpdate]:
+        trainer = trainer_of(self.config, workplace)
         return LocalTraining(workplace.store, self.config, trainer, workplace.journal, workplace.inputs)
 
-    def _trainer(self, workplace: Workplace[Tensors, Samples | TaskData]) -> "Trainer":
-        hold_out = hold_out_of(self.config, workplace)
-        if isinstance(workplace.data, TaskData):
-            return workplace.data if hold_out is None else workplace.data.evaluating(hold_out)
-        from fedgrove.node.methods.training.network_trainer import NetworkTrainer
-
-        parts = (workplace.store, self.config, workplace.data, workplace.executor, workplace.device)
-        return NetworkTrainer(*parts, hold_out)
-
-    def aides(self, keys: Keys | None, test: Samples | TaskData | None) -> Aides[Tensors]:
+    def aides(self, keys: Keys | None, test: LearnedData | None) -> Aides[Tensors]:
         if test is None:
             return Aides()
-        evaluate = self._evaluator(test)
+        evaluate = evaluator_of(self.config, test)
         return Aides(lambda published: evaluate(self.codec.server.model(published)))
 
     def one_model(self, model: Tensors, choice: ModelChoice) -> Tensors:
         if choice:
             raise InvalidConfig("there is one model for everybody: leave out which cluster's")
         return self.codec.server.model(model)
-
-    def _evaluator(self, test: Samples | TaskData) -> Evaluator[Tensors]:
-        if isinstance(test, TaskData):
-            return test.evaluate
-        from fedgrove.node.methods.training.evaluation import evaluator
-
-        return evaluator(self.config, test)

@@ -6,13 +6,14 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tables.formats import TableFormat
-from fedgrove.node.methods.training.task_data import TaskData, refuse_task
+from fedgrove.node.methods.training.learner import LearnedData
+from fedgrove.node.methods.training.task_data import refuse_task
 from fedgrove.node.protocol.content import ModelT, UpdateT
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.prediction import OpenTask, Predictor
 
 
-class ModelMethod(Method[ModelT, UpdateT, Samples | TaskData]):
+class ModelMethod(Method[ModelT, UpdateT, LearnedData]):
     """Members train on samples, or on what their task makes of their data."""
 
     def first_model(self) -> bytes:

@@ -5,11 +5,12 @@ from concurrent.futures import Executor, Future
 from functools import cached_property, partial
 from typing import TypeVar
 
+import numpy as np
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.held_out import NothingToTrain, marks_of, split
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate, RoundPosition
-from fedgrove.node.learning.networks import held_out_sums, measured, train
+from fedgrove.node.learning.networks import evaluate, held_out_sums, train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.shared import shared_from_bytes
 from fedgrove.node.learning.strategies import make_strategy
@@ -54,16 +55,25 @@ class NetworkTrainer:
         config, (own, held_out) = self._config, self._parts
         strategy = make_strategy(config.strategy.name, config.strategy.options)
         work = (config.trained, model, own, fetch_shared(self._store, config), strategy, config.training)
-        job = partial(train, *work, **position, client=client, state=state, device=self._device)
-        if held_out is not None:
-            job = partial(measured, config.trained, model, held_out, job, self._device)
-        return self._begun(job)
+        more = {"client": client, "state": state, "held_out": held_out, "device": self._device}
+        return self._begun(partial(train, *work, **position, **more))
 
     def measure(self, model: Tensors, state: Tensors) -> Future[HeldOutSums]:
         """As ``Trainer`` says, of a member that holds samples out."""
         _, held_out = self._parts
         assert held_out is not None
         return self._begun(partial(held_out_sums, self._config.trained, model, held_out, self._device))
+
+    def label_counts(self, labels: int) -> np.ndarray:
+        """As ``Trainer`` says; CannotTakePart where a sample has another label."""
+        counts = np.bincount(self._samples.y, minlength=labels)
+        if len(counts) != labels:
+            raise CannotTakePart(f"there is a label {len(counts) - 1}, but labels range from 0 to {labels - 1}")
+        return counts
+
+    def training_loss(self, model: Tensors) -> float:
+        """As ``Trainer`` says."""
+        return evaluate(self._config.trained, model, self.training_samples, self._device).loss
 
     def _begun(self, job: Callable[[], _Found]) -> Future[_Found]:
         """The job under way in the executor, or done."""

@@ -10,11 +10,11 @@ import pytest
 import tomli_w
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.settings import STRATEGIES, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.learning.local_update import DivergedTraining
-from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.simulation import workers as workforce
 from fedgrove.node.simulation.data import deal_data

@@ -166,7 +166,7 @@ def test_nothing_on_disk_shows_the_local_model(config, samples, store, model, tm
     assert update.tensors["hidden.weight"].tobytes()[:64] not in path.read_bytes()
     assert path.stat().st_mode & 0o077 == 0
     kept = load(journal.state(before=2))
-    assert np.array_equal(kept["hidden.weight"], update.tensors["hidden.weight"])
+    assert np.array_equal(kept["strategy/hidden.weight"], update.tensors["hidden.weight"])
 
 
 def test_a_strategy_that_keeps_nothing_leaves_nothing(config, samples, store, model, tmp_path):

@@ -16,7 +16,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
 from fedgrove.node.learning.held_out import marks_of, split
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate
-from fedgrove.node.learning.networks import measure, train
+from fedgrove.node.learning.networks import held_out_sums, train
 from fedgrove.node.learning.server_steps import AdamStep
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
@@ -94,7 +94,9 @@ def test_each_round_states_the_exact_sum_of_its_survivors(run):
         model, own = run.begun_with(place), []
         for client in survivors:
             _, held_out = run.parts(client)
-            own.append(MetricSums.measured(len(held_out), measure(run.federation.config.trained, model, held_out)))
+            own.append(
+                MetricSums.measured(len(held_out), held_out_sums(run.federation.config.trained, model, held_out).totals)
+            )
         assert stated.members.samples == sum(each.samples for each in own) == 15 * len(survivors)
         for name in ("right", "loss", "squared_loss"):
             assert stated.members.sums[name] == sum(each.sums[name] for each in own)

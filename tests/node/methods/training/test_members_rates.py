@@ -16,7 +16,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
 from fedgrove.node.cli.progress import print_rounds
 from fedgrove.node.learning.held_out import marks_of, split
-from fedgrove.node.learning.networks import measure
+from fedgrove.node.learning.networks import held_out_sums
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training import client_level
 from fedgrove.node.methods.training.client_level import ClientLevelUploads
@@ -61,7 +61,9 @@ class Run:
         keys, samples = made.keys[client - 1], made.samples[client - 1]
         rule = HoldOut(Journal(made.directory / f"client-{client}", keys.storage), keys, 250_000).rule
         held_out = samples.take(split(marks_of(samples, rule), rule).held_out)
-        return measure(made.config.trained, load(made.store.fetch(digest, 1 << 24)), held_out)["right"] / len(held_out)
+        return held_out_sums(made.config.trained, load(made.store.fetch(digest, 1 << 24)), held_out).totals[
+            "right"
+        ] / len(held_out)
 
 
 def diverging(client):
