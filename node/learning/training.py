@@ -20,7 +20,6 @@ from fedgrove.node.learning.augment import augment
 from fedgrove.node.learning.devices import check
 from fedgrove.node.learning.draws import on_device, placed
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
-from fedgrove.node.learning.predicted_classes import PredictedClasses
 from fedgrove.node.learning.reproducible import generator_of, reproducible, seed_global
 from fedgrove.node.learning.settings import MAX_CONFUSED, TrainingSettings, confusion_names
 from fedgrove.node.learning.sgd import Sgd
@@ -236,7 +235,7 @@ def evaluate(
 @torch.no_grad()
 def _evaluate(model: TaskModel, data: Any, squares: bool = False, observer: Observer | None = None) -> Sums:
     """The sums of the model as it is. A fault of the task's own metrics costs these, and nothing else."""
-    predicted = PredictedClasses()
+    predicted = _PredictedClasses()
     totals: dict[str, float] = {}
     own: dict[str, float] = {}
     fault: Exception | None = None
@@ -263,6 +262,25 @@ def _evaluate(model: TaskModel, data: Any, squares: bool = False, observer: Obse
                 except Exception as raised:
                     fault = raised
     return Sums(len(data), totals if fault else {**totals, **own}, predicted.only, fault)
+
+
+class _PredictedClasses:
+    """Whether a model answers with one class whatever it is asked, batch by batch."""
+
+    def __init__(self) -> None:
+        self._predicted: set[int] = set()
+        self._true: set[int] = set()
+
+    def add(self, predicted: torch.Tensor, true: torch.Tensor) -> None:
+        """Add a batch's classes, both int64 of shape (n,); after two, more make no difference."""
+        for known, found in ((self._predicted, predicted), (self._true, true)):
+            if len(known) < 2 and len(found):
+                known.update((int(found.min()), int(found.max())))
+
+    @property
+    def only(self) -> int | None:
+        """The class that was predicted for every sample, where the samples have several; else None."""
+        return next(iter(self._predicted)) if len(self._predicted) == 1 and len(self._true) > 1 else None
 
 
 def _add(totals: dict[str, float], values: Mapping[str, float]) -> None:

@@ -23,8 +23,7 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.base import Strategy
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tasks.batches import targets_of
-from fedgrove.node.learning.tasks.example import example_data
-from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.learning.tasks.loading import example_data, load_task
 from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.predicting import Asked, asked, predictions, scores_of, what_predicted
 from fedgrove.node.learning.tasks.shipped import shipped_task

@@ -3,6 +3,7 @@
 import importlib.util
 import inspect
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,8 @@ from typing import Any
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
 
 ENTRY = "task.py"
+EXAMPLE = "example_data.py"
+"""The file that writes example data, as ``fedgrove task new`` leaves one: it has a function ``write(path)``."""
 
 
 def load_task(folder: Path, options: Mapping[str, Any] | None = None, bases: Mapping[str, Path] | None = None) -> Task:
@@ -61,3 +64,22 @@ def _class_of(module: ModuleType) -> type[Task]:
             f"{Path(module.__file__ or ENTRY).name} must define one class that extends fedgrove.Task, not {len(found)}"
         )
     return found[0]
+
+
+def example_data(folder: Path) -> tuple[str, bytes]:
+    """The ending of the example file's name, and its bytes. Runs the folder's code.
+
+    Raises
+    ------
+    InvalidTask
+        The folder has no such file, or it writes no file.
+    """
+    if not (folder / EXAMPLE).is_file():
+        raise InvalidTask(f"there is no {EXAMPLE} in the task's folder")
+    module = imported(folder / EXAMPLE)
+    with tempfile.TemporaryDirectory() as place:
+        module.write(Path(place) / "example")
+        written = sorted(path for path in Path(place).iterdir() if path.is_file())
+        if len(written) != 1:
+            raise InvalidTask(f"write(path) of {EXAMPLE} must write one file, not {len(written)}")
+        return written[0].suffix, written[0].read_bytes()
