@@ -7,7 +7,7 @@ from fedgrove.node.base.tensors import InvalidModel, Layout, flatten, unflatten
 from fedgrove.node.learning.fisher import FISHER_BATCH, fisher_diagonal
 from fedgrove.node.learning.models import build_model, load_tensors
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.strategies import Batch, RoundStart, make_strategy
+from fedgrove.node.learning.strategies import Batch, RoundStart
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedcurv import FISHER, MOMENT, FedCurv
 from fedgrove.node.learning.tasks.network import Network, NetworkModel
@@ -149,9 +149,3 @@ def test_with_weight_zero_the_weights_are_fedavgs_to_the_bit(trained, same, last
 def test_a_global_model_without_the_extras_is_a_sentence(trained, weights):
     with pytest.raises(InvalidModel, match=r"tensor 'fedcurv/fisher/conv1.weight' is missing"):
         trained(FedCurv(), model=weights)
-
-
-@pytest.mark.parametrize("weight", [-1.0, 1e10])
-def test_a_weight_out_of_range_is_a_sentence(weight):
-    with pytest.raises(ValueError, match="the option weight of fedcurv must be from 0"):
-        make_strategy("fedcurv", {"weight": weight})

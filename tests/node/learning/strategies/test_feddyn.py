@@ -6,7 +6,6 @@ import torch
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.learning.server_side import ServerSide, SteppingServer
 from fedgrove.node.learning.server_steps import MomentumStep
-from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.feddyn import MAX_DRIFT, FedDyn
 
@@ -121,9 +120,3 @@ def test_it_sends_and_keeps_the_moves(trained, weights):
 def test_a_global_model_without_the_moves_is_a_sentence(trained, weights):
     with pytest.raises(InvalidModel, match=r"tensor 'feddyn/drift/conv1.weight' is missing"):
         trained(FedDyn(), model=weights)
-
-
-@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"alpha": 1001.0}, {"forget": -0.1}, {"forget": 1.1}])
-def test_options_out_of_range_are_a_sentence(options):
-    with pytest.raises(ValueError, match=f"the option {next(iter(options))} of feddyn must be from 0"):
-        make_strategy("feddyn", options)

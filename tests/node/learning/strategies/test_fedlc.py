@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedlc import CalibratedTerm, FedLc
 from torch.nn import functional
@@ -46,18 +45,6 @@ def test_training_keeps_the_bias_of_a_label_that_the_client_lacks(trained, sampl
     assert plain < before - 0.005 and abs(ours - before) < 1e-4, "but for the weight decay"
 
 
-def test_with_tau_zero_it_is_fedavg_to_the_bit(trained, same):
-    plain = trained(FedAvg())
-    assert same(trained(FedLc(tau=0.0)), plain)
-    assert set(trained(FedLc()).tensors) == set(plain.tensors)
-
-
 def test_equal_counts_change_nothing_but_rounding(trained, weights):
     plain, ours = (trained(strategy).tensors for strategy in (FedAvg(), FedLc()))
     assert all(np.allclose(plain[name], ours[name], atol=1e-5) for name in weights)
-
-
-@pytest.mark.parametrize("tau", [-0.1, 1001.0])
-def test_tau_out_of_range_is_a_sentence(tau):
-    with pytest.raises(ValueError, match="the option tau of fedlc must be from 0 to 1000"):
-        make_strategy("fedlc", {"tau": tau})

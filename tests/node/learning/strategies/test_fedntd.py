@@ -4,8 +4,7 @@ import math
 
 import pytest
 import torch
-from fedgrove.node.learning.strategies import Batch, make_strategy
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies import Batch
 from fedgrove.node.learning.strategies.fedntd import FedNtd, not_true_loss
 
 
@@ -53,16 +52,3 @@ def test_the_term_holds_the_model_that_the_round_began_with(model, start, move, 
     move(model, seed=1, step=0.1)
     now = Batch(x, y, model(x))
     assert term.loss(now).item() == pytest.approx(0.7 * by_hand(now.output, begun, y, 2.0), rel=1e-4)
-
-
-def test_with_beta_zero_it_is_fedavg_to_the_bit(trained, same):
-    plain = trained(FedAvg())
-    assert same(trained(FedNtd(beta=0.0)), plain)
-    ours = trained(FedNtd())
-    assert not same(ours, plain) and set(ours.tensors) == set(plain.tensors) and ours.state == {}
-
-
-@pytest.mark.parametrize("options", [{"beta": -0.1}, {"tau": 0.0}])
-def test_options_out_of_range_are_a_sentence(options):
-    with pytest.raises(ValueError, match=f"the option {next(iter(options))} of fedntd must be from 0"):
-        make_strategy("fedntd", options)

@@ -5,7 +5,6 @@ import pytest
 import torch
 from fedgrove.node.learning.models import load_tensors
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedsam import FedSam
 from torch.nn import functional
@@ -45,16 +44,3 @@ def test_the_loss_that_is_reported_is_that_at_the_weights(trained, samples):
     own = samples(40, 2)
     plain, ours = (trained(strategy, samples=own, settings=ONE_STEP) for strategy in (FedAvg(), FedSam(1.0)))
     assert ours.loss == plain.loss
-
-
-def test_with_rho_zero_it_is_fedavg_to_the_bit(trained, same):
-    plain = trained(FedAvg())
-    assert same(trained(FedSam(rho=0.0)), plain)
-    ours = trained(FedSam())
-    assert not same(ours, plain) and set(ours.tensors) == set(plain.tensors) and ours.state == {}
-
-
-@pytest.mark.parametrize("rho", [-0.1, 1001.0])
-def test_rho_out_of_range_is_a_sentence(rho):
-    with pytest.raises(ValueError, match="the option rho of fedsam must be from 0 to 1000"):
-        make_strategy("fedsam", {"rho": rho})

@@ -1,10 +1,7 @@
 """FedSpeed: rounds as in the authors' code, out of the server's mean."""
 
 import numpy as np
-import pytest
-from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
-from fedgrove.node.learning.strategies.feddyn import FedDyn
 from fedgrove.node.learning.strategies.fedspeed import FedSpeed
 
 from tests.node.learning.strategies.quadratics import RATE, STEPS, Parabola, models, optimum, run
@@ -43,16 +40,3 @@ def test_it_comes_nearer_to_the_joint_optimum_than_fedavg():
     rounds = [(0, 1)] * 25
     assert np.abs(run(FedAvg(), rounds)["w"] - optimum()).max() > 0.2
     assert np.abs(run(FedSpeed(ALPHA, rho=0.01), rounds)["w"] - optimum()).max() < 0.02
-
-
-def test_with_rho_zero_it_is_feddyn_to_the_bit(trained, same):
-    plain = trained(FedDyn(alpha=0.1))
-    assert same(trained(FedSpeed(rho=0.0)), plain)
-    ours = trained(FedSpeed())
-    assert not same(ours, plain) and ours.state.keys() == plain.state.keys()
-
-
-@pytest.mark.parametrize("options", [{"alpha": 0.0}, {"rho": -0.1}, {"forget": 1.1}])
-def test_options_out_of_range_are_a_sentence(options):
-    with pytest.raises(ValueError, match=f"the option {next(iter(options))} of fedspeed must be from 0"):
-        make_strategy("fedspeed", options)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.scaffold import CONTROL, MAX_CONTROL, Scaffold
 
@@ -84,12 +83,6 @@ def test_it_sends_c_with_the_weights_and_keeps_the_mean_gradient(trained, weight
 def test_a_global_model_without_c_is_a_sentence(trained, weights):
     with pytest.raises(InvalidModel, match=r"tensor 'scaffold/control/conv1.weight' is missing"):
         trained(Scaffold(), model=weights)
-
-
-@pytest.mark.parametrize("forget", [-0.1, 1.1])
-def test_forgetting_out_of_range_is_a_sentence(forget):
-    with pytest.raises(ValueError, match="the option forget of scaffold must be from 0 to 1"):
-        make_strategy("scaffold", {"forget": forget})
 
 
 def test_a_weight_that_the_loss_does_not_depend_on_is_corrected_too(model, start, weights):
