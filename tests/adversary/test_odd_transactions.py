@@ -17,7 +17,7 @@ from fedgrove.chain.errors import ConnectionFailed, InvalidLog
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.founding import LEDGER_GAS, REGISTRY_GAS
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.face.networks import connect, embedded
+from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network import block_rlp, blocks, endpoint
 from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.history import capture
@@ -36,6 +36,7 @@ from tests.adversary.odd_transactions import BLOB, FEE, GAS, KINDS, SET_CODE, UN
 from tests.adversary.odd_walk import Walk, copied
 from tests.chain.federations import SETTINGS, TERMS, found
 from tests.chain.nodes import anvil_or_skip
+from tests.embedded_evm import py_evm
 
 STEPS, MANY_STEPS = 150, 600
 STOPPED = (BadHistory, InvalidLog, RuleBroken)
@@ -44,7 +45,7 @@ STOPPED = (BadHistory, InvalidLog, RuleBroken)
 
 @pytest.fixture
 def federation():
-    with embedded() as network:
+    with py_evm() as network:
         yield found(network)
 
 
@@ -181,7 +182,7 @@ def test_offsets_that_wrap_around_stop_readers_that_only_go_forwards(federation,
 
 def founded_with_an_early_member() -> bool:
     """Somebody registers after the registry was created and before the ledger was."""
-    with embedded() as network:
+    with py_evm() as network:
         founder, quick = Keys.generate(), Keys.generate()
         for keys in (founder, quick):
             network.fund(keys.address, 10)
@@ -237,7 +238,7 @@ def test_blocks_that_fill_an_answer_are_read_one_by_one(anvil_network, monkeypat
 
 
 def walk(seed: int, steps: int) -> Walk:
-    with embedded() as network:
+    with py_evm() as network:
         found = Walk(network, seed, open_membership=seed % 2 == 0)
         for _ in range(steps):
             found.step()
