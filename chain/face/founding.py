@@ -118,8 +118,8 @@ def verify_code(network: Network, deployment: Deployment) -> None:
                 f"The code at {address} is not the {name} that this version ships, with the terms of the federation; "
                 "do not trust it, or use the version that deployed it."
             )
-    told = read_deployment(network, deployment.ledger, deployment.block)
-    if told != deployment:
+    found = read_deployment(network, deployment.ledger, deployment.block)
+    if found != deployment:
         raise WrongCode(f"The terms of the ledger at {deployment.ledger} differ from its description; read them again.")
 
 

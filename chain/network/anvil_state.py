@@ -31,7 +31,7 @@ def copy_of(state: Path) -> Path:
     return state.with_name(state.name + ".kept")
 
 
-def mend(state: Path) -> None:
+def repair(state: Path) -> None:
     """Put the copy in place of a state file that was not written to its end; copy one that was.
 
     Raises OSError where that cannot be written.
@@ -98,7 +98,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _main(state: Path, command: list[str]) -> None:
     try:
-        mend(state)
+        repair(state)
     except OSError as fault:
         sys.exit(NO_ROOM if fault.errno in (errno.ENOSPC, errno.EDQUOT) else 1)
     parent = os.getpid()

@@ -260,8 +260,8 @@ class Endpoints:
         if len(faults) == 1:
             ((endpoint, fault),) = faults.items()
             return kind(f"The node at {endpoint.origin} {fault.why}; {fault.advice}.")
-        told = "; ".join(f"{endpoint.origin} {fault.why}" for endpoint, fault in faults.items())
-        return kind(f"None of the {len(faults)} nodes can be used: {told}; check them, or give another URL.")
+        reasons = "; ".join(f"{endpoint.origin} {fault.why}" for endpoint, fault in faults.items())
+        return kind(f"None of the {len(faults)} nodes can be used: {reasons}; check them, or give another URL.")
 
 
 def _chain_or_fault(endpoint: Endpoint) -> int | Fault:

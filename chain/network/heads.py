@@ -50,7 +50,7 @@ class Heads:
         self._poll_seconds = poll_seconds
         self._changed = threading.Condition()
         self._heads = 0
-        self._told = 0
+        self._known = 0
         self._subscribed = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heads", daemon=True)
@@ -66,9 +66,9 @@ class Heads:
         with self._changed:
             subscribed = self._subscribed
             limit = seconds if subscribed else min(seconds, self._poll_seconds)
-            self._changed.wait_for(lambda: self._heads != self._told or self._subscribed != subscribed, limit)
-            arrived = self._heads != self._told
-            self._told = self._heads
+            self._changed.wait_for(lambda: self._heads != self._known or self._subscribed != subscribed, limit)
+            arrived = self._heads != self._known
+            self._known = self._heads
             return arrived
 
     def close(self) -> None:

@@ -253,8 +253,8 @@ class Sender:
             now = time.monotonic()
             if now > deadline:
                 raise self._too_late(attempt, timeout)
-            if told := standing.note(self._network.known_head()):
-                raise TransactionTimeout(f"Transaction 0x{attempt.hashes[-1].hex()} waits for a block, but {told}.")
+            if warning := standing.note(self._network.known_head()):
+                raise TransactionTimeout(f"Transaction 0x{attempt.hashes[-1].hex()} waits for a block, but {warning}.")
             if now >= next_look:
                 if (mined := self._look(attempt)) is not None:
                     break

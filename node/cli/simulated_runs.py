@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fedgrove.node.cli.output import answer, answer_with
-from fedgrove.node.protocol.members_metrics import told_of
+from fedgrove.node.protocol.members_metrics import described
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.session import SimulatedRun
 from rich import box
@@ -60,7 +60,7 @@ def _print_members(record: RunRecord) -> None:
     """What the clients found of the last model, and why their loss ended the run; nothing where it is not asked for."""
     found, seed = record.last_model, record.plan.seed
     if found and (found.get("samples") or "noise" in found):
-        told = f"members for the last model, seed {seed}: {told_of(found)}"
+        told = f"members for the last model, seed {seed}: {described(found)}"
         answer(told)
     if record.ending:
         told = f"ended after round {len(record.rounds)}, seed {seed}: {record.ending}"

@@ -20,7 +20,7 @@ class Accounting(ABC):
     ----------
     everybody_spends : bool
         A round costs all clients the same, whoever took part.
-    tells_when_opened : bool
+    counts_when_opened : bool
         An upload tells nothing before holders release shares that take its masks off; else it tells when it is there.
     budget : float or None
         ε that no client may exceed; None sets no limit.
@@ -29,7 +29,7 @@ class Accounting(ABC):
     """
 
     everybody_spends: bool = False
-    tells_when_opened: ClassVar[bool] = False
+    counts_when_opened: ClassVar[bool] = False
     budget: float | None = None
     delta: float = 0.0
 

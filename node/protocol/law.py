@@ -80,7 +80,7 @@ class Law:
     _approved: dict[str, int] = field(default_factory=dict)
     _revoked: dict[str, tuple[int, int]] = field(default_factory=dict)
     _absences: dict[int, int] = field(default_factory=dict)
-    _skipped_until: dict[int, int] = field(default_factory=dict)
+    _sitting_out: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     _to_be_absent: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class Law:
         """Why the ledger takes no draw of an active member in a round, in one clause; empty when it does."""
         if not self._approved_by(member, current.opened.opened_at):
             return "the federation's admin: this client is not approved"
-        until = self._skipped_until.get(member.client, 0)
+        until = self.sits_out_until(member.client, current.number)
         return f"this client: absent too often, it sits out until round {until}" if until >= current.number else ""
 
     def is_active(self, account: str, block: int) -> bool:
@@ -140,9 +140,13 @@ class Law:
             return "the client was not active yet"
         if not self._approved_by(member, opened_at):
             return "the client was not approved"
-        if self._skipped_until.get(member.client, 0) >= number:
+        if self.sits_out_until(member.client, number) >= number:
             return "the client sits out because of its absences"
         return "the client had withdrawn all its data" if self.rounds.left(member.client) else ""
+
+    def sits_out_until(self, client: int, number: int) -> int:
+        """The last round that a client must sit out because of absences reported before this round; 0 for none."""
+        return max((until for since, until in self._sitting_out.get(client, []) if since < number), default=0)
 
     def _approved_by(self, member: Member, opened_at: int) -> bool:
         """Whether the member was approved, and for long enough, when a round was opened."""
@@ -269,7 +273,8 @@ class Law:
             raise bad("absence.count", f"{record.absences} recorded, {count} counted", current.number, client)
         self._absences[client] = count
         if count % self.facts.settings.absence_limit == 0:
-            self._skipped_until[client] = self.rounds.last.number + self.facts.settings.absence_rounds
+            latest = self.rounds.last.number
+            self._sitting_out.setdefault(client, []).append((latest, latest + self.facts.settings.absence_rounds))
 
     def _draws(self, block: int) -> bool:
         """Whether a round may still take draws in this block."""

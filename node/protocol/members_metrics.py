@@ -165,7 +165,7 @@ MembersStatement = MembersMetrics | MembersRates
 """What a closed round states of its members' evaluation: exact, or with the noise of client-level privacy."""
 
 
-def told_of(figures: Mapping[str, Any]) -> str:
+def described(figures: Mapping[str, Any]) -> str:
     """What members measured, in one clause, from the figures of a statement in which something was."""
     right = f"accuracy {figures['accuracy']:.4f}" if "accuracy" in figures else ""
     if "noise" not in figures:

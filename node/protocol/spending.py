@@ -145,9 +145,11 @@ class Spending:
         """
         self._judge_openings(through)
         entries = [each for number, each in self._rounds.rounds.items() if number <= through]
-        told = [self._told(each, client, each.number in own, each.number == unmasking, readers) for each in entries]
+        listed = [
+            self._release_about(each, client, each.number in own, each.number == unmasking, readers) for each in entries
+        ]
         forgotten = [self._planned(self._own, number) for number in own if number not in self._rounds.rounds]
-        return tuple(release for release in (*told, *forgotten) if release is not None)
+        return tuple(release for release in (*listed, *forgotten) if release is not None)
 
     def epsilon(self, client: int, through: int, own: Collection[int] = ()) -> float:
         """ε that a client has spent, at the δ of the terms; infinite without a mechanism."""
@@ -253,7 +255,9 @@ class Spending:
         entries = (each for number, each in self._rounds.rounds.items() if number <= through)
         return sorted({client for each in entries for client in each.commits})
 
-    def _told(self, current: RoundRecords, client: int, made: bool, unmasking: bool, readers: bool) -> Release | None:
+    def _release_about(
+        self, current: RoundRecords, client: int, made: bool, unmasking: bool, readers: bool
+    ) -> Release | None:
         """Release of a round about a client; ``made``: it knows of an upload that the ledger may not list."""
         accounting = self._accounting_of(current) if current.commits or made else None
         if accounting is None:
@@ -263,11 +267,11 @@ class Spending:
         listed = client in current.commits or (accounting.everybody_spends and not readers and current.commits)
         if not listed:
             return self._planned(accounting, current.number) if made else None
-        if accounting.tells_when_opened and not unmasking and not self._opened[current.number]:
+        if accounting.counts_when_opened and not unmasking and not self._opened[current.number]:
             return None
         if (current.number, readers) not in self._listed:
-            told = accounting.release_to_readers if readers else accounting.release
-            self._listed[current.number, readers] = told(current, self._parameters)
+            release = accounting.release_to_readers if readers else accounting.release
+            self._listed[current.number, readers] = release(current, self._parameters)
         return self._listed[current.number, readers]
 
     def _judge_openings(self, through: int) -> None:

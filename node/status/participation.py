@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, RoundOpened, Skipped, Voided
+from fedgrove.chain.records import Closed, Failed, FailureReason, Skipped, Voided
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Member, RoundRecords
@@ -106,7 +106,7 @@ class _Look:
         if active_from > current.opened.opened_at:
             began = f"the round began in block {current.opened.opened_at}"
             return f"it was not yet active: {began}, but it is active from block {active_from} on"
-        until = self._sat_out_until(member)
+        until = self._view.law.sits_out_until(member.client, current.number)
         if until >= current.number:
             return f"it sits out because of its absences, until round {until}"
         if current.seed is None or current.ending.at.block <= self._deadlines.draw_end:
@@ -130,15 +130,3 @@ class _Look:
         beta = vrf.proof_to_hash(vrf.prove(self._keys.vrf, alpha))
         drawn = tree.is_drawn(beta, current.opened.sampling_rate)
         return f"it was in the sample, but {late}" if drawn else "it was not in the sample"
-
-    def _sat_out_until(self, member: Member) -> int:
-        """The last round that it had to sit out, as it stood when this round ended (spec 01, seed of a round)."""
-        settings, latest, until = self._view.settings, 0, 0
-        for record in self._ledger.records():
-            if record == self._entry.end:
-                break
-            if isinstance(record, RoundOpened):
-                latest = record.round
-            elif isinstance(record, AbsenceRecorded) and record.client == member.client:
-                until = latest + settings.absence_rounds if record.absences % settings.absence_limit == 0 else until
-        return until

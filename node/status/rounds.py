@@ -12,7 +12,7 @@ from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Failed
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, TooLarge
 from fedgrove.node.protocol.content import InvalidBlob, Metrics, fetch_metrics
-from fedgrove.node.protocol.members_metrics import told_of
+from fedgrove.node.protocol.members_metrics import described
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.status.clusters import ClusterReader
 from fedgrove.node.status.price import ETHER
@@ -149,7 +149,7 @@ class Round:
         """What the members found, or why they found nothing, in one clause; there must be ``members``."""
         found = self.members or {}
         if found.get("samples") or "noise" in found:
-            return told_of(found)
+            return described(found)
         return f"void, as {found['void']}" if "void" in found else "nothing: no member evaluated the model"
 
     @property

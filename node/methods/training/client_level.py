@@ -134,7 +134,7 @@ class ClientLevelUploads(ModelCodec):
 class ClientLevelAccounting(Accounting):
     """A sum's cost, by the shares of noise that are in it."""
 
-    tells_when_opened = True
+    counts_when_opened = True
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)

@@ -17,7 +17,7 @@ from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
 from fedgrove.node.protocol.aggregation import recovered, recovery, released_shares
 from fedgrove.node.protocol.content import Metrics, unavailable
 from fedgrove.node.protocol.local_work import CannotTakePart
-from fedgrove.node.protocol.members_metrics import MembersStatement, told_of
+from fedgrove.node.protocol.members_metrics import MembersStatement, described
 from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.policy import overspent
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
@@ -191,11 +191,11 @@ class Close:
             return Step.wait("close", reason, turn.deadlines.close_end)
         model = store.put(method.model_bytes(result.model)).digest
         receipt = self._context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)
-        told = "" if metrics.accuracy is None else f" at accuracy {metrics.accuracy:.3f}"
-        reached = (told or f" at loss {metrics.loss:.4g}") if metrics.samples else ""
+        accuracy = "" if metrics.accuracy is None else f" at accuracy {metrics.accuracy:.3f}"
+        reached = (accuracy or f" at loss {metrics.loss:.4g}") if metrics.samples else ""
         reached = f", whose model could not be evaluated ({unevaluated})" if unevaluated else reached
-        told = f"closed the round{reached}{_said_of(metrics.members)}"
-        return Step.act("close", told, receipt.gas_used, Kind.ENDED)
+        acted = f"closed the round{reached}{_said_of(metrics.members)}"
+        return Step.act("close", acted, receipt.gas_used, Kind.ENDED)
 
 
 def _said_of(members: MembersStatement | None) -> str:
@@ -203,5 +203,5 @@ def _said_of(members: MembersStatement | None) -> str:
     if members is None or not members.there:
         return f"; the members' metrics are void, as {members.void}" if members is not None and members.void else ""
     model = "the last model" if members.last else "the model before it"
-    before = f"; the members found {told_of(members.to_figures())}, for {model}"
+    before = f"; the members found {described(members.to_figures())}, for {model}"
     return f"{before}; the training ends, as {members.ending}" if members.ending and not members.last else before

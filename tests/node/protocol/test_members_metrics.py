@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
-from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics, difference, of_sums, told_of, with_course
+from fedgrove.node.protocol.members_metrics import (
+    LossCourse,
+    MembersMetrics,
+    described,
+    difference,
+    of_sums,
+    with_course,
+)
 from fedgrove.node.protocol.metric_words import MetricSums
 
 LOSSES = np.array([0.25, 1.5, 3.0, 0.5, 2.0])
@@ -61,7 +68,7 @@ def test_samples_of_members_that_could_not_evaluate_may_be_missing():
 def test_a_sum_that_may_have_reached_its_stop_is_marked(loss, stopped):
     found = of_sums(MetricSums.measured(4, {"right": 2, "loss": loss, "squared_loss": 9.0}), 4)
     assert found.to_figures().get("stopped", []) == found.to_report().get("stopped", []) == stopped
-    assert ("at the stop of sums, so perhaps larger: loss" in told_of(found.to_figures())) == bool(stopped)
+    assert ("at the stop of sums, so perhaps larger: loss" in described(found.to_figures())) == bool(stopped)
 
 
 @pytest.mark.parametrize("right", [0, 5])

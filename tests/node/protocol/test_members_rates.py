@@ -5,7 +5,7 @@ import json
 import pytest
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
-from fedgrove.node.protocol.members_metrics import MembersMetrics, difference, told_of
+from fedgrove.node.protocol.members_metrics import MembersMetrics, described, difference
 from fedgrove.node.protocol.members_rates import MembersRates
 
 STATED = MembersRates({"right": 0.8125, "recall": 0.25}, 0.0075)
@@ -27,11 +27,11 @@ def test_what_noise_carries_beyond_is_stated_as_it_is_and_told_within():
 
 
 def test_people_are_told_rates_and_their_noise():
-    assert told_of(STATED.to_figures()) == "accuracy 0.8125, recall 0.2500 (noise ± 0.0075)"
-    assert told_of(STATED.replace(last=True).to_report()) == "accuracy 0.8125, recall 0.2500 (noise ± 0.0075)"
+    assert described(STATED.to_figures()) == "accuracy 0.8125, recall 0.2500 (noise ± 0.0075)"
+    assert described(STATED.replace(last=True).to_report()) == "accuracy 0.8125, recall 0.2500 (noise ± 0.0075)"
     exact = {"samples": 9, "loss": 0.5, "standard_error": 0.25}
-    assert told_of(exact) == "loss 0.5000 ± 0.2500 on 9 samples"
-    assert told_of({"accuracy": 1.0, **exact}) == "accuracy 1.0000, loss 0.5000 ± 0.2500 on 9 samples"
+    assert described(exact) == "loss 0.5000 ± 0.2500 on 9 samples"
+    assert described({"accuracy": 1.0, **exact}) == "accuracy 1.0000, loss 0.5000 ± 0.2500 on 9 samples"
 
 
 @pytest.mark.parametrize("found", [STATED, VOID, STATED.replace(last=True), VOID.replace(last=True)])
