@@ -4,7 +4,9 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from fedgrove.node.base.settings import InvalidConfig, OutOfRange, hints_of
 
 Scalar = bool | int | float | str
 """A value of a table that may be any of these."""
@@ -15,10 +17,6 @@ Option = object
 _MAX_BITS = 256
 _MAX_DEPTH = 8  # of the lists and tables of an option
 _MAX_SHOWN = 100
-
-
-class InvalidConfig(ValueError):
-    """The configuration cannot be used; the message names the key and says what is allowed."""
 
 
 def check_value(fine: bool, key: str, allowed: str) -> None:
@@ -47,7 +45,7 @@ def build(kind: type, table: Any, where: str, **settled: Any) -> Any:
     label = where or "the configuration"
     if not isinstance(table, dict):
         raise InvalidConfig(f"{label} must be a table")
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     known = {item.name: item for item in dataclasses.fields(kind) if item.name not in settled}
     for key in table:
         if key not in known:
@@ -58,6 +56,9 @@ def build(kind: type, table: Any, where: str, **settled: Any) -> Any:
     values = {name: _convert(hints[name], value, join(where, name)) for name, value in table.items()}
     try:
         return kind(**values, **settled)
+    except OutOfRange as fault:
+        key = join(where, fault.key)
+        raise InvalidConfig(f"{key} must be {fault.allowed}, not {_shown(fault.value)}") from None
     except InvalidConfig:
         raise
     except ValueError as fault:
@@ -94,6 +95,8 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return build(kind, value, where)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Annotated:
+        return _convert(arguments[0], value, where)
     if origin is Literal:
         if value not in arguments:
             raise InvalidConfig(f"{where} must be one of {', '.join(map(str, arguments))}, not {_shown(value)}")

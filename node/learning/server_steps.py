@@ -7,15 +7,21 @@ one of NumPy's, in the order written here. IEEE 754 rounds each of these correct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+from fedgrove.node.base.settings import Settings
+from msgspec import Meta
 
 Kept = Mapping[str, np.ndarray]
 """What the server keeps of one tensor from round to round, by name: float32 arrays of the tensor's shape."""
 
 MOMENTUM, SQUARE = "momentum", "square"
 """Names of what is kept: a sum or mean of the changes, a mean of their squares."""
+
+
+_Rate = Annotated[float, Meta(gt=0, le=100)]
+_Kept = Annotated[float, Meta(ge=0, le=0.9999)]
 
 
 class ServerStep(ABC):
@@ -52,7 +58,7 @@ class ServerStep(ABC):
 
 
 @dataclass(frozen=True)
-class MomentumStep(ServerStep):
+class MomentumStep(Settings, ServerStep):
     """FedAvgM: Hsu, Qi and Brown 2019, "Measuring the Effects of Non-Identical Data Distribution".
 
     m ← βm + Δ, w ← w + ηm. With ``lookahead`` clients train from w + ηβm: the server of FedACG (Kim et al. 2024,
@@ -71,13 +77,9 @@ class MomentumStep(ServerStep):
 
     step: ClassVar[str] = "momentum"
 
-    rate: float = 1.0
-    momentum: float = 0.9
+    rate: _Rate = 1.0
+    momentum: _Kept = 0.9
     lookahead: bool = False
-
-    def __post_init__(self) -> None:
-        _check_rate(self.rate)
-        _check_share(self.momentum, "momentum")
 
     @property
     def rest(self) -> Mapping[str, float]:
@@ -94,7 +96,7 @@ class MomentumStep(ServerStep):
 
 
 @dataclass(frozen=True)
-class AdamStep(ServerStep):
+class AdamStep(Settings, ServerStep):
     """FedAdam: Reddi et al. 2021, "Adaptive Federated Optimization", algorithm 2: Adam without correction of its bias.
 
     m ← β₁m + (1 − β₁)Δ, v ← β₂v + (1 − β₂)Δ², w ← w + ηm / (√v + τ), from m = 0 and v = τ² on.
@@ -113,16 +115,10 @@ class AdamStep(ServerStep):
 
     step: ClassVar[str] = "adam"
 
-    rate: float = 0.01
-    momentum: float = 0.9
-    decay: float = 0.99
-    tau: float = 1e-3
-
-    def __post_init__(self) -> None:
-        _check_rate(self.rate)
-        _check_share(self.momentum, "momentum")
-        _check_share(self.decay, "decay")
-        _check(1e-8 <= self.tau <= 1, "tau", "from 1e-08 to 1", self.tau)
+    rate: _Rate = 0.01
+    momentum: _Kept = 0.9
+    decay: _Kept = 0.99
+    tau: Annotated[float, Meta(ge=1e-08, le=1)] = 1e-3
 
     @property
     def rest(self) -> Mapping[str, float]:
@@ -138,16 +134,3 @@ class AdamStep(ServerStep):
 ServerSettings = MomentumStep | AdamStep
 SERVER_STEPS: dict[str, type[ServerSettings]] = {kind.step: kind for kind in (MomentumStep, AdamStep)}
 """Settings of a federation's ``[server]`` table, by its ``step``; ``none`` has none: the next model is the mean."""
-
-
-def _check_rate(rate: float) -> None:
-    _check(0 < rate <= 100, "rate", "above 0 and at most 100", rate)
-
-
-def _check_share(share: float, name: str) -> None:
-    _check(0 <= share <= 0.9999, name, "from 0 to 0.9999", share)
-
-
-def _check(fine: bool, name: str, allowed: str, value: object) -> None:
-    if not fine:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")

@@ -2,7 +2,10 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from fedgrove.node.base.settings import Rate, Settings, Share
+from msgspec import Meta
 
 MODELS = (
     *("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp"),
@@ -52,14 +55,13 @@ SHARING = tuple(name for name, traits in STRATEGIES.items() if traits.shares)
 SENDING = tuple(name for name, traits in STRATEGIES.items() if traits.sends)
 STEPPING = tuple(name for name, traits in STRATEGIES.items() if traits.steps)
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
-PRECISIONS = ("fp32", "bf16")
 _LATER = {"precision": "fp32", "portable": False}
 MAX_CLASSES = 10_000
 MAX_SIDE = 1024
 
 
 @dataclass(frozen=True)
-class ModelSpec:
+class ModelSpec(Settings):
     """The model that is trained.
 
     Attributes
@@ -74,17 +76,17 @@ class ModelSpec:
 
     name: str
     input_shape: tuple[int, ...]
-    classes: int
+    classes: Annotated[int, Meta(ge=2, le=MAX_CLASSES)]
 
     def __post_init__(self) -> None:
-        _check(self.name in MODELS, "name", f"one of {', '.join(MODELS)}", self.name)
+        super().__post_init__()
+        self.require(self.name in MODELS, "name", f"one of {', '.join(MODELS)}")
         fine = len(self.input_shape) == 3 and all(1 <= side <= MAX_SIDE for side in self.input_shape)
-        _check(fine, "input_shape", f"(channels, height, width), each from 1 to {MAX_SIDE}", self.input_shape)
-        _check(2 <= self.classes <= MAX_CLASSES, "classes", f"a whole number from 2 to {MAX_CLASSES}", self.classes)
+        self.require(fine, "input_shape", f"(channels, height, width), each from 1 to {MAX_SIDE}")
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Settings):
     """How a client trains in one round: SGD on mini-batches.
 
     Attributes
@@ -112,31 +114,22 @@ class TrainingSettings:
         Give the same bytes on all x86-64 processors with AVX2, by kernels that use nothing newer.
     """
 
-    epochs: int = 1
-    batch_size: int = 50
-    learning_rate: float = 0.01
-    learning_rate_decay: float = 0.998
-    momentum: float = 0.5
-    weight_decay: float = 1e-4
-    crop: int = 0
+    epochs: Annotated[int, Meta(ge=1, le=1000)] = 1
+    batch_size: Annotated[int, Meta(ge=1, le=65_536)] = 50
+    learning_rate: Annotated[float, Meta(gt=0, le=100)] = 0.01
+    learning_rate_decay: Rate = 0.998
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.5
+    weight_decay: Annotated[float, Meta(ge=0, le=10)] = 1e-4
+    crop: Annotated[int, Meta(ge=0, le=64, description="a whole number of pixels from 0 to 64")] = 0
     flip: bool = False
-    erase: float = 0.0
+    erase: Annotated[float, Meta(ge=0, le=1, description="a probability from 0 to 1")] = 0.0
     precision: Literal["fp32", "bf16"] = "fp32"
     portable: bool = False
 
     def __post_init__(self) -> None:
-        _check(1 <= self.epochs <= 1000, "epochs", "a whole number from 1 to 1000", self.epochs)
-        _check(1 <= self.batch_size <= 65_536, "batch_size", "a whole number from 1 to 65536", self.batch_size)
-        _check(0 < self.learning_rate <= 100, "learning_rate", "above 0 and at most 100", self.learning_rate)
-        decay = self.learning_rate_decay
-        _check(0 < decay <= 1, "learning_rate_decay", "above 0 and at most 1", decay)
-        _check(0 <= self.momentum < 1, "momentum", "from 0 to below 1", self.momentum)
-        _check(0 <= self.weight_decay <= 10, "weight_decay", "from 0 to 10", self.weight_decay)
-        _check(0 <= self.crop <= 64, "crop", "a whole number of pixels from 0 to 64", self.crop)
-        _check(0 <= self.erase <= 1, "erase", "a probability from 0 to 1", self.erase)
-        _check(self.precision in PRECISIONS, "precision", " or ".join(PRECISIONS), self.precision)
+        super().__post_init__()
         fine = not self.portable or self.precision == "fp32"
-        _check(fine, "portable", "false where precision is bf16, which needs newer instructions", self.portable)
+        self.require(fine, "portable", "false where precision is bf16, which needs newer instructions")
 
     def rate_of(self, number: int) -> float:
         """The learning rate of a round, counted from 1."""
@@ -199,7 +192,7 @@ def is_count(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class EvaluationSettings:
+class EvaluationSettings(Settings):
     """How the members evaluate the model that a round begins with, on samples that they hold out.
 
     Attributes
@@ -211,15 +204,15 @@ class EvaluationSettings:
         matrix of a shipped network, of images or of a table's classes (32 at most); or others of the task's.
     """
 
-    held_out: float = 0.2
+    held_out: Annotated[float, Meta(ge=0, le=0.9)] = 0.2
     metrics: tuple[str, ...] = (RIGHT,)
 
     def __post_init__(self) -> None:
-        _check(0 <= self.held_out <= 0.9, "held_out", "from 0 to 0.9", self.held_out)
+        super().__post_init__()
         fine = len(set(self.metrics)) == len(self.metrics) <= MAX_METRICS
-        _check(fine, "metrics", f"at most {MAX_METRICS} different names", self.metrics)
+        self.require(fine, "metrics", f"at most {MAX_METRICS} different names")
         fine = all(is_metric(name) and name not in LOSSES for name in self.metrics)
-        _check(fine, "metrics", f"names of letters, digits and _, other than {' and '.join(LOSSES)}", self.metrics)
+        self.require(fine, "metrics", f"names of letters, digits and _, other than {' and '.join(LOSSES)}")
 
     def samples_of(self, total: int) -> int | None:
         """How many of ``total`` samples a member holds out; None where the task's data say."""
@@ -243,7 +236,7 @@ def partition_kind(name: str) -> PartitionKind:
 
 
 @dataclass(frozen=True)
-class PartitionSettings:
+class PartitionSettings(Settings):
     """How a data set is split among clients.
 
     Attributes
@@ -263,19 +256,15 @@ class PartitionSettings:
     """
 
     kind: PartitionKind = "dirichlet"
-    alpha: float = 0.3
-    per_client: int = 2
-    copies: int = 1
-    groups: int = 5
-    others: float = 0.2
+    alpha: Annotated[float, Meta(ge=1e-3, le=1e6)] = 0.3
+    per_client: Annotated[int, Meta(ge=1, le=10_000)] = 2
+    copies: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    groups: Annotated[int, Meta(ge=1, le=MAX_CLASSES)] = 5
+    others: Share = 0.2
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         partition_kind(self.kind)
-        _check(1e-3 <= self.alpha <= 1e6, "alpha", "from 0.001 to 1000000", self.alpha)
-        _check(1 <= self.per_client <= 10_000, "per_client", "a whole number from 1 to 10000", self.per_client)
-        _check(1 <= self.copies <= 100_000, "copies", "a whole number from 1 to 100000", self.copies)
-        _check(1 <= self.groups <= MAX_CLASSES, "groups", f"a whole number from 1 to {MAX_CLASSES}", self.groups)
-        _check(0 <= self.others <= 1, "others", "from 0 to 1", self.others)
 
 
 def default_model(dataset: str, input_shape: tuple[int, ...] | None = None) -> str:
@@ -294,8 +283,3 @@ def default_settings(dataset: str) -> TrainingSettings:
     if dataset == "cifar10":
         return TrainingSettings(learning_rate=0.01, momentum=0.9, crop=4, flip=True)
     return TrainingSettings(learning_rate=0.03, momentum=0.9)
-
-
-def _check(fine: bool, name: str, allowed: str, value: object) -> None:
-    if not fine:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")

@@ -7,16 +7,19 @@ length S, too. The noise in the mean of m has the length σS√d/m. S cancels ou
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Annotated
 
+from fedgrove.node.base.settings import Rate, Settings
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, noise_for, rounds_left
 from fedgrove.node.privacy.local import gaussian_sigma
+from msgspec import Meta
 
 EARLY = 0.01
 """Share of the clients who may have spent their budget before the last round, as they are drawn more often."""
 
 
 @dataclass(frozen=True)
-class PlannedTraining:
+class PlannedTraining(Settings):
     """A training to be planned.
 
     Attributes
@@ -35,20 +38,12 @@ class PlannedTraining:
         ρ: fraction of the drawn clients whose noise may be lost without loss of privacy.
     """
 
-    clients: int
-    rate: float
-    rounds: int
-    parameters: int
-    delta: float
-    dropouts: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check(1 <= self.clients <= 10**9, "clients", "a whole number from 1 to 1000000000", self.clients)
-        _check(0 < self.rate <= 1, "rate", "above 0 and at most 1", self.rate)
-        _check(1 <= self.rounds <= 100_000, "rounds", "a whole number from 1 to 100000", self.rounds)
-        _check(1 <= self.parameters <= 10**10, "parameters", "a whole number from 1 to 10000000000", self.parameters)
-        _check(1e-12 <= self.delta <= 0.1, "delta", "from 1e-12 to 0.1", self.delta)
-        _check(0 <= self.dropouts <= 0.9, "dropouts", "from 0 to 0.9", self.dropouts)
+    clients: Annotated[int, Meta(ge=1, le=10**9)]
+    rate: Rate
+    rounds: Annotated[int, Meta(ge=1, le=100_000)]
+    parameters: Annotated[int, Meta(ge=1, le=10**10)]
+    delta: Annotated[float, Meta(ge=1e-12, le=0.1)]
+    dropouts: Annotated[float, Meta(ge=0, le=0.9)] = 0.0
 
     @property
     def drawn(self) -> float:
@@ -210,8 +205,3 @@ def binomial_quantile(trials: int, probability: float, level: float) -> int:
             return successes
         log_chance += math.log((trials - successes) / (successes + 1)) + log_odds if successes < trials else 0.0
     return trials
-
-
-def _check(fine: bool, name: str, allowed: str, value: object) -> None:
-    if not fine:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")

@@ -4,7 +4,10 @@ import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise, repeat
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from fedgrove.node.base.settings import Rate, Settings
+from msgspec import Meta
 
 MAX_EPSILON = 1000.0
 MAX_BUDGET = 1e6
@@ -21,7 +24,7 @@ LEAST_RATED = 300
 
 
 @dataclass(frozen=True)
-class ClientLevelSettings:
+class ClientLevelSettings(Settings):
     """Client-level differential privacy (Geyer et al. 2017): clipped updates, noise in their sum, a budget.
 
     Attributes
@@ -58,40 +61,30 @@ class ClientLevelSettings:
 
     mechanism: ClassVar[str] = "client"
 
-    epsilon: float = 8.0
-    delta: float = 1e-5
+    epsilon: Annotated[float, Meta(ge=1e-3, le=MAX_EPSILON)] = 8.0
+    delta: Annotated[float, Meta(ge=MIN_DELTA, le=0.1)] = 1e-5
     participation: Literal["public", "secret"] = "public"
-    noise_multipliers: tuple[float, ...] = (1.0,)
-    sampling_rates: tuple[float, ...] = ()
+    noise_multipliers: tuple[Annotated[float, Meta(ge=MIN_NOISE, le=MAX_NOISE)], ...] = (1.0,)
+    sampling_rates: tuple[Rate, ...] = ()
     phases: tuple[int, ...] = ()
     clipping: Literal["fixed", "quantile", "median"] = "fixed"
-    clip: float = 1.0
-    quantile: float = 0.5
-    quantile_rate: float = 0.2
+    clip: Annotated[float, Meta(ge=MIN_CLIP, le=MAX_CLIP)] = 1.0
+    quantile: Annotated[float, Meta(gt=0, lt=1)] = 0.5
+    quantile_rate: Annotated[float, Meta(gt=0, le=10)] = 0.2
     quantile_noise: float = 0.0
-    dropouts: float = 0.0
+    dropouts: Annotated[float, Meta(ge=0, le=0.9)] = 0.0
 
     def __post_init__(self) -> None:
-        _check(1e-3 <= self.epsilon <= MAX_EPSILON, "epsilon", f"from 0.001 to {MAX_EPSILON:g}", self.epsilon)
-        _check(MIN_DELTA <= self.delta <= 0.1, "delta", f"from {MIN_DELTA:g} to 0.1", self.delta)
-        _check(self.participation in ("public", "secret"), "participation", "public or secret", self.participation)
+        super().__post_init__()
         later = len(self.phases)
         fine = len(self.noise_multipliers) == later + 1
-        _check(fine, "noise_multipliers", f"{later + 1} values, one per phase", self.noise_multipliers)
-        fine = all(MIN_NOISE <= value <= MAX_NOISE for value in self.noise_multipliers)
-        _check(fine, "noise_multipliers", f"each from {MIN_NOISE:g} to {MAX_NOISE:g}", self.noise_multipliers)
-        fine = len(self.sampling_rates) in (0, later + 1) and all(0 < rate <= 1 for rate in self.sampling_rates)
-        _check(fine, "sampling_rates", f"none or {later + 1} values above 0 and at most 1", self.sampling_rates)
+        self.require(fine, "noise_multipliers", f"{later + 1} values, one per phase")
+        fine = len(self.sampling_rates) in (0, later + 1)
+        self.require(fine, "sampling_rates", f"none or {later + 1} values above 0 and at most 1")
         fine = all(before < after for before, after in pairwise((1, *self.phases)))
-        _check(fine, "phases", "whole numbers above 1, ascending", self.phases)
-        allowed = ("fixed", "quantile", "median")
-        _check(self.clipping in allowed, "clipping", f"one of {', '.join(allowed)}", self.clipping)
-        _check(MIN_CLIP <= self.clip <= MAX_CLIP, "clip", "from 0.000001 to 1000000", self.clip)
-        _check(0 < self.quantile < 1, "quantile", "above 0 and below 1", self.quantile)
-        _check(0 < self.quantile_rate <= 10, "quantile_rate", "above 0 and at most 10", self.quantile_rate)
+        self.require(fine, "phases", "whole numbers above 1, ascending")
         fine = self.quantile_noise == 0 or 0.1 <= self.quantile_noise <= 1e6
-        _check(fine, "quantile_noise", "0 (automatic) or from 0.1 to 1000000", self.quantile_noise)
-        _check(0 <= self.dropouts <= 0.9, "dropouts", "from 0 to 0.9", self.dropouts)
+        self.require(fine, "quantile_noise", "0 (automatic) or from 0.1 to 1000000")
 
     def noise_multiplier_of(self, number: int) -> float:
         """σ of a round, counted from 1."""
@@ -103,7 +96,7 @@ class ClientLevelSettings:
 
 
 @dataclass(frozen=True)
-class LocalSettings:
+class LocalSettings(Settings):
     """Local differential privacy: each client clips its update and adds Gaussian noise before it leaves.
 
     Attributes
@@ -118,21 +111,19 @@ class LocalSettings:
 
     mechanism: ClassVar[str] = "local"
 
-    epsilon: float = 50.0
-    delta: float = 0.01
-    clip: float = 1.0
+    # e^100 times the sampler's distance of 2^-230 a parameter is still nothing.
+    epsilon: Annotated[float, Meta(ge=1e-3, le=100)] = 50.0
+    delta: Annotated[float, Meta(ge=MIN_DELTA, le=0.1)] = 0.01
+    clip: Annotated[float, Meta(ge=MIN_CLIP, le=MAX_CLIP)] = 1.0
     budget: float = 0.0
 
     def __post_init__(self) -> None:
-        # e^100 times the sampler's distance of 2^-230 a parameter is still nothing.
-        _check(1e-3 <= self.epsilon <= 100, "epsilon", "from 0.001 to 100", self.epsilon)
-        _check(MIN_DELTA <= self.delta <= 0.1, "delta", f"from {MIN_DELTA:g} to 0.1", self.delta)
-        _check(MIN_CLIP <= self.clip <= MAX_CLIP, "clip", "from 0.000001 to 1000000", self.clip)
-        _check_budget(self.budget, self.epsilon)
+        super().__post_init__()
+        _check_budget(self)
 
 
 @dataclass(frozen=True)
-class SignDsSettings:
+class SignDsSettings(Settings):
     """SignDS: each client uploads a sign and h dimensions of its update, chosen under ε-local differential privacy.
 
     Attributes
@@ -157,25 +148,20 @@ class SignDsSettings:
 
     mechanism: ClassVar[str] = "signds"
 
-    epsilon: float = 100.0
-    top: float = 0.01
-    dimensions: int = 0
-    share: float = 0.6
-    step: float = 1.0
-    step_decay: float = 1.0
+    epsilon: Annotated[float, Meta(ge=1e-3, le=MAX_EPSILON)] = 100.0
+    top: Annotated[float, Meta(gt=0, le=0.5)] = 0.01
+    dimensions: Annotated[
+        int, Meta(ge=0, le=MAX_DIMENSIONS, description=f"0 (automatic) or a whole number up to {MAX_DIMENSIONS}")
+    ] = 0
+    share: Rate = 0.6
+    step: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
+    step_decay: Rate = 1.0
     budget: float = 0.0
-    delta: float = 1e-5
+    delta: Annotated[float, Meta(ge=MIN_DELTA, le=0.1)] = 1e-5
 
     def __post_init__(self) -> None:
-        _check(1e-3 <= self.epsilon <= MAX_EPSILON, "epsilon", f"from 0.001 to {MAX_EPSILON:g}", self.epsilon)
-        _check(0 < self.top <= 0.5, "top", "above 0 and at most 0.5", self.top)
-        allowed = f"0 (automatic) or a whole number up to {MAX_DIMENSIONS}"
-        _check(0 <= self.dimensions <= MAX_DIMENSIONS, "dimensions", allowed, self.dimensions)
-        _check(0 < self.share <= 1, "share", "above 0 and at most 1", self.share)
-        _check(0 < self.step <= 1e6, "step", "above 0 and at most 1000000", self.step)
-        _check(0 < self.step_decay <= 1, "step_decay", "above 0 and at most 1", self.step_decay)
-        _check_budget(self.budget, self.epsilon)
-        _check(MIN_DELTA <= self.delta <= 0.1, "delta", f"from {MIN_DELTA:g} to 0.1", self.delta)
+        super().__post_init__()
+        _check_budget(self)
 
     def step_of(self, number: int) -> float:
         """The step of a round, counted from 1; multiplied out, as ``pow`` differs between machines in the last bit."""
@@ -189,11 +175,7 @@ MECHANISMS: dict[str, type[PrivacySettings]] = {
 """Settings of a federation's ``[privacy]`` table, by its ``mechanism``; ``none`` has none."""
 
 
-def _check_budget(budget: float, epsilon: float) -> None:
-    allowed = f"0 (no limit) or from {epsilon:g}, the cost of one upload, to {MAX_BUDGET:g}"
-    _check(budget == 0 or epsilon <= budget <= MAX_BUDGET, "budget", allowed, budget)
-
-
-def _check(fine: bool, name: str, allowed: str, value: object) -> None:
-    if not fine:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")
+def _check_budget(settings: LocalSettings | SignDsSettings) -> None:
+    least = settings.epsilon
+    allowed = f"0 (no limit) or from {least:g}, the cost of one upload, to {MAX_BUDGET:g}"
+    settings.require(settings.budget == 0 or least <= settings.budget <= MAX_BUDGET, "budget", allowed)

@@ -1,13 +1,16 @@
 """The ``[network]`` table: how this member reaches ledger and store. No part of what the members agree on."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from fedgrove.node.base.strict_tables import check_value
+from fedgrove.node.base.settings import Settings, Share
+from msgspec import Meta
+
+_Seconds = Annotated[float, Meta(ge=0.1, le=86_400, description="from 0.1 to 86400 seconds")]
 
 
 @dataclass(frozen=True)
-class NetworkSettings:
+class NetworkSettings(Settings):
     """How this member reaches the ledger and the store, and how long it waits (never part of the digest).
 
     Attributes
@@ -70,30 +73,22 @@ class NetworkSettings:
     block: int = 0
     store: str = ""
     store_password_file: str = ""
-    quota_mib: int = 0
-    confirmations: int = 0
+    quota_mib: Annotated[int, Meta(ge=0, le=1 << 30, description="0 (no limit) or at most 1073741824")] = 0
+    confirmations: Annotated[int, Meta(ge=0, le=1000)] = 0
     rpc_quorum: int = 0
-    proofs: str = "headers"
-    max_fee_gwei: float = 500.0
-    max_tip_gwei: float = 3.0
-    check_rounds: float = 0.0
+    proofs: Literal["headers", "endpoints"] = "headers"
+    max_fee_gwei: Annotated[float, Meta(gt=0, le=1e9)] = 500.0
+    max_tip_gwei: Annotated[float, Meta(gt=0, le=1e9)] = 3.0
+    check_rounds: Share = 0.0
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
     device: Literal["cpu", "cuda"] = "cpu"
-    task_seconds: float = 3600.0
-    rpc_seconds: float = 10.0
-    store_seconds: float = 30.0
-    resend_seconds: float = 30.0
-    patience_seconds: float = 600.0
+    task_seconds: _Seconds = 3600.0
+    rpc_seconds: _Seconds = 10.0
+    store_seconds: _Seconds = 30.0
+    resend_seconds: _Seconds = 30.0
+    patience_seconds: _Seconds = 600.0
 
     def __post_init__(self) -> None:
-        check_value(0 <= self.quota_mib <= 1 << 30, "network.quota_mib", "0 (no limit) or at most 1073741824")
-        check_value(0 <= self.confirmations <= 1000, "network.confirmations", "a whole number from 0 to 1000")
+        super().__post_init__()
         allowed = "0 (automatic) or from 1 to the number of endpoints"
-        check_value(0 <= self.rpc_quorum <= max(1, len(self.rpc)), "network.rpc_quorum", allowed)
-        check_value(self.device in ("cpu", "cuda"), "network.device", "cpu or cuda")
-        check_value(self.proofs in ("headers", "endpoints"), "network.proofs", "headers or endpoints")
-        check_value(0 < self.max_fee_gwei <= 1e9, "network.max_fee_gwei", "above 0 and at most 1000000000")
-        check_value(0 < self.max_tip_gwei <= 1e9, "network.max_tip_gwei", "above 0 and at most 1000000000")
-        check_value(0 <= self.check_rounds <= 1, "network.check_rounds", "from 0 to 1")
-        for name in ("task_seconds", "rpc_seconds", "store_seconds", "resend_seconds", "patience_seconds"):
-            check_value(0.1 <= getattr(self, name) <= 86_400, f"network.{name}", "from 0.1 to 86400 seconds")
+        self.require(0 <= self.rpc_quorum <= max(1, len(self.rpc)), "rpc_quorum", allowed)

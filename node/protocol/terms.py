@@ -8,11 +8,12 @@ import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from eth_utils import is_checksum_address
 from fedgrove.chain.records.deployment import Settings as LedgerSettings
 from fedgrove.common.wire import canonical_json
+from fedgrove.node.base.settings import Digest, Rate, Settings, Share
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.learning.server_steps import ServerSettings
 from fedgrove.node.learning.settings import (
@@ -33,12 +34,13 @@ from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings, PrivacySettings, SignDsSettings
 from fedgrove.node.protocol.metric_words import MOST_CLIENTS
+from msgspec import Meta
 
 PPM = 1_000_000
 
 
 @dataclass(frozen=True)
-class FederationSettings:
+class FederationSettings(Settings):
     """Name, rounds and sampling of the training.
 
     Attributes
@@ -64,29 +66,21 @@ class FederationSettings:
     """
 
     name: str = "fedgrove"
-    rounds: int = 3
-    repeats: int = 100
-    sampling_rate: float = 1.0
-    seed: int = 0
-    max_blob_mib: int = 256
-    checkers: float = 5.0
-    patience: int = 0
+    rounds: Annotated[int, Meta(ge=1, le=100_000)] = 3
+    repeats: Annotated[int, Meta(ge=0, le=100_000)] = 100
+    sampling_rate: Rate = 1.0
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="a whole number from 0 to 2^63 - 1")] = 0
+    max_blob_mib: Annotated[int, Meta(ge=1, le=4096)] = 256
+    checkers: Annotated[float, Meta(ge=0, le=65_535)] = 5.0
+    patience: Annotated[int, Meta(ge=0, le=100_000)] = 0
 
     def __post_init__(self) -> None:
-        check_value(
-            0 < len(self.name) <= 80 and self.name.isprintable(), "federation.name", "1 to 80 printable characters"
-        )
-        check_value(1 <= self.rounds <= 100_000, "federation.rounds", "a whole number from 1 to 100000")
-        check_value(0 <= self.repeats <= 100_000, "federation.repeats", "a whole number from 0 to 100000")
-        check_value(0 < self.sampling_rate <= 1, "federation.sampling_rate", "above 0 and at most 1")
-        check_value(0 <= self.seed < 1 << 63, "federation.seed", "a whole number from 0 to 2^63 - 1")
-        check_value(0 <= self.checkers <= 65_535, "federation.checkers", "from 0 to 65535")
-        check_value(0 <= self.patience <= 100_000, "federation.patience", "a whole number from 0 to 100000")
-        check_value(1 <= self.max_blob_mib <= 4096, "federation.max_blob_mib", "a whole number from 1 to 4096")
+        super().__post_init__()
+        self.require(0 < len(self.name) <= 80 and self.name.isprintable(), "name", "1 to 80 printable characters")
 
 
 @dataclass(frozen=True)
-class StrategySettings:
+class StrategySettings(Settings):
     """The local training strategy (see ``node.learning.strategies``).
 
     Attributes
@@ -102,11 +96,12 @@ class StrategySettings:
     options: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_value(self.name in STRATEGIES, "strategy.name", f"one of {', '.join(STRATEGIES)}")
+        super().__post_init__()
+        self.require(self.name in STRATEGIES, "name", f"one of {', '.join(STRATEGIES)}")
 
 
 @dataclass(frozen=True)
-class MaskingSettings:
+class MaskingSettings(Settings):
     """How updates are hidden (spec 02).
 
     Attributes
@@ -130,19 +125,16 @@ class MaskingSettings:
 
     mode: Literal["bbtsa", "pairwise"] = "bbtsa"
     masked: Literal["weights", "delta"] = "weights"
-    bound: float = 8.0
-    kappa: float = 1.0
-    colluders: float = 0.33
-    dropouts: float = 0.2
+    bound: Annotated[float, Meta(ge=1e-3, le=1e6)] = 8.0
+    kappa: Rate = 1.0
+    colluders: Annotated[float, Meta(ge=0, le=0.5)] = 0.33
+    dropouts: Annotated[float, Meta(ge=0, le=0.5)] = 0.2
     threshold: float = 0.0
 
     def __post_init__(self) -> None:
-        check_value(1e-3 <= self.bound <= 1e6, "masking.bound", "from 0.001 to 1000000")
-        check_value(0 < self.kappa <= 1, "masking.kappa", "above 0 and at most 1")
-        check_value(0 <= self.colluders <= 0.5, "masking.colluders", "from 0 to 0.5")
-        check_value(0 <= self.dropouts <= 0.5, "masking.dropouts", "from 0 to 0.5")
+        super().__post_init__()
         fine = self.threshold == 0 or 0.5 <= self.threshold < 1
-        check_value(fine, "masking.threshold", "0 (derived from the other keys) or from 0.5 to below 1")
+        self.require(fine, "threshold", "0 (derived from the other keys) or from 0.5 to below 1")
 
     @property
     def assumed(self) -> Assumed:
@@ -151,33 +143,25 @@ class MaskingSettings:
 
 
 @dataclass(frozen=True)
-class SharedSettings:
+class SharedSettings(Settings):
     """The shared set d_share: hex sha2-256 digest of its blob in the store; empty when the strategy needs none."""
 
-    digest: str = ""
-
-    def __post_init__(self) -> None:
-        fine = not self.digest or (len(self.digest) == 64 and set(self.digest) <= set("0123456789abcdef"))
-        check_value(fine, "shared.digest", "64 lower-case hexadecimal characters")
+    digest: Digest = ""
 
 
 @dataclass(frozen=True)
-class StartSettings:
+class StartSettings(Settings):
     """Start of the training: hex sha2-256 digest of the first model, which follows from the other terms.
 
     Whoever cannot compute the model, as an auditor without torch, knows it by this digest; ``fedgrove deploy`` writes
     it.
     """
 
-    model: str = ""
-
-    def __post_init__(self) -> None:
-        fine = not self.model or (len(self.model) == 64 and set(self.model) <= set("0123456789abcdef"))
-        check_value(fine, "start.model", "64 lower-case hexadecimal characters")
+    model: Digest = ""
 
 
 @dataclass(frozen=True)
-class MembershipSettings:
+class MembershipSettings(Settings):
     """Rules of membership.
 
     Attributes
@@ -195,17 +179,16 @@ class MembershipSettings:
     """
 
     mode: Literal["open", "approved"] = "open"
-    activation_delay: int = 1
-    least: float = 0.5
+    activation_delay: Annotated[int, Meta(ge=1, le=100_000, description="1 to 100000 blocks")] = 1
+    least: Share = 0.5
     members: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_value(0 <= self.least <= 1, "membership.least", "from 0 to 1")
+        super().__post_init__()
         fine = all(isinstance(each, str) and is_checksum_address(each) for each in self.members)
-        check_value(fine and len(set(self.members)) == len(self.members), "membership.members", "checksummed addresses")
+        self.require(fine and len(set(self.members)) == len(self.members), "members", "checksummed addresses")
         fine = not self.members or self.mode == "approved"
-        check_value(fine, "membership.members", "left out if membership.mode is open: anybody could spoil the rounds")
-        check_value(1 <= self.activation_delay <= 100_000, "membership.activation_delay", "1 to 100000 blocks")
+        self.require(fine, "members", "left out if membership.mode is open: anybody could spoil the rounds")
 
 
 class MethodTerms(ABC):

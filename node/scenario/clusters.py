@@ -1,13 +1,14 @@
 """Methods for clients with similar data: ProCFL and its rivals, as plain checked values."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from fedgrove.node.methods.procfl.settings import SHOWN, ProCflSettings, check_setting
+from fedgrove.node.base.settings import Settings
+from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import MAX_TASK_LABELS
+from msgspec import Meta
 
-PSI = ("clear", "ecdh", "rsa")
-MEANS = ("mean", "krum", "multi-krum", "median", "trimmed-mean")
+Mean = Literal["mean", "krum", "multi-krum", "median", "trimmed-mean"]
 MAX_MODELS = 100
 
 
@@ -27,18 +28,12 @@ class SimulatedProCfl(ProCflSettings):
     """
 
     psi: Literal["clear", "ecdh", "rsa"] = "clear"
-    labels: int = 0
+    labels: Annotated[int, Meta(ge=0, le=MAX_TASK_LABELS)] = 0
     shown: Literal["upload", "noised"] = "noised"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_setting(self.psi in PSI, "psi", f"one of {', '.join(PSI)}", self.psi)
-        check_setting(0 <= self.labels <= MAX_TASK_LABELS, "labels", f"from 0 to {MAX_TASK_LABELS}", self.labels)
-        check_setting(self.shown in SHOWN, "shown", f"one of {', '.join(SHOWN)}", self.shown)
 
 
 @dataclass(frozen=True)
-class IfcaSettings:
+class IfcaSettings(Settings):
     """The rival IFCA (Ghosh et al. 2020).
 
     Attributes
@@ -49,14 +44,11 @@ class IfcaSettings:
 
     method: ClassVar[str] = "ifca"
 
-    models: int = 5
-
-    def __post_init__(self) -> None:
-        check_setting(1 <= self.models <= MAX_MODELS, "models", f"from 1 to {MAX_MODELS}", self.models)
+    models: Annotated[int, Meta(ge=1, le=MAX_MODELS)] = 5
 
 
 @dataclass(frozen=True)
-class GlobalSettings:
+class GlobalSettings(Settings):
     """One model for all, as a rival whose personalised accuracy and robustness are measured.
 
     Attributes
@@ -68,10 +60,7 @@ class GlobalSettings:
 
     method: ClassVar[str] = "global"
 
-    mean: Literal["mean", "krum", "multi-krum", "median", "trimmed-mean"] = "mean"
-
-    def __post_init__(self) -> None:
-        check_setting(self.mean in MEANS, "mean", f"one of {', '.join(MEANS)}", self.mean)
+    mean: Mean = "mean"
 
 
 ClusteringSettings = SimulatedProCfl | IfcaSettings | GlobalSettings

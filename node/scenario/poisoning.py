@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from fedgrove.node.base.settings import Settings
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.cover import as_threshold, candidates, greedy_cover
 from fedgrove.node.methods.procfl.similarity import in_the_clear
+from msgspec import Meta
 
 TRIGGER_SIDE = 3
 """Pixels a side of the backdoor's trigger."""
@@ -111,7 +113,7 @@ ATTACKS: dict[str, Attack] = {
 
 
 @dataclass(frozen=True)
-class AttackSettings:
+class AttackSettings(Settings):
     """Who attacks a simulated federation, how, and since when.
 
     Attributes
@@ -133,23 +135,19 @@ class AttackSettings:
     """
 
     kind: str = "label-flip"
-    share: float = 0.2
+    share: Annotated[float, Meta(gt=0, lt=1)] = 0.2
     placement: Literal["spread", "concentrated"] = "spread"
-    majority: float = 0.7
+    majority: Annotated[float, Meta(gt=0.5, le=1)] = 0.7
     alpha: float = 0.3
-    factor: float = 0.0
-    start: int = 1
+    factor: Annotated[float, Meta(ge=0, le=1000, description="from 0 (the default) to 1000")] = 0.0
+    start: Annotated[int, Meta(ge=1, le=100_000, description="a round from 1 to 100000")] = 1
 
     def __post_init__(self) -> None:
-        _check(self.kind in ATTACKS, "kind", f"one of {', '.join(ATTACKS)}", self.kind)
-        _check(0 < self.share < 1, "share", "above 0 and below 1", self.share)
-        _check(self.placement in ("spread", "concentrated"), "placement", "spread or concentrated", self.placement)
-        _check(0.5 < self.majority <= 1, "majority", "above 0.5 and at most 1", self.majority)
+        super().__post_init__()
+        self.require(self.kind in ATTACKS, "kind", f"one of {', '.join(ATTACKS)}")
         as_threshold(self.alpha)
-        _check(0 <= self.factor <= 1000, "factor", "from 0 (the default) to 1000", self.factor)
         fine = not self.factor or hasattr(ATTACKS[self.kind], "factor")
-        _check(fine, "factor", f"left out for {self.kind}", self.factor)
-        _check(1 <= self.start <= 100_000, "start", "a round from 1 to 100000", self.start)
+        self.require(fine, "factor", f"left out for {self.kind}")
 
     @property
     def attack(self) -> Attack:
@@ -204,8 +202,3 @@ def concentrated(
 
 def _share(cluster: Sequence[int], majority: float) -> int:
     return int(np.ceil(majority * len(cluster)))
-
-
-def _check(fine: bool, name: str, allowed: str, value: object) -> None:
-    if not fine:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedgrove.node.base.settings import bare
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged, join
 from fedgrove.node.learning.server_steps import SERVER_STEPS, ServerSettings
 from fedgrove.node.learning.settings import MODELS, EvaluationSettings, PartitionSettings, TrainingSettings
@@ -243,7 +244,7 @@ def _decisive(value: Any) -> dict[str, Any]:
         entry = getattr(value, item.name)
         if item.name in _LATER and entry == _LATER[item.name]:
             continue
-        plain[item.name] = float(entry) if item.type is float else _decisive_value(entry)
+        plain[item.name] = float(entry) if bare(item.type) is float else _decisive_value(entry)
         if item.type == dict[str, float]:
             plain[item.name] = {name: float(entry[name]) for name in sorted(entry)}
     return plain

@@ -1,18 +1,19 @@
 """The tables of a scenario that are no terms: ``[scenario]`` and ``[run]``, and what ``[model]`` and ``[task]`` add."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 from fedgrove.node.base.frozen_base import FrozenBase
-from fedgrove.node.base.strict_tables import InvalidConfig, Option
+from fedgrove.node.base.settings import Settings
+from fedgrove.node.base.strict_tables import Option
+from msgspec import Meta
 
 MAX_CLIENTS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(Settings):
     """The table ``[scenario]``: the clients, their data, and who of them drops out.
 
     Attributes
@@ -42,30 +43,20 @@ class Cast:
         How the source writes tables, where that is not found: delimiter, decimal, encoding, dates, sheet.
     """
 
-    clients: int = 8
+    clients: Annotated[int, Meta(ge=1, le=MAX_CLIENTS)] = 8
     dataset: str = "digits"
     data: str = ""
-    drop: float = 0.0
-    shared_per_class: int = 5
-    train_samples: int = 0
-    test_samples: int = 0
-    validation: float = 0.0
+    drop: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    shared_per_class: Annotated[int, Meta(ge=1, le=1000)] = 5
+    train_samples: Annotated[int, Meta(ge=0, description="0 (all) or more")] = 0
+    test_samples: Annotated[int, Meta(ge=0, description="0 (all) or more")] = 0
+    validation: Annotated[float, Meta(ge=0, le=0.5, description="from 0 (test samples) to 0.5")] = 0.0
     bases: Mapping[str, str] = field(default_factory=dict)
     table_format: Mapping[str, str] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        allowed = f"a whole number from 1 to {MAX_CLIENTS}"
-        _check(1 <= self.clients <= MAX_CLIENTS, "scenario.clients", allowed, self.clients)
-        _check(0 <= self.drop < 1, "scenario.drop", "at least 0 and below 1", self.drop)
-        allowed = "from 1 to 1000"
-        _check(1 <= self.shared_per_class <= 1000, "scenario.shared_per_class", allowed, self.shared_per_class)
-        _check(self.train_samples >= 0, "scenario.train_samples", "0 (all) or more", self.train_samples)
-        _check(self.test_samples >= 0, "scenario.test_samples", "0 (all) or more", self.test_samples)
-        _check(0 <= self.validation <= 0.5, "scenario.validation", "from 0 (test samples) to 0.5", self.validation)
-
 
 @dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Settings):
     """The table ``[run]``: on what a scenario is run; only `device` and `together` can change its models.
 
     Attributes
@@ -108,26 +99,20 @@ class RunSettings:
     store: str = "auto"
     sandbox: Literal["auto", "strict", "contained", "off"] = "auto"
     data_dir: str = ""
-    workers: int = 0
+    workers: Annotated[int, Meta(ge=0, le=1024)] = 0
     executor: str = "auto"
     device: str = "cpu"
-    together: int = 1
-    evaluate_every: int = 1
-    probe_every: int = 0
-    kubo_nodes: int = 2
-    block_seconds: float = 1.0
-    standby: int = 1
+    together: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    evaluate_every: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    probe_every: Annotated[int, Meta(ge=0, le=100_000, description="from 0 (never) to 100000")] = 0
+    kubo_nodes: Annotated[int, Meta(ge=1, le=16)] = 2
+    block_seconds: Annotated[float, Meta(ge=0.1, le=60, description="from 0.1 to 60 seconds")] = 1.0
+    standby: Annotated[int, Meta(ge=0)] = 1
     explorer: bool | None = None
 
     def __post_init__(self) -> None:
-        _check(0 <= self.workers <= 1024, "run.workers", "a whole number from 0 to 1024", self.workers)
-        _check(self.device in ("cpu", "cuda"), "run.device", "cpu or cuda", self.device)
-        _check(1 <= self.together <= 10_000, "run.together", "a whole number from 1 to 10000", self.together)
-        _check(1 <= self.evaluate_every <= 100_000, "run.evaluate_every", "from 1 to 100000", self.evaluate_every)
-        _check(0 <= self.probe_every <= 100_000, "run.probe_every", "from 0 (never) to 100000", self.probe_every)
-        _check(1 <= self.kubo_nodes <= 16, "run.kubo_nodes", "a whole number from 1 to 16", self.kubo_nodes)
-        _check(0.1 <= self.block_seconds <= 60, "run.block_seconds", "from 0.1 to 60 seconds", self.block_seconds)
-        _check(self.standby >= 0, "run.standby", "0 or more", self.standby)
+        super().__post_init__()
+        self.require(self.device in ("cpu", "cuda"), "device", "cpu or cuda")
 
 
 @dataclass(frozen=True)
@@ -181,7 +166,7 @@ class TaskChoice:
 
 
 @dataclass(frozen=True)
-class KMeansChoice:
+class KMeansChoice(Settings):
     """The table ``[kmeans]``: the clients cluster points in place of training a model.
 
     Attributes
@@ -194,17 +179,6 @@ class KMeansChoice:
         Clusters of the central solution per client; 0: all.
     """
 
-    k: int = 0
-    iterations: int = 0
-    clusters_each: int = 0
-
-    def __post_init__(self) -> None:
-        _check(0 <= self.k <= 1000, "kmeans.k", "a whole number from 0 to 1000", self.k)
-        _check(0 <= self.iterations <= 1000, "kmeans.iterations", "a whole number from 0 to 1000", self.iterations)
-        allowed = "a whole number from 0 to 1000"
-        _check(0 <= self.clusters_each <= 1000, "kmeans.clusters_each", allowed, self.clusters_each)
-
-
-def _check(fine: bool, key: str, allowed: str, value: object) -> None:
-    if not fine or (isinstance(value, float) and not math.isfinite(value)):
-        raise InvalidConfig(f"{key} must be {allowed}, not {value!r}")
+    k: Annotated[int, Meta(ge=0, le=1000)] = 0
+    iterations: Annotated[int, Meta(ge=0, le=1000)] = 0
+    clusters_each: Annotated[int, Meta(ge=0, le=1000)] = 0

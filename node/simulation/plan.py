@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
+from fedgrove.node.base.settings import bare
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
 from fedgrove.node.learning.server_steps import SERVER_STEPS, ServerSettings
 from fedgrove.node.learning.settings import (
@@ -268,7 +269,7 @@ def _plain(value: Any) -> dict[str, Any]:
         entry = getattr(value, item.name)
         if item.name in _LATER and entry == _LATER[item.name]:
             continue
-        if item.type is float:
+        if bare(item.type) is float:
             plain[item.name] = float(entry)
         else:
             plain[item.name] = _plain_value(entry)

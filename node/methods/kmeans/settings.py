@@ -2,18 +2,21 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
+from fedgrove.node.base.settings import Settings
 from fedgrove.node.methods.kmeans.clustering import most_points
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, REDUNDANT
 from fedgrove.node.methods.kmeans.field import ELEMENT
 from fedgrove.node.methods.kmeans.grid import BinGrid
+from msgspec import Meta
 
 MAX_K = 1_000
 MAX_DIMENSIONS = 4_096
 
 
 @dataclass(frozen=True)
-class KMeansSettings:
+class KMeansSettings(Settings):
     """The terms of federated K-means.
 
     Attributes
@@ -44,29 +47,20 @@ class KMeansSettings:
         many each time that it failed.
     """
 
-    k: int
-    dimensions: int
-    step: float
-    bound: float = 1.0
-    iterations: int = 0
-    restarts: int = 20
-    least_share: float = 0.5
-    smallest_group: int = 16
-    gather_blocks: int = 100
-    retry_blocks: int = 100
+    k: Annotated[int, Meta(ge=1, le=MAX_K)]
+    dimensions: Annotated[int, Meta(ge=1, le=MAX_DIMENSIONS)]
+    step: Annotated[float, Meta(ge=1e-6, le=1e6)]
+    bound: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
+    iterations: Annotated[int, Meta(ge=0, le=1_000)] = 0
+    restarts: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    least_share: Annotated[float, Meta(ge=0.1, le=1)] = 0.5
+    smallest_group: Annotated[int, Meta(ge=3, le=1 << 16)] = 16
+    gather_blocks: Annotated[int, Meta(ge=1, le=1 << 20)] = 100
+    retry_blocks: Annotated[int, Meta(ge=1, le=1 << 20)] = 100
 
     def __post_init__(self) -> None:
-        _check(1 <= self.k <= MAX_K, f"k must be from 1 to {MAX_K}")
-        _check(1 <= self.dimensions <= MAX_DIMENSIONS, f"dimensions must be from 1 to {MAX_DIMENSIONS}")
-        _check(1e-6 <= self.step <= 1e6, "step must be from 0.000001 to 1000000")
-        _check(0 < self.bound <= 1e6, "bound must be above 0 and at most 1000000")
-        _check(0 <= self.iterations <= 1_000, "iterations must be from 0 to 1000")
-        _check(1 <= self.restarts <= 1_000, "restarts must be from 1 to 1000")
-        _check(0.1 <= self.least_share <= 1, "least_share must be from 0.1 to 1")
-        _check(3 <= self.smallest_group <= 1 << 16, "smallest_group must be from 3 to 65536")
-        _check(1 <= self.gather_blocks <= 1 << 20, "gather_blocks must be from 1 to 1048576")
-        _check(1 <= self.retry_blocks <= 1 << 20, "retry_blocks must be from 1 to 1048576")
-        _check(self.most_points > 0, "step must be larger: a grid this fine cannot be clustered exactly")
+        super().__post_init__()
+        self.require(self.most_points > 0, "step", "larger: a grid this fine cannot be clustered exactly")
 
     @cached_property
     def grid(self) -> BinGrid:
@@ -83,8 +77,3 @@ class KMeansSettings:
         capacity = self.k * clients
         pieces = self.grid.piece_count if self.grid.piece_count > 1 else 0
         return ELEMENT.itemsize * (2 * capacity + REDUNDANT + pieces * capacity)
-
-
-def _check(fine: bool, sentence: str) -> None:
-    if not fine:
-        raise ValueError(sentence)

@@ -1,18 +1,19 @@
 """Settings of a federation with clusters, as plain checked values (no heavy import here)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from fedgrove.node.base.settings import Rate, Settings
 from fedgrove.node.methods.procfl.cover import as_threshold
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.training import global_rounds
+from msgspec import Meta
 
-SHOWN = ("upload", "noised")
 MAX_SEATS = 1000
 
 
 @dataclass(frozen=True)
-class ProCflSettings:
+class ProCflSettings(Settings):
     """Clusters by private similarity, and committees against poisoning (Xu et al. 2025).
 
     Attributes
@@ -43,28 +44,16 @@ class ProCflSettings:
 
     alpha: float = 0.3
     global_share: float = 0.5
-    seats: int = 0
-    public_samples: int = 500
-    tolerance: float = 0.1
-    pause: int = 3
-    least_overlap: float = 0.1
-    least_pool: float = 0.5
-    shown_noise: float = 1.0
+    seats: Annotated[int, Meta(ge=0, le=MAX_SEATS, description=f"from 0 (no committees) to {MAX_SEATS}")] = 0
+    public_samples: Annotated[int, Meta(ge=1, le=1_000_000)] = 500
+    tolerance: Annotated[float, Meta(ge=0, lt=1)] = 0.1
+    pause: Annotated[int, Meta(ge=1, le=100_000, description="from 1 to 100000 rounds")] = 3
+    least_overlap: Rate = 0.1
+    least_pool: Annotated[float, Meta(ge=0, lt=1)] = 0.5
+    shown_noise: Annotated[float, Meta(ge=0, le=100)] = 1.0
     rule: Rule = field(default_factory=Rule)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         as_threshold(self.alpha)
         global_rounds(1, self.global_share)
-        check_setting(0 <= self.seats <= MAX_SEATS, "seats", f"from 0 (no committees) to {MAX_SEATS}", self.seats)
-        check_setting(1 <= self.public_samples <= 1_000_000, "public_samples", "from 1 to 1000000", self.public_samples)
-        check_setting(0 <= self.tolerance < 1, "tolerance", "from 0 to below 1", self.tolerance)
-        check_setting(1 <= self.pause <= 100_000, "pause", "from 1 to 100000 rounds", self.pause)
-        check_setting(0 < self.least_overlap <= 1, "least_overlap", "above 0 and at most 1", self.least_overlap)
-        check_setting(0 <= self.least_pool < 1, "least_pool", "from 0 to below 1", self.least_pool)
-        check_setting(0 <= self.shown_noise <= 100, "shown_noise", "from 0 to 100", self.shown_noise)
-
-
-def check_setting(fine: object, name: str, allowed: str, value: object) -> None:
-    """Raise ValueError, which says what is allowed, unless a setting is fine."""
-    if not fine:
-        raise ValueError(f"{name} must be {allowed}, not {value!r}")

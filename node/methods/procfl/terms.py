@@ -3,12 +3,13 @@
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.methods.procfl.comparing import STAGES
-from fedgrove.node.methods.procfl.settings import SHOWN, ProCflSettings, check_setting
+from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
+from msgspec import Meta
 
 MAX_CLUSTERED = 400
 MAX_TASK_LABELS = 10_000
@@ -38,17 +39,15 @@ class ProCflTerms(ProCflSettings, MethodTerms):
 
     counter: str = ""
     signer: str = ""
-    labels: int = 0
+    labels: Annotated[int, Meta(ge=0, le=MAX_TASK_LABELS)] = 0
     shown: Literal["upload", "noised"] = "noised"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_setting(self.shown in SHOWN, "shown", f"one of {', '.join(SHOWN)}", self.shown)
         fine = len(self.counter) == 64 and set(self.counter) <= set("0123456789abcdef")
-        check_setting(fine, "counter", "the coordinator's mailbox key, 64 hexadecimal characters", self.counter)
-        check_setting(0 <= self.labels <= MAX_TASK_LABELS, "labels", f"from 0 to {MAX_TASK_LABELS}", self.labels)
+        self.require(fine, "counter", "the coordinator's mailbox key, 64 hexadecimal characters")
         account = "the address of the coordinator's account, 0x and 40 hexadecimal digits"
-        check_setting(re.fullmatch("0x[0-9a-fA-F]{40}", self.signer), "signer", account, self.signer)
+        self.require(re.fullmatch("0x[0-9a-fA-F]{40}", self.signer), "signer", account)
 
     @property
     def counter_key(self) -> bytes:

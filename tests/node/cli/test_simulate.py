@@ -117,7 +117,7 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
     ("arguments", "word"),
     [
         (("--clients", "0"), "simulation.clients must be"),
-        (("--alpha", "0"), "partition: alpha must be"),
+        (("--alpha", "0"), "partition.alpha must be"),
         (("--method", "magic"), "--method must be training, or one of procfl, ifca, global"),
         (("--method", "procfl, alpha"), "--method must be like"),
         (("--method", "procfl, alpha = 0"), "procfl: "),
@@ -131,7 +131,7 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
         (("--set", "partition.kind=shards", "--set", "partition.per_client=400"), "shards"),
         (("--set", "privacy.mechanism=client", "--set", "privacy.epsilon=0.01"), "does not afford a single round"),
         (("--set", "privacy.mechanism=signds", "--set", "privacy.dimensions=1000000"), "dimensions must be"),
-        (("--set", "attack.kind=flip", "--method", "global"), "attack: kind must be one of"),
+        (("--set", "attack.kind=flip", "--method", "global"), "attack.kind must be one of"),
         (("--set", "strategy.options.q=8"), "unknown option 'q' of fedavg"),
         (("--strategy", "fedaom", "--set", "strategy.options.q=nan"), "finite"),
         (("--set", "model.name=paper-cnn"), "too small"),

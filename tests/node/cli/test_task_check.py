@@ -175,7 +175,7 @@ def test_a_folder_that_cannot_be_packed_fails(place, text, sentence):
 
 def test_terms_that_cannot_be_are_named(place):
     (place / "mine" / "terms.toml").write_text("[training]\nepochs = 0\n")
-    assert "mine/terms.toml: training: epochs must be" in checked(place, code=1)["bundle"]["sentence"]
+    assert "mine/terms.toml: training.epochs must be" in checked(place, code=1)["bundle"]["sentence"]
 
 
 @pytest.mark.parametrize("arguments", ["nowhere", "data", "mine --data nowhere", "mine --sandbox loose"])

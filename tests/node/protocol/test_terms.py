@@ -152,8 +152,8 @@ def test_privacy_is_part_of_the_terms(tmp_path):
         ('[privacy]\nmechanism = "none"\nepsilon = 1\n', "privacy.epsilon is set, but privacy.mechanism is none"),
         ('[privacy]\nmechanism = "client"\n', "masking.masked must be delta if privacy.mechanism is client"),
         (PRIVATE + "sigma = 1\n", "unknown key privacy.sigma"),
-        (PRIVATE + "epsilon = 0\n", "privacy: epsilon must be from 0.001"),
-        (PRIVATE + "noise_multipliers = [0]\n", "noise_multipliers must be each from 0.01"),
+        (PRIVATE + "epsilon = 0\n", "privacy.epsilon must be from 0.001"),
+        (PRIVATE + "noise_multipliers = [0]\n", "noise_multipliers must be values, each from 0.01"),
         (PRIVATE + 'clipping = "median"\n', "privacy.clipping must be fixed or quantile"),
         ("[masking]\nkappa = 0.5\n" + PRIVATE.removeprefix("[masking]\n"), "masking.kappa must be 1"),
     ],
@@ -192,7 +192,7 @@ def test_a_servers_step_is_part_of_the_terms_and_of_the_first_model(tmp_path, ta
     [
         (MINIMAL + "[server]\nrate = 1\n", "server.step must be one of none, momentum, adam"),
         (MINIMAL + '[server]\nstep = "momentum"\ntau = 1\n', "unknown key server.tau"),
-        (MINIMAL + '[server]\nstep = "adam"\nrate = 0\n', "server: rate must be above 0 and at most 100, not 0.0"),
+        (MINIMAL + '[server]\nstep = "adam"\nrate = 0\n', "server.rate must be above 0 and at most 100, not 0.0"),
         (MINIMAL + '[server]\nstep = "none"\nrate = 1\n', "server.rate is set, but server.step is none"),
         (
             '[kmeans]\nk = 2\ndimensions = 2\nstep = 0.1\n[server]\nstep = "adam"\n',
@@ -249,7 +249,7 @@ def test_clustering_takes_the_place_of_a_model(tmp_path):
             "max_blob_mib must be at least [0-9]+",
         ),
         (CLUSTERING.replace("0.01", "0.001"), "ledger.max_samples must be at most 225179 with this number of clients"),
-        ("[kmeans]\nk = 0\ndimensions = 1\nstep = 1\n", "kmeans: k must be from 1 to 1000"),
+        ("[kmeans]\nk = 0\ndimensions = 1\nstep = 1\n", "kmeans.k must be a whole number from 1 to 1000"),
         ("", "model is missing"),
     ],
 )
@@ -293,10 +293,10 @@ def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committe
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (CLUSTERS.replace(f'counter = "{KEY}"', ""), "procfl: counter must be the coordinator's mailbox key"),
+        (CLUSTERS.replace(f'counter = "{KEY}"', ""), "procfl.counter must be the coordinator's mailbox key"),
         (CLUSTERS.replace(APART, ""), "membership.mode must be approved with a"),
-        (CLUSTERS.replace(SIGNER, ""), "procfl: signer must be the address of the coordinator's account"),
-        (CLUSTERS.replace("0xa5", "a5"), "procfl: signer must be the address of the coordinator's account"),
+        (CLUSTERS.replace(SIGNER, ""), "procfl.signer must be the address of the coordinator's account"),
+        (CLUSTERS.replace("0xa5", "a5"), "procfl.signer must be the address of the coordinator's account"),
         (CLUSTERS + 'psi = "rsa"\n', "unknown key procfl.psi"),
         (CLUSTERS + 'shown = "nothing"\n', "procfl.shown must be one of upload, noised"),
         (CLUSTERS + "alpha = 2\n", "procfl: the similarity threshold is 2"),

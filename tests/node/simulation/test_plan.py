@@ -209,7 +209,7 @@ def test_clustering_and_attacks_survive_json_and_change_the_digest():
         ({"clustering": {"method": "procfl", "global_share": 2}}, "share of global rounds"),
         ({"clustering": {"method": "procfl", "rule": {"test": "x"}}}, "set it to direction, gap or mean"),
         ({"clustering": {"method": "procfl", "seats": -1}}, "seats must be from 0"),
-        ({"clustering": {"method": "ifca", "models": 0}}, "models must be from 1"),
+        ({"clustering": {"method": "ifca", "models": 0}}, "models must be a whole number from 1"),
         ({"clustering": {"method": "global", "mean": "mode"}}, "mean must be one of"),
         ({"clustering": {"method": "global", "alpha": 1}}, "unknown key clustering.alpha"),
         ({"attack": {"kind": "label-flip"}}, "attack is simulated with a method for clusters only"),

@@ -4,6 +4,7 @@ import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.methods.procfl.training import global_weights
-from fedgrove.node.scenario.clusters import MEANS, GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, Mean, SimulatedProCfl
 from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD, InvalidCheckpoint
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
@@ -154,10 +155,10 @@ def test_robust_means_see_single_models_and_do_not_follow_noise(digits):
     plan = grouped_plan(rounds=1, clustering=GlobalSettings(), attack=attack, train_samples=90, evaluate_every=9)
     start = flatten(ClusteredSimulation(plan, digits, InlineExecutor(), 1).tensors)
     lengths = {}
-    for mean in MEANS:
+    for mean in get_args(Mean):
         robust = simulate(replace(plan, clustering=GlobalSettings(mean)), digits)
         lengths[mean] = np.linalg.norm(flatten(robust.tensors) - start)
-    assert all(lengths[mean] < 0.2 * lengths["mean"] for mean in MEANS if mean != "mean")
+    assert all(lengths[mean] < 0.2 * lengths["mean"] for mean in get_args(Mean) if mean != "mean")
 
 
 # --- the same bytes --------------------------------------------------------------------------------------------------
