@@ -8,7 +8,7 @@ SITE ?= 127.0.0.1:8000
 SPREAD := --dist loadgroup --no-loadscope-reorder
 PURE := tests/node/base tests/node/masking tests/node/protocol/test_terms.py tests/node/protocol/test_hostile_content.py
 
-.PHONY: demo test test-computing test-waiting check docs smoke setup setup-test lint contracts
+.PHONY: demo test test-computing test-waiting mutants check docs smoke setup setup-test lint contracts
 
 demo: .venv/.demo
 	$(BIN)/fedgrove demo
@@ -26,6 +26,10 @@ test-waiting: lint .venv/.tools
 	@mkdir -p build
 	@$(BIN)/python -m pytest --job waiting -n 3 $(SPREAD) > build/test-waiting.txt 2>&1; \
 	  status=$$?; cat build/test-waiting.txt; exit $$status
+
+# Every attacker against the product without the guard that stops it: there it must win.
+mutants: .venv/.test .venv/.tools
+	$(BIN)/python -m pytest -m mutants -n 2 $(SPREAD)
 
 lint: .venv/.test node_modules/.package-lock.json
 	$(BIN)/ruff check .

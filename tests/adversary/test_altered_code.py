@@ -151,6 +151,7 @@ def test_nobody_who_reads_its_records_follows_it(network, founder, agreed):
         LedgerView(Ledger(network, told)).refresh()
 
 
+@pytest.mark.mutants
 def test_a_check_that_passes_over_immutables_lets_the_thief_rule(network, founder, agreed, monkeypatch):
     told = found_altered(network, founder, agreed)
     mask_the_places(monkeypatch, network, told)

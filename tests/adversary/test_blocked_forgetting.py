@@ -98,6 +98,7 @@ def test_a_count_that_was_moved_blocks_nobody(tmp_path):
     assert moving_a_count(tmp_path, rounds=2)[0]
 
 
+@pytest.mark.mutants
 def test_it_would_if_differences_were_summed(tmp_path, monkeypatch):
     sum_differences(monkeypatch)
     assert moving_a_count(tmp_path / "nobody moves", rounds=1, moves=False) == (True, set())
@@ -150,6 +151,7 @@ def test_a_spoiler_keeps_only_its_own_group_out_of_the_state(tmp_path):
     assert found.forgotten and not found.absences and found.verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_it_would_block_everybody_if_there_were_no_groups(tmp_path, monkeypatch):
     monkeypatch.setattr("fedgrove.node.methods.kmeans.method.groups_of", lambda *_: ())
     found = spoiling_every_sum(tmp_path, rounds=4)

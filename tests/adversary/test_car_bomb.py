@@ -154,6 +154,7 @@ def test_a_terabyte_that_a_member_records_does_not_hold_up_the_report(tmp_path):
 # --- the attack wins where the mend is taken out ----------------------------------------------------------------------
 
 
+@pytest.mark.mutants
 def test_without_the_bounds_a_megabyte_takes_gigabytes(tmp_path, monkeypatch):
     blocks = repeated()
     path = archive(tmp_path / "bomb.car", blocks)
@@ -163,6 +164,7 @@ def test_without_the_bounds_a_megabyte_takes_gigabytes(tmp_path, monkeypatch):
         assert bounded(lambda: len(reader.fetch(blocks[-1].cid.digest, GIBIBYTES * 2)), mebibytes=256) == TOO_MUCH
 
 
+@pytest.mark.mutants
 def test_without_the_bound_on_the_root_a_megabyte_takes_the_disk(tmp_path, monkeypatch):
     written = []
     monkeypatch.setattr("fedgrove.ipfs.car_reader.most_unfolded", lambda held: None)
@@ -178,6 +180,7 @@ def test_without_the_bound_on_the_root_a_megabyte_takes_the_disk(tmp_path, monke
     assert sum(written) == TIMES * len(LEAF)
 
 
+@pytest.mark.mutants
 def test_without_the_bound_on_what_is_counted_a_report_never_ends(tmp_path, monkeypatch):
     each, store = bomb_of_a_member(tmp_path)
     counted = lambda self, digest, limit: SimpleNamespace(size=sum(map(len, self.stream(digest, 1 << 40))))  # noqa: E731

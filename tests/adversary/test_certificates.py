@@ -62,6 +62,7 @@ def test_there_is_no_certificate_while_a_round_is_open(tmp_path):
     assert "no round has honoured the request of client 4" in closed and "the model in force, of round 2" in closed
 
 
+@pytest.mark.mutants
 def test_it_would_say_that_nothing_had_been_made_of_the_points(tmp_path, monkeypatch):
     monkeypatch.setattr(certificate, "refuse_open", lambda *_: None)
     open_round, _, summed = asking_in_the_middle_of_a_round(tmp_path)

@@ -110,6 +110,7 @@ def _one_score(monkeypatch) -> None:
     monkeypatch.setattr(suspicion, "score", expected_only)
 
 
+@pytest.mark.mutants
 def test_if_claimed_samples_weigh_the_poison_stays(federation, weighed_by_claims):
     states = attack(federation, CLAIMS)
     assert kept(federation, states) < 0.5 and not any(state.cases for state in states)
@@ -137,6 +138,7 @@ def test_who_takes_others_labels_out_of_the_sum_is_not_believed(federation):
     assert kept(federation, states) > 0.9 and federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_if_nobody_looked_at_the_sum_the_poison_would_stay(federation, monkeypatch):
     monkeypatch.setattr(course.Course, "_doubts", lambda *_: False)
     states = attack(federation, shares=taken_out)

@@ -65,6 +65,7 @@ def test_dots_in_values_are_no_nesting(tmp_path):
     assert "privacy.mechanism" in read(path).message  # what is wrong is another thing
 
 
+@pytest.mark.mutants
 def test_without_the_mend_a_key_of_many_parts_is_parsed_for_hours(tmp_path, monkeypatch):
     monkeypatch.setattr("fedgrove.node.methods.terms.parse_toml", lambda data: tomllib.loads(data.decode()))
     path = tmp_path / "federation.toml"
@@ -72,6 +73,7 @@ def test_without_the_mend_a_key_of_many_parts_is_parsed_for_hours(tmp_path, monk
     assert bounded(lambda: load_config(path), seconds=5) == HANGS
 
 
+@pytest.mark.mutants
 def test_without_the_mend_brackets_and_digits_are_tracebacks(tmp_path, monkeypatch):
     monkeypatch.setattr("fedgrove.node.methods.terms.parse_toml", lambda data: tomllib.loads(data.decode()))
     monkeypatch.setattr("fedgrove.node.base.strict_tables._shown", repr)

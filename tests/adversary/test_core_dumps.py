@@ -74,6 +74,7 @@ def test_a_node_that_crashes_leaves_no_core_dump(tmp_path):
     assert crash(tmp_path, mutant=False) == (False, [])
 
 
+@pytest.mark.mutants
 def test_without_the_mend_the_storage_key_is_in_the_core_dump(tmp_path):
     dumped, cores = crash(tmp_path, mutant=True)
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip() if sys.platform == "linux" else "core"
@@ -157,6 +158,7 @@ def test_no_other_process_of_the_user_reads_the_memory():
     assert stolen(keep_private) == b""
 
 
+@pytest.mark.mutants
 @LINUX
 def test_without_the_mend_any_process_of_the_user_does():
     scope = Path("/proc/sys/kernel/yama/ptrace_scope")

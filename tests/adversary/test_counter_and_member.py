@@ -66,6 +66,7 @@ def test_terms_in_which_the_counter_could_make_itself_a_member_are_refused():
         replace(terms("approved"), membership=MembershipSettings("open"))
 
 
+@pytest.mark.mutants
 def test_without_the_check_a_federation_with_a_counter_is_open_to_all(monkeypatch):
     monkeypatch.setattr(ProCflTerms, "check", lambda self, config: None)
     assert terms("open").membership.mode == "open"

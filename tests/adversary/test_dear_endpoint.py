@@ -35,6 +35,7 @@ def test_a_member_pays_no_more_than_its_cap(lying):
     assert tip_paid(lying) == lying.max_tip == 3 * GWEI
 
 
+@pytest.mark.mutants
 def test_without_the_cap_it_pays_what_the_endpoint_says(lying, monkeypatch):
     monkeypatch.setattr(lying, "max_tip", lying.max_fee)
     assert tip_paid(lying) == CLAIMED

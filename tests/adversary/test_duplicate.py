@@ -180,6 +180,7 @@ def test_the_command_ends_with_a_sentence_and_an_error_in_its_log(tmp_path):
 # --- the mistake goes unseen where the mend is taken out --------------------------------------------------------------
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("faster", ["first", "other"])
 def test_without_the_mend_both_go_on_and_one_waits_politely_for_ever(federation, monkeypatch, faster):
     monkeypatch.setattr(Duplicates, "look", lambda self, rounds, client, block: None)

@@ -295,12 +295,14 @@ def fresh(tmp_path):
     place.close()
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("name", possible(OFF))
 def test_without_a_sandbox_it_succeeds(fresh, name):
     with Worker(Mode.OFF, fresh.visible, TIGHT) as worker:
         assert escapes(worker, fresh.header(name))
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("mode", MODES)
 def test_without_the_filter_these_succeed(fresh, mode):
     require(mode)
@@ -308,12 +310,14 @@ def test_without_the_filter_these_succeed(fresh, mode):
         assert [name for name in possible(names(WITHOUT_FILTER[mode])) if not escapes(worker, fresh.header(name))] == []
 
 
+@pytest.mark.mutants
 def test_without_landlock_these_succeed(fresh):
     require(Mode.CONTAINED)
     with mutant(NO_LANDLOCK, Mode.CONTAINED, fresh) as worker:
         assert [name for name in WITHOUT_LANDLOCK if not escapes(worker, fresh.header(name))] == []
 
 
+@pytest.mark.mutants
 def test_without_namespace_of_the_network_and_filter_these_succeed(fresh, monkeypatch):
     require(Mode.STRICT)
     monkeypatch.setattr(bubblewrap, "_NAMESPACES", ("user", "pid", "ipc", "uts"))
@@ -340,6 +344,7 @@ def test_with_larger_limits_a_job_gets_more(fresh, name):
         assert escapes(worker, {**fresh.header(name), "most": RESOURCES[name]})
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize(
     ("mutation", "name", "found"),
     [
@@ -359,6 +364,7 @@ def test_without_cleaning_a_job_inherits(fresh, mutation, name, found):
         assert len(values) > found - 1
 
 
+@pytest.mark.mutants
 def test_without_scratch_of_its_own_a_job_leaves_files(fresh):
     folders = {"folders": [str(fresh.folder / "open")]}
     with Worker(Mode.OFF, fresh.visible, TIGHT) as worker:

@@ -62,6 +62,7 @@ def test_nor_is_a_request_with_no_name_or_two(port, hosts):
     assert ask(port, *hosts) in (400, 421)
 
 
+@pytest.mark.mutants
 def test_without_the_mend_a_stranger_is_answered(port, monkeypatch):
     """The name was taken to end at the first colon, or bracket."""
     monkeypatch.setattr("fedgrove.node.explorer.server.host_of", lambda headers: headers[0].partition(":")[0])

@@ -114,6 +114,7 @@ def test_impossible_words_make_the_metrics_void_and_the_model_stands(attacked, l
     assert all("cut off" not in step.acted for _, step in federation.log)
 
 
+@pytest.mark.mutants
 def test_without_the_check_impossible_metrics_would_be_stated(attacked, monkeypatch):
     for check in ("_implausible", "_miscounted"):
         monkeypatch.setattr(members_metrics, check, lambda *_: "")
@@ -121,6 +122,7 @@ def test_without_the_check_impossible_metrics_would_be_stated(attacked, monkeypa
     assert stated(federation)[0].accuracy > 1
 
 
+@pytest.mark.mutants
 def test_without_the_check_one_lie_in_one_round_ends_a_training_that_learns(attacked, monkeypatch):
     """No honest loss ever falls below that of the liar, which may have left since."""
     monkeypatch.setattr(members_metrics, "_implausible", lambda *_: "")
@@ -244,6 +246,7 @@ def test_members_dispute_it_before_they_train_on(attacked, lie):
     assert any("disputed round 1: its metrics are wrong" in said for said in federation.said("client 1"))
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("lie", [Boasting, Stopping])
 def test_without_the_comparison_it_would_be_verified(attacked, lie, monkeypatch):
     monkeypatch.setattr(closing.members_metrics, "difference", lambda *_: "")

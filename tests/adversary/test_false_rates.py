@@ -94,6 +94,7 @@ def test_an_impossible_rate_is_void_and_the_model_stands(attacked, more):
     assert "the members' metrics are void" in said[0] and "the members found" in said[1]
 
 
+@pytest.mark.mutants
 def test_without_the_limit_it_would_be_stated(attacked, monkeypatch):
     monkeypatch.setattr(Grid, "rate_limit", lambda *_: 1 << 32)
     assert stated(attacked(30))[0].members.rates["right"] > 3

@@ -264,6 +264,7 @@ def test_what_could_not_be_replaced_is_as_it_was_and_can_be_destroyed(disk):
 # --- the fault wins where the mend is taken out -----------------------------------------------------------------------
 
 
+@pytest.mark.mutants
 def test_without_the_mend_what_could_not_be_replaced_is_lost(disk, monkeypatch):
     def in_place(path, pieces, mode):
         data = b"".join(pieces)
@@ -276,6 +277,7 @@ def test_without_the_mend_what_could_not_be_replaced_is_lost(disk, monkeypatch):
         replaced_on_a_full_disk(disk).kept("points")
 
 
+@pytest.mark.mutants
 def test_without_the_mend_a_full_disk_is_a_traceback(run, disk, tmp_path, monkeypatch, capsys):
     export_car(run.directory, tmp_path / "run.car")
     fill(disk, leave=1 << 14)
@@ -287,6 +289,7 @@ def test_without_the_mend_a_full_disk_is_a_traceback(run, disk, tmp_path, monkey
     assert end.value.code == BROKEN and "Traceback" in capsys.readouterr().err
 
 
+@pytest.mark.mutants
 def test_without_the_mend_a_demonstration_goes_on_as_if_the_disk_could_recover(tmp_path, monkeypatch):
     """A store on a full disk was tried again with every block, for ever."""
 

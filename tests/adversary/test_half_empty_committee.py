@@ -110,12 +110,14 @@ def leftovers(monkeypatch, drawn=drawn_members) -> None:
     monkeypatch.setattr(suspicion, "_seated", seated)
 
 
+@pytest.mark.mutants
 def test_without_full_committees_three_keys_see_and_expel_half_of_two_clusters(federation, monkeypatch):
     leftovers(monkeypatch)
     states, spies = attack(federation)
     assert len(spies.seen) == 4 and spies.seen <= VICTIMS and set(states[-1].expelled) == spies.seen
 
 
+@pytest.mark.mutants
 def test_without_halves_either_they_see_and_expel_everybody(federation, monkeypatch):
     leftovers(monkeypatch, drawn=lambda suspects, *_: sorted(suspects))
     states, spies = attack(federation)
@@ -225,6 +227,7 @@ def test_who_has_the_round_repeated_gets_the_same_judges():
     assert lots_of(ledger([b""]), 5) is None
 
 
+@pytest.mark.mutants
 def test_if_each_round_drew_anew_they_would_be_drawn_in_time():
     def anew(rounds, number):
         return rounds.rounds[number].seed.seed
@@ -268,6 +271,7 @@ def test_half_of_a_cluster_is_half_of_it():
     assert sum(bare(n, seed, guarded=True) for n in (6, 8, 10) for seed in range(20)) == 0
 
 
+@pytest.mark.mutants
 def test_without_the_guard_the_secrets_of_half_open_others():
     """A member whose partners are all drawn has no mask left that a judge cannot take off."""
     assert sum(bare(n, seed, guarded=False) > 0 for n in (6, 8, 10) for seed in range(20)) > 20
@@ -314,6 +318,7 @@ def test_a_committee_that_shows_no_evidence_or_says_nothing_expels_nobody(tmp_pa
         assert states[-1].stage == "train" and not states[-1].expelled and made.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_if_evidence_need_not_open_they_expel(tmp_path, monkeypatch):
     def believed(data, voter, members, rule):
         return Ballot.from_bytes(data[: len(data) - committee.evidence_bytes(members)])

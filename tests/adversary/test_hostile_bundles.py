@@ -283,6 +283,7 @@ def test_a_bundle_that_is_refused_says_so_by_its_cid(store):
 # --- without what stops it --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mutants
 def test_without_checks_of_names_a_bundle_writes_outside_of_its_folder(store, tmp_path, monkeypatch):
     entries = entries_of(store, FLAT)
     cid = put_directory(store, [*entries, DirectoryEntry("../outside.py", entries[0].cid, entries[0].total_size)])
@@ -293,6 +294,7 @@ def test_without_checks_of_names_a_bundle_writes_outside_of_its_folder(store, tm
     assert (tmp_path / "outside.py").exists()
 
 
+@pytest.mark.mutants
 def test_without_a_count_of_entries_few_blocks_are_read_without_end(store, monkeypatch):
     leaf = DirectoryEntry("x", store.put(b"x"), 1)
     for _ in range(3):
@@ -303,6 +305,7 @@ def test_without_a_count_of_entries_few_blocks_are_read_without_end(store, monke
     assert len(paths) == 20**3 + len(FLAT)
 
 
+@pytest.mark.mutants
 def test_without_the_last_comparison_one_bundle_has_two_names(store, monkeypatch):
     entries = entries_of(store, FLAT)
     other = [DirectoryEntry(entries[0].name, entries[0].cid, 1), *entries[1:]]
@@ -312,6 +315,7 @@ def test_without_the_last_comparison_one_bundle_has_two_names(store, monkeypatch
     assert fetch_bundle(store, cids[1]).files == Bundle.of(FLAT).files
 
 
+@pytest.mark.mutants
 def test_without_the_account_a_stranger_approves(tmp_path, monkeypatch):
     member, stranger = (Account(bytes([byte]) * 32) for byte in (1, 2))
     Approvals(tmp_path, stranger.address).approve(stranger, bundle())

@@ -190,6 +190,7 @@ def opening_anything(monkeypatch):
     monkeypatch.setattr("fedgrove.node.audit.archive.read_regular", lambda path, limit, follow: path.read_bytes())
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize(("name", "plant", "fate"), [(needed, pipe, HANGS), (REPORT, endless, TOO_MUCH)])
 def test_without_the_mend_the_audit_never_ends(kept, monkeypatch, name, plant, fate):
     opening_anything(monkeypatch)
@@ -198,6 +199,7 @@ def test_without_the_mend_the_audit_never_ends(kept, monkeypatch, name, plant, f
     assert bounded(lambda: audit_directory(kept), seconds=10 if fate == HANGS else 60) == fate
 
 
+@pytest.mark.mutants
 def test_without_the_mend_a_stranger_is_verified(kept, monkeypatch):
     believing(monkeypatch)
     (kept / "index.html").write_bytes(b"not of this run")
@@ -205,6 +207,7 @@ def test_without_the_mend_a_stranger_is_verified(kept, monkeypatch):
     assert audit(kept).verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_without_the_mend_a_reader_writes(kept, monkeypatch):
     monkeypatch.setattr("fedgrove.node.audit.archive.DiskReader", DiskStore)
     shutil.rmtree(kept / STORE)

@@ -276,11 +276,13 @@ def test_what_no_bound_foresees_ends_a_process_of_its_own(tmp_path, monkeypatch)
 # --- without what stops it --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mutants
 def test_without_the_bound_on_headers_a_blob_takes_hundreds_of_megabytes(monkeypatch):
     monkeypatch.setattr(tensor_views, "MAX_HEADER", 100_000_000)
     assert bounded(lambda: load_model(safetensors(LONG["lists"])), mebibytes=256) == TOO_MUCH
 
 
+@pytest.mark.mutants
 def test_without_a_bound_on_members_a_list_is_read_whole(dust, monkeypatch):
     monkeypatch.setattr(archives, "_PIECE", 1 << 40)
     tracemalloc.start()
@@ -291,6 +293,7 @@ def test_without_a_bound_on_members_a_list_is_read_whole(dust, monkeypatch):
         tracemalloc.stop()
 
 
+@pytest.mark.mutants
 def test_without_a_header_of_its_own_numpy_raises_what_nobody_catches(tmp_path):
     path = npz(tmp_path / "a.npz", HEADERS["parentheses"])
     with pytest.raises(Exception, match=r"EOF in multi-line statement|too many nested parentheses") as fault:

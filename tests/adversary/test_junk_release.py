@@ -129,6 +129,7 @@ def test_a_release_that_nobody_else_makes_spends_nobodys_budget(found, lie):
     assert verdict.verdict == "verified" and verdict.privacy.epsilon < TWO_ROUNDS.epsilon
 
 
+@pytest.mark.mutants
 def test_if_any_listed_release_counted_junk_would_end_the_training(found, monkeypatch):
     monkeypatch.setattr(Spending, "_enough", lambda self, current: 1)
     federation = found(5, 3)
@@ -186,6 +187,7 @@ def test_a_sum_that_one_holder_alone_could_open_is_counted(found):
     assert {record.round for record in of_kind(federation, Drawn)} == {1, 2}  # then nobody draws any more
 
 
+@pytest.mark.mutants
 def test_if_only_what_all_could_read_counted_it_would_read_every_round_for_nothing(found, monkeypatch):
     monkeypatch.setattr(Spending, "_enough", lambda self, current: 1 << 32)
     federation = found(3, 5)
@@ -247,6 +249,7 @@ def test_what_the_ledger_does_not_list_is_not_published_and_costs_nothing(found)
     assert federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_shares_that_were_published_first_would_be_read_for_nothing(found, monkeypatch):
     honestly = Disclosure.released
 

@@ -96,6 +96,7 @@ def environment():
 # --- the attack wins where the mend is taken out ----------------------------------------------------------------------
 
 
+@pytest.mark.mutants
 def test_without_the_bound_a_keystore_takes_as_long_as_it_likes(keystore, monkeypatch):
     monkeypatch.setattr("fedgrove.chain.crypto.secret_storage.MAX_WORK", 1 << 40)
     monkeypatch.setattr("fedgrove.chain.crypto.secret_storage.MAX_BLOCKS", 1 << 40)
@@ -103,6 +104,7 @@ def test_without_the_bound_a_keystore_takes_as_long_as_it_likes(keystore, monkey
     assert bounded(lambda: load(path, "secret"), seconds=5, mebibytes=1024) == HANGS
 
 
+@pytest.mark.mutants
 def test_without_the_bound_a_keystore_takes_gigabytes(keystore, monkeypatch):
     monkeypatch.setattr("fedgrove.chain.crypto.secret_storage.MAX_WORK", 1 << 40)
     path = keystore(n=1 << 20, r=15, p=1)

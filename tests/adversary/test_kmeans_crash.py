@@ -83,6 +83,7 @@ def test_more_than_was_claimed_fails_the_round_and_honest_members_go_on(tmp_path
     assert not any("absent" in step.acted for _, step in one.log)
 
 
+@pytest.mark.mutants
 def test_the_coordinator_would_fall_over_if_totals_had_no_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(KMeansTerms, "most_points", MAX_LIMIT)
     with pytest.raises(ValueError, match="too large for exact clustering"):
@@ -229,6 +230,7 @@ def test_whatever_a_member_uploads_the_round_comes_to_a_state_or_fails(tmp_path,
     assert any(state is None for state in found) and any(state is not None for state in found)
 
 
+@pytest.mark.mutants
 def test_it_would_be_seen_if_counts_had_no_bounds(tmp_path, monkeypatch):
     """The mutant: neither the decoder nor what follows looks at the counts. The coordinator meets another exception."""
     monkeypatch.setattr("fedgrove.node.methods.kmeans.decoder._check_counts", lambda *_: None)

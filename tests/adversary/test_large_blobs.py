@@ -185,6 +185,7 @@ def test_what_is_too_large_is_bad_and_its_owner_named(tmp_path, monkeypatch):
     assert any(f"6 of 6 holders received no usable share from client {number}" in evidence for number in HEAVY)
 
 
+@pytest.mark.mutants
 def test_a_holder_that_loaded_all_blobs_of_any_size_would_need_the_memory_of_all(tmp_path, monkeypatch):
     """The mend taken out, as holders did it: everybody's blob, and up to 16 MiB of it."""
 
@@ -219,6 +220,7 @@ def test_whoever_recovers_reads_no_more_of_a_release_than_its_holder_may_release
         assert (read == 0) == found.is_heavy(holder)
 
 
+@pytest.mark.mutants
 def test_a_release_of_any_size_would_be_loaded_whole(tmp_path, monkeypatch):
     monkeypatch.setattr("fedgrove.node.protocol.aggregation.most_release_bytes", lambda graph, holder: LARGE)
     found = played(tmp_path, HeavyReleaser, monkeypatch, HEAVY[:2])

@@ -58,6 +58,7 @@ def test_the_last_to_draw_chooses_blindly(only_partners_of_the_tree):
     assert not any(stall(instance) for instance in range(INSTANCES))
 
 
+@pytest.mark.mutants
 def test_the_last_to_draw_would_choose_the_order_by_a_block_that_it_knows(only_partners_of_the_tree, monkeypatch):
     """The mutant: the block before the last draw orders the clients."""
     honestly = Deadlines.of

@@ -99,6 +99,7 @@ def as_it_fell(monkeypatch) -> None:
     monkeypatch.setattr(suspicion, "watched", only_suspecting)
 
 
+@pytest.mark.mutants
 def test_if_fallen_models_went_on_the_last_poison_would_be_final(federation, monkeypatch):
     as_it_fell(monkeypatch)
     states = attack(federation, rounds=(TRAININGS,))
@@ -132,6 +133,7 @@ def test_poison_in_small_doses_comes_no_further_than_the_tolerance_below_the_bes
     assert not last.fell(BEFORE, Fraction(1, 10)) and last.even < BEFORE.even
 
 
+@pytest.mark.mutants
 def test_if_the_best_were_what_is_better_for_most_samples_it_would_come_all_the_way():
     last = drifted(30, lambda now, best: now.expected >= best.expected)
     assert last.even < BEFORE.even - Fraction(2, 10)

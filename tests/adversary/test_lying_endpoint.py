@@ -72,6 +72,7 @@ def test_keys_that_nobody_signed_are_refused(federation):
     assert "shared" not in story.did
 
 
+@pytest.mark.mutants
 def test_without_the_authors_word_the_update_is_read_bit_for_bit(federation, monkeypatch):
     monkeypatch.setattr(authors, "_says", lambda *_: True)
     lying = SwappedKeys(federation.network, federation.deployment, victim=1)

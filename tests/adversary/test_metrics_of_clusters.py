@@ -82,6 +82,7 @@ def test_a_liar_takes_the_metrics_of_its_own_group_alone(attacked):
     assert federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_if_groups_were_checked_together_one_liar_would_take_everybodys(attacked, monkeypatch):
     honestly = evaluating.evaluated
 
@@ -103,6 +104,7 @@ def test_metrics_of_the_same_models_are_not_summed_again(attacked):
     assert federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_if_they_were_holders_of_shares_would_have_two_sums_of_them(attacked, monkeypatch):
     for module in (evaluating, local_training):
         monkeypatch.setattr(module, "metrics_sent_before", lambda inputs: False)

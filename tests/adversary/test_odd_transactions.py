@@ -112,6 +112,7 @@ def test_a_blob_transaction_is_encoded_as_the_chain_hashes_it(anvil_network):
     assert decode_transaction(encoded).sender == keys.address
 
 
+@pytest.mark.mutants
 def test_a_transaction_for_any_chain_stops_readers_that_want_this_one(federation, monkeypatch):
     def of_this_chain(raw):
         signed = decode_transaction(raw)
@@ -121,6 +122,7 @@ def test_a_transaction_for_any_chain_stops_readers_that_want_this_one(federation
     assert not rotate(federation, UNPROTECTED)
 
 
+@pytest.mark.mutants
 def test_an_authorization_that_nobody_signed_stops_readers_that_check_what_the_chain_passes_over(
     federation, monkeypatch
 ):
@@ -160,6 +162,7 @@ def test_a_copy_of_a_draw_beside_it_changes_nobodys_authorship(federation):
     assert (drawn.client, drawn.at.author) == (1, federation.keys[0].address)
 
 
+@pytest.mark.mutants
 def test_a_copy_stops_readers_that_take_the_first_item_that_fits(federation, monkeypatch):
     monkeypatch.setattr(authors, "batched_draw", lambda data, item: signed_draws.batched_draw(data, 0))
     assert not batch_with_copy(federation, plain(federation))
@@ -170,6 +173,7 @@ def test_a_batch_in_any_order_is_read(federation, seed):
     assert batch_with_copy(federation, odd(federation.network, seed).batch)
 
 
+@pytest.mark.mutants
 def test_offsets_that_wrap_around_stop_readers_that_only_go_forwards(federation, monkeypatch):
     wraps = calldata.word
     for reader in (calldata, signed_draws):
@@ -218,6 +222,7 @@ def test_rubbish_behind_the_arguments_stops_nobody(anvil_network):
     assert rotate_hugely(anvil_network)
 
 
+@pytest.mark.mutants
 def test_rubbish_stops_readers_that_bound_calldata(anvil_network, monkeypatch):
     monkeypatch.setattr(block_rlp, "MAX_DATA_BYTES", 1 << 20)
     with pytest.raises(ConnectionFailed, match="sends answers that are not an EVM node's"):

@@ -228,6 +228,7 @@ def unlimited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("fedgrove.node.methods.training.masked.kept_within", lambda vector, bound: vector)
 
 
+@pytest.mark.mutants
 def test_without_limits_one_word_stops_the_federation_for_good(attacked, monkeypatch):
     unlimited(monkeypatch)
     federation = attacked(ATTACKS["weights"])
@@ -237,6 +238,7 @@ def test_without_limits_one_word_stops_the_federation_for_good(attacked, monkeyp
     assert federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_without_limits_one_word_of_a_private_sum_destroys_the_model(attacked, monkeypatch):
     unlimited(monkeypatch)
     federation = attacked(ATTACKS["client"])

@@ -236,12 +236,14 @@ def keys_move(monkeypatch):
     monkeypatch.setattr(Slots, "_overwrite", replaced)
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("mutate", [keys_stay, keys_move])
 def test_without_the_mend_a_thief_opens_an_upload_of_the_past(disk, tmp_path, monkeypatch, mutate):
     mutate(monkeypatch)
     assert opens_upload(*train(disk, tmp_path))
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("mutate", [keys_stay, keys_move])
 def test_without_the_mend_a_thief_has_the_forgotten_point(disk, tmp_path, monkeypatch, mutate):
     mutate(monkeypatch)

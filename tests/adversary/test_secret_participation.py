@@ -130,6 +130,7 @@ def test_nobody_draws_for_a_round_that_may_be_full(tmp_path):
         assert "a round may be full (ledger.max_clients)" in made.said("client 1")[0]
 
 
+@pytest.mark.mutants
 def test_without_that_refusal_whoever_draws_first_is_in_and_all_are_told_of_a_lot(tmp_path, monkeypatch):
     monkeypatch.setattr(ClientLevelAccounting, "unfit", lambda self, number, members: "")
     with embedded() as network:

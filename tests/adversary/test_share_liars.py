@@ -173,6 +173,7 @@ def no_commitments(monkeypatch):
     monkeypatch.setattr(recovery, "is_committed", lambda *_: True)
 
 
+@pytest.mark.mutants
 def test_without_commitments_liars_stop_the_round_and_an_honest_owner_is_blamed(tmp_path, no_commitments):
     liars = set(range(1, SPARE // 2 + 2))
     found = played(tmp_path, dict.fromkeys(liars, ShareLiar))
@@ -182,6 +183,7 @@ def test_without_commitments_liars_stop_the_round_and_an_honest_owner_is_blamed(
     assert not any(f"client {liar} ".encode() in found.evidence[0] for liar in liars)
 
 
+@pytest.mark.mutants
 def test_if_as_many_complaints_as_stop_a_round_blamed_the_owner_an_honest_one_would_be(tmp_path, monkeypatch):
     spare = 15 - terms(16).threshold
     monkeypatch.setattr(recovery, "_is_owners_fault", lambda graph, complaints: complaints > spare)
@@ -189,6 +191,7 @@ def test_if_as_many_complaints_as_stop_a_round_blamed_the_owner_an_honest_one_wo
     assert {remark.client for remark in found.remarks} == {Slanderer.victim}
 
 
+@pytest.mark.mutants
 def test_if_the_audit_took_any_lack_for_the_owners_fault_holders_would_have_it_blamed(tmp_path, monkeypatch):
     monkeypatch.setattr(recovery, "_is_owners_fault", lambda graph, complaints: True)
     found = played(tmp_path, dict.fromkeys(range(1, SPARE + 2), ShareLiar))

@@ -152,6 +152,7 @@ def test_the_largest_that_is_parsed_takes_little(tmp_path, unit):
 # --- without what stops it --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mutants
 def test_without_the_check_python_runs_what_nobody_was_shown(hidden, tmp_path, monkeypatch):
     monkeypatch.setattr("fedgrove.node.tasks.bundle.check_python", lambda *_: None)
     (change,) = (each for each in changes(None, Bundle.of(hidden)) if each.path == "task.py")
@@ -163,6 +164,7 @@ def test_without_the_check_python_runs_what_nobody_was_shown(hidden, tmp_path, m
     assert not has_run(tmp_path / "shown", "exec(open('../task.py', encoding='utf-8').read())")  # as people read it
 
 
+@pytest.mark.mutants
 def test_without_the_bound_a_mebibyte_is_half_a_gibibyte(tmp_path, monkeypatch):
     monkeypatch.setattr("fedgrove.node.tasks.python_text.MAX_PYTHON_BYTES", 8 << 20)
     write(tmp_path / "mine", {"task.py": b"a();" * (1 << 18)})

@@ -98,6 +98,7 @@ def any_sum(monkeypatch):
     monkeypatch.setattr(ClusterTraining, "trained", LocalTraining.trained)
 
 
+@pytest.mark.mutants
 def test_if_any_sum_were_a_model_one_word_would_bar_the_cluster(federation, any_sum):
     states = run(federation, monster)
     bound = federation.config.masking.bound
@@ -142,6 +143,7 @@ def test_who_sends_what_cannot_be_summed_is_out_and_its_cluster_trains_on(federa
     assert verdict.verdict == "verified" and {r.client for r in verdict.remarks} == {ATTACKER}
 
 
+@pytest.mark.mutants
 def test_if_it_stayed_its_cluster_would_never_train_again(federation, monkeypatch):
     monkeypatch.setattr("fedgrove.node.methods.procfl.codec.without", lambda state, expelled: state)
     states = run(federation, lambda data: data[:-4])
@@ -191,6 +193,7 @@ def test_who_cannot_mask_is_in_no_sum_and_its_cluster_trains(federation):
     assert not absent(federation)
 
 
+@pytest.mark.mutants
 def test_if_it_were_in_the_sum_there_would_be_none(federation, monkeypatch):
     monkeypatch.setattr(cluster_rounds, "is_low_order", lambda _: False)
     states = no_masks(federation)

@@ -120,6 +120,7 @@ def test_a_round_that_is_spoilt_after_its_releases_costs_budget_and_nobody_excee
         assert federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_without_the_bound_in_the_roles_the_ledger_refuses(tmp_path, monkeypatch):
     monkeypatch.setattr(Rounds, "all_held", lambda self, rounds, repeats: False)
     with embedded() as network:

@@ -139,6 +139,7 @@ def test_the_difference_of_two_sums_is_not_one_members(attack, tmp_path):
     assert len(others) >= 4 and (others.counts > 0).any() and (others.counts < 0).any()
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_it_would_be_if_seedings_were_kept(attack, tmp_path, monkeypatch):
     keep_seedings(monkeypatch)

@@ -74,6 +74,7 @@ def test_a_stores_redirect_to_ones_own_node_is_not_followed():
     assert asked_through_a_redirect() == []
 
 
+@pytest.mark.mutants
 def test_who_followed_it_would_shut_its_own_node_down(monkeypatch):
     honest = _BoundedClient._make_session
 

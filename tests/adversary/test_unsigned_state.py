@@ -177,6 +177,7 @@ def attacked(federation: Federation) -> tuple[Coordinator, dict]:
     return role, clients
 
 
+@pytest.mark.mutants
 def test_without_the_mend_every_client_and_the_audit_stop(federation, read_before_signed, no_last_resort):
     _, clients = attacked(federation)
     for client in clients.values():

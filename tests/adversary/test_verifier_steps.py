@@ -353,6 +353,7 @@ def delivered(run: Kept, mutant: Mutant, target: Path) -> Path:
     return target
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.step)
 def test_without_a_step_a_forgery_is_verified_that_the_whole_verifier_refuses(run, tmp_path, monkeypatch, mutant):
     verdict = audit_directory(delivered(run, mutant, tmp_path / "refused"))
@@ -372,6 +373,7 @@ def one_drops_out(made) -> None:
             clients.pop(5, None)
 
 
+@pytest.mark.mutants
 def test_without_step_8_a_history_is_verified_that_exceeds_a_budget(tmp_path, monkeypatch):
     """The coordinator and the members go on where the noise that is left costs more than the budget."""
     terms = {"masking": DELTA, "privacy": ClientLevelSettings(epsilon=3.3, delta=1e-3, clip=0.5)}
@@ -384,6 +386,7 @@ def test_without_step_8_a_history_is_verified_that_exceeds_a_budget(tmp_path, mo
     assert verdict.verdict == "bad record" and verdict.first_bad_record.field == "closed.privacy", verdict.reason
 
 
+@pytest.mark.mutants
 def test_without_step_10_a_history_is_verified_that_lacks_its_end(run, tmp_path, monkeypatch):
     pins = Pins(heads=((run.history.head_block, run.history.block_hash(run.history.head_block)),))
     tape = run.tape

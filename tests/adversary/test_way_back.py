@@ -80,6 +80,7 @@ def test_a_model_from_which_nobody_can_train_is_left_for_the_first_one(attacked,
     assert federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 @pytest.mark.parametrize("step", ["momentum", "adam"])
 def test_a_server_that_went_on_from_its_state_would_carry_the_poison_on(attacked, fails, monkeypatch, step):
     fails(OVERFLOW)
@@ -123,6 +124,7 @@ def test_where_half_can_still_train_too_few_to_open_a_sum_the_others_turn_back(a
     assert federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_a_rule_of_majorities_alone_would_leave_them_stuck(attacked, fails, monkeypatch):
     seen: dict[int, int] = {}
     fails(OVERFLOW, which=lambda trainer: seen.setdefault(id(trainer), len(seen)) in (1, 2))
@@ -156,6 +158,7 @@ def test_a_last_model_that_nobody_can_evaluate_ends_the_federation_without_metri
     assert federation.audit().verdict == "verified"
 
 
+@pytest.mark.mutants
 def test_otherwise_it_would_be_asked_for_until_no_round_is_left(attacked, monkeypatch):
     monkeypatch.setattr(NetworkTrainer, "measure", raising)
     monkeypatch.setattr(RoundInputs, "begins_anew", False)

@@ -224,6 +224,7 @@ def test_a_seed_hash_that_no_shares_fit_is_the_owners_lie(work, blobs, releases)
 # --- the mend taken out -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.mutants
 def test_without_commitments_a_few_liars_stop_the_round_and_nobody_is_named(
     work, lists, blobs, releases, spare, monkeypatch
 ):
