@@ -82,7 +82,7 @@ class Disclosure:
         if data is None:
             if self._method.accounting.budget is not None:
                 self._journal.count_upload(current.number)  # before there are bytes: a crash refunds nothing
-            data = self._mask(current, client, update)
+            data = self.mask(current, client, update)
             self._keep(current.number, "masked", data)
         return data
 
@@ -156,7 +156,7 @@ class Disclosure:
         elif noted != digest:
             raise OrderAbandoned("the chain abandoned the blocks that this client's masks were made for")
 
-    def _mask(self, current: RoundRecords, client: int, update: Update) -> bytes:
+    def mask(self, current: RoundRecords, client: int, update: Update) -> bytes:
         return self._method.codec.encode(self._inputs(current), client, self.secrets(current.number), update)
 
     def _release(self, current: RoundRecords, client: int, gone: list[int]) -> bytes:

@@ -80,11 +80,11 @@ def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> 
 
     ``send`` makes it of the model that it trained, the one that the round began with, and the round of training.
     """
-    training = client._context.work._training
+    training = client.context.work._training
     honest = training.result
 
     def result(current: RoundRecords, number: int) -> ModelUpdate | None:
-        trained, state = honest(current, number), client._context.inputs(current).previous
+        trained, state = honest(current, number), client.context.inputs(current).previous
         if trained is None or state.stage != "train":
             return trained
         return replace(trained, tensors=send(trained.tensors, training._begin(current, number)[0], state.trained + 1))
@@ -112,7 +112,7 @@ def says_only(label: int, start: Tensors, members: int) -> Tensors:
 
 def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterState, Stated], Stated]) -> None:
     """Have the coordinator state something else of models, with its signature."""
-    context = role._context
+    context = role.context
     honest = context.aides.statements
 
     def statements(number, state):
@@ -122,7 +122,7 @@ def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterSta
         return signed(made, state, lie(state, Stated.from_table(truth))).to_table()
 
     aides = replace(context.aides, statements=statements)
-    role._units[Phase.CLOSE] = Close(replace(context, aides=aides))
+    role.units[Phase.CLOSE] = Close(replace(context, aides=aides))
 
 
 def signed(made: Federation, state: ClusterState, stated: Stated) -> Stated:
@@ -150,12 +150,12 @@ def close_instead(made: Federation, client: Client, model: bytes, metrics: bytes
     """Close the latest round in the coordinator's stead, when its grace is over."""
     current = client.view.refresh()
     made.network.advance_to(made.network.block_number() + made.config.ledger.coordinator_grace + 1)
-    client._context.ledger.close(current.number, made.store.put(model).digest, made.store.put(metrics).digest)
+    client.context.ledger.close(current.number, made.store.put(model).digest, made.store.put(metrics).digest)
 
 
 def right_state(client: Client) -> ClusterState:
     """What the latest round, recovered, comes to."""
-    context = client._context
+    context = client.context
     inputs = context.inputs(client.view.refresh())
     record = recovery(inputs, context.store.fetch(inputs.current.recovered.digest, 1 << 24))
     return outcome(context.method, inputs, record).model

@@ -24,7 +24,7 @@ class Erring(LyingCoordinator):
 
     def __init__(self, *parts, **options):
         super().__init__(*parts, **options)
-        self._units[Phase.RECOVER] = self._recover = FailsOnce(self._context)
+        self.units[Phase.RECOVER] = self._recover = FailsOnce(self.context)
 
     @property
     def failed(self):
@@ -43,7 +43,7 @@ class FailsOnce(RecordRecovery):
     def _recover(self, turn, number):
         if turn.current.number > 2 and not self.failed:
             self.failed = turn.current.number
-            return fail(self._context, turn.current, FailureReason.INVALID_UPDATE, {})
+            return fail(self.context, turn.current, FailureReason.INVALID_UPDATE, {})
         return super()._recover(turn, number)
 
 

@@ -48,31 +48,31 @@ class Watched(Client):
 
     def __init__(self, *parts: object, **options: object) -> None:
         super().__init__(*parts, **options)
-        mask = self._context.disclosure.masked
+        mask = self.context.disclosure.masked
 
         def masked(current: RoundRecords, client: int, update: Update) -> bytes:
             self.hidden = update
             return mask(current, client, update)
 
-        self._context.disclosure.masked = masked
+        self.context.disclosure.masked = masked
 
     def words(self, current: RoundRecords) -> np.ndarray:
         """The hidden update as the ring's words, before any mask."""
-        inputs, client = self._context.inputs(current), self.view.rounds.member(self.account).client
+        inputs, client = self.context.inputs(current), self.view.rounds.member(self.account).client
         graph, samples = inputs.graph, current.draws[client].samples
         return encode(
-            self._context.method.codec.vector(inputs, self.hidden),
+            self.context.method.codec.vector(inputs, self.hidden),
             inputs.layout,
             samples,
             graph.total_samples,
-            self._context.config.masking.bound,
+            self.context.config.masking.bound,
         )
 
 
 def read_update(federation: Federation, victim: Watched, stolen: Mapping[int, RoundSecrets]) -> np.ndarray:
     """The victim's words, by the secrets behind the keys that it took for those of all others; nothing of its own."""
     current = victim.view.rounds.latest
-    inputs, client = victim._context.inputs(current), victim.view.rounds.member(victim.account).client
+    inputs, client = victim.context.inputs(current), victim.view.rounds.member(victim.account).client
     graph, owner = inputs.graph, current.order.index(client)
     sealed = parse_shares(federation.store.fetch(current.shares[client].digest, 1 << 20), graph, owner)
     opened = {

@@ -16,10 +16,10 @@ class Misstating(Coordinator):
 
     def __init__(self, *parts, **options):
         super().__init__(*parts, **options)
-        honestly = self._context.outcomes.of
+        honestly = self.context.outcomes.of
 
         def outcome(inputs, record):
             true = honestly(inputs, record)
             return replace(true, members=self.lie(true.members))
 
-        self._context.outcomes.of = outcome
+        self.context.outcomes.of = outcome

@@ -47,7 +47,7 @@ def attack(
     """Run to the end; the attacker claims so many samples more, or sends these label shares, and then poison."""
     clients = made.clients()
     attacker = clients[ATTACKER]
-    data = attacker._context.work._data
+    data = attacker.context.work._data
     own = data._samples
     more = np.resize(np.flatnonzero(own.y == LABEL), claims)
     data._samples = own.take(np.concatenate([np.arange(len(own)), more]))
@@ -55,11 +55,9 @@ def attack(
         attacker, lambda trained, start, number: trained if number < 2 else clustered.says_only(LABEL, start, 3)
     )
     if shares is not None:
-        result = attacker._context.work.result
-        attacker._context.work.result = lambda current, number: (
-            shares(attacker)
-            if attacker._context.inputs(current).previous.stage == "labels"
-            else result(current, number)
+        result = attacker.context.work.result
+        attacker.context.work.result = lambda current, number: (
+            shares(attacker) if attacker.context.inputs(current).previous.stage == "labels" else result(current, number)
         )
     made.run(clustered.coordinator(made), clients)
     return clustered.states(made)
@@ -148,7 +146,7 @@ def test_if_nobody_looked_at_the_sum_the_poison_would_stay(federation, monkeypat
 def test_who_doubts_for_no_reason_harms_its_own_cluster_only(federation):
     """As long as labels weigh alike there, a model that specialises may count as one that fell."""
     clients = federation.clients()
-    clients[ATTACKER]._context.work._course = Doubting(clients[ATTACKER]._context.work._course)
+    clients[ATTACKER].context.work._course = Doubting(clients[ATTACKER].context.work._course)
     federation.run(clustered.coordinator(federation), clients)
     last = clustered.states(federation)[-1]
     k = next(k for k, members in enumerate(last.clusters) if ATTACKER in members)

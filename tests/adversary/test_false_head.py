@@ -25,11 +25,11 @@ class NamesAnotherBlock(Close):
     def act(self, turn):
         if turn.current.number != 1:
             return super().act(turn)
-        self._context.ledger.block_hash = lambda number: bytes(32)
+        self.context.ledger.block_hash = lambda number: bytes(32)
         try:
             return super().act(turn)
         finally:
-            del self._context.ledger.block_hash
+            del self.context.ledger.block_hash
 
 
 @pytest.fixture

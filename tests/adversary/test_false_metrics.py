@@ -79,7 +79,7 @@ class LyingMember(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        encode = self._context.disclosure._method.codec.encode
+        encode = self.context.disclosure._method.codec.encode
 
         def lying(inputs, *rest):
             words = np.frombuffer(encode(inputs, *rest), WORD).copy()
@@ -88,7 +88,7 @@ class LyingMember(Client):
                 words[len(words) - WORDS + place :][:1] += np.uint32(more % 2**32)
             return words.tobytes()
 
-        self._context.disclosure._method.codec.encode = lying
+        self.context.disclosure._method.codec.encode = lying
 
 
 IMPOSSIBLE = {
@@ -258,7 +258,7 @@ class Restless(Coordinator):
 
     def __init__(self, *parts, **options):
         super().__init__(*parts, **options)
-        never_ending(self._context)
+        never_ending(self.context)
 
 
 class Follower(Client):
@@ -266,7 +266,7 @@ class Follower(Client):
 
     def __init__(self, *parts, **options):
         super().__init__(*parts, **options)
-        never_ending(self._context)
+        never_ending(self.context)
 
 
 def never_ending(context: RoleContext) -> None:
@@ -332,7 +332,7 @@ class Trainee(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        codec = self._context.disclosure._method.codec
+        codec = self.context.disclosure._method.codec
         encode = codec.encode
 
         def both(inputs, *rest):

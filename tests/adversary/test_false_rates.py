@@ -71,7 +71,7 @@ class LyingMember(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        codec = self._context.disclosure._method.codec
+        codec = self.context.disclosure._method.codec
         encode = codec.encode
 
         def lying(inputs, *rest):

@@ -35,11 +35,11 @@ class Cheat(LyingCoordinator):
 
     def began(self, current: RoundRecords) -> Tensors:
         """What the round before published."""
-        return load(self._context.store.fetch(current.opened.model_digest, 1 << 24))
+        return load(self.context.store.fetch(current.opened.model_digest, 1 << 24))
 
     def again(self, current: RoundRecords, right: Tensors, before: Tensors, **changes) -> Tensors:
         """The round's own changes, by a step with these changes from this state on."""
-        step, began = self._context.config.server, self.began(current)
+        step, began = self.context.config.server, self.began(current)
         mean = {
             name: began[name] + _change(step, began, right, name) for name in began if not name.startswith("server/")
         }
@@ -57,14 +57,14 @@ class OtherRate(Cheat):
     """Takes ten times the rate, for the model to jump."""
 
     def cheated(self, current, right):
-        return self.again(current, right, self.began(current), rate=10 * self._context.config.server.rate)
+        return self.again(current, right, self.began(current), rate=10 * self.context.config.server.rate)
 
 
 class ForgetsTheState(Cheat):
     """Steps as if from rest: what the members moved before counts no more."""
 
     def cheated(self, current, right):
-        return self.again(current, right, SteppingServer(self._context.config.server, "fedavg", BOUND).first(
+        return self.again(current, right, SteppingServer(self.context.config.server, "fedavg", BOUND).first(
             {name: value for name, value in self.began(current).items() if not name.startswith("server/")}
         ))  # fmt: skip
 
@@ -114,13 +114,13 @@ def test_the_audit_names_the_closing_and_a_member_that_looks_refuses_it(found, c
     federation = found(STEPS[step], LIE)
     clients = federation.clients()
     for client in clients.values():
-        client._context.closings._recompute = lambda current, end: ""  # colludes: it says that all is well
+        client.context.closings._recompute = lambda current, end: ""  # colludes: it says that all is well
     federation.run(federation.coordinator(cheat), clients)
     assert sorted(of_kind(federation, Closed)) == [1, LIE]
     verdict = federation.audit()
     bad = verdict.first_bad_record
     assert verdict.verdict == "bad record" and (bad.round, bad.field) == (LIE, "closed.model"), verdict
-    looks = federation.client(1)._context
+    looks = federation.client(1).context
     looks.view.refresh()
     rounds = looks.view.rounds.rounds
     assert looks.closings.fault(rounds[1]) == ""

@@ -55,7 +55,7 @@ class Spies:
     def __init__(self, clients: dict[int, Client]) -> None:
         self.seen: set[int] = set()
         for number in ACCOMPLICES:
-            work = clients[number]._context.work._committee
+            work = clients[number].context.work._committee
             work._models = self._noting(work._models)
             work.votes = self._against_all(work.votes)
 
@@ -284,7 +284,7 @@ def judged(made: Federation, votes) -> list:
     """The federation to its end if one cluster is said to fell, and all its judges vote like this."""
     role, clients = clustered.coordinator(made), made.clients()
     for client in clients.values():
-        work = client._context.work._committee
+        work = client.context.work._committee
         work.votes = lambda *args, own=work: votes(own, *args)
 
     def lie(state, truth):

@@ -71,7 +71,7 @@ def test_a_client_that_looks_away_is_read(tmp_path, nobody_looks_around):
         client = federation.client(number)
         client.view.rounds, client.view.block = view.rounds, view.block
         member = view.rounds.member(client.account)
-        update = client._context.work.result(current, member.client)
+        update = client.context.work.result(current, member.client)
         trained[number] = (flatten(update.tensors), weights[member.client])
     others = sum(update.astype(np.float64) * weight for number, (update, weight) in trained.items() if number != VICTIM)
     victim, weight = trained[VICTIM]

@@ -82,8 +82,8 @@ class ListsJunk(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        honestly = self._context.disclosure.released
-        self._context.disclosure.released = lambda *rest: self.junk if rest[0].number == 2 else honestly(*rest)
+        honestly = self.context.disclosure.released
+        self.context.disclosure.released = lambda *rest: self.junk if rest[0].number == 2 else honestly(*rest)
 
     junk = b""
 
@@ -98,9 +98,9 @@ class ListsItsShares(ListsJunk):
         def regardless(current, *rest):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("fedgrove.node.roles.disclosure.overspent", lambda method, number: "")
-                return release(self._context.disclosure, current, *rest)
+                return release(self.context.disclosure, current, *rest)
 
-        self._context.disclosure.released = regardless
+        self.context.disclosure.released = regardless
 
 
 def with_a_liar(federation, liar: type[Client], junk: bytes) -> None:
@@ -153,9 +153,9 @@ class Withholds(ReleaseShares):
         current, waiting = turn.current, Step.wait("recover", "nobody", turn.deadlines.recover_end)
         if turn.block < turn.deadlines.commit_end or len(current.releases) < 2 or current.number in self.read:
             return waiting
-        inputs = self._context.inputs(current)
+        inputs = self.context.inputs(current)
         blobs = {current.order.index(client): self._published_by(record) for client, record in current.releases.items()}
-        blobs[current.order.index(turn.client)] = self._context.disclosure.released(current, turn.client, [])
+        blobs[current.order.index(turn.client)] = self.context.disclosure.released(current, turn.client, [])
         try:
             shares = {
                 current.order.index(client): self._published_by(record) for client, record in current.shares.items()
@@ -163,19 +163,19 @@ class Withholds(ReleaseShares):
             record = recover(inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(current), blobs, shares)
         except TooFewShares:
             return waiting
-        change = flatten(self._context.method.codec.outcome(inputs, record).model) - flatten(inputs.previous)
+        change = flatten(self.context.method.codec.outcome(inputs, record).model) - flatten(inputs.previous)
         self.read[current.number] = change
         return waiting
 
     def _published_by(self, record):
-        has = self._context.store.has(record.digest)
-        return self._context.store.fetch(record.digest, 1 << 24) if has else b""
+        has = self.context.store.has(record.digest)
+        return self.context.store.fetch(record.digest, 1 << 24) if has else b""
 
 
 def withheld(federation) -> Withholds:
     villain = federation.client(3, with_phase(Client, Duty.RELEASE, Withholds))
     federation.run(clients=federation.clients() | {3: villain})
-    return villain._units[Duty.RELEASE]
+    return villain.units[Duty.RELEASE]
 
 
 def test_a_sum_that_one_holder_alone_could_open_is_counted(found):
@@ -219,7 +219,7 @@ def censored(federation) -> None:
 
     clients = federation.clients()
     for client in clients.values():
-        client._context.ledger.release = censor
+        client.context.ledger.release = censor
     federation.run(clients=clients)
 
 

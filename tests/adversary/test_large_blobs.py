@@ -68,8 +68,8 @@ class HeavyShare(PublishShares):
     """Lists sixteen mebibytes as its sealed shares."""
 
     def act(self, turn):
-        self._context.disclosure.shares(turn.current, turn.client)
-        self._context.ledger.share(turn.current.number, self._context.store.put(large(turn.client)).digest)
+        self.context.disclosure.shares(turn.current, turn.client)
+        self.context.ledger.share(turn.current.number, self.context.store.put(large(turn.client)).digest)
         return Step.act("share", "shared")
 
 
@@ -79,7 +79,7 @@ class HeavyRelease(ReleaseShares):
     def act(self, turn):
         deadlines = turn.deadlines
         if turn.client not in turn.current.releases and deadlines.commit_end <= turn.block < deadlines.recover_end:
-            self._context.ledger.release(turn.current.number, self._context.store.put(large(turn.client)).digest)
+            self.context.ledger.release(turn.current.number, self.context.store.put(large(turn.client)).digest)
             return Step.act("recover", "released shares")
         return Step.wait("recover", "nobody", deadlines.close_end)
 
@@ -90,8 +90,8 @@ class HeavyUpload(Commit):
     def act(self, turn):
         if turn.block < turn.deadlines.share_end:
             return Step.wait("share", "nobody", turn.deadlines.share_end)
-        number, digest = turn.current.number, self._context.store.put(large(turn.client)).digest
-        self._context.ledger.commit(number, digest, self._context.disclosure.secrets(number).seed_hash)
+        number, digest = turn.current.number, self.context.store.put(large(turn.client)).digest
+        self.context.ledger.commit(number, digest, self.context.disclosure.secrets(number).seed_hash)
         return Step.act("commit", "committed")
 
 
@@ -144,12 +144,12 @@ def played(directory, heavy: type[Client], monkeypatch, numbers=HEAVY) -> Played
         clients[1].view.refresh()
         first = clients[1].view.rounds.rounds[1]
         honest = {number: store for number, store in stores.items() if number not in numbers}
-        return Played(records, clients[1]._context.inputs(first), honest, metered, numbers, peaks)
+        return Played(records, clients[1].context.inputs(first), honest, metered, numbers, peaks)
 
 
 def watch(client: Client, peaks: dict[int, int]) -> None:
     """Note the most memory that a client takes while it makes its release."""
-    honestly = client._context.disclosure._release
+    honestly = client.context.disclosure._release
 
     def release(current, number, gone):
         tracemalloc.start()
@@ -159,7 +159,7 @@ def watch(client: Client, peaks: dict[int, int]) -> None:
             peaks[number] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
 
-    client._context.disclosure._release = release
+    client.context.disclosure._release = release
 
 
 # --- shares -----------------------------------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ def pinned(network, directory, monkeypatch, least: float) -> Federation:
 
 def colluders(story) -> dict[int, RoundSecrets]:
     """The fourth and the fifth member give their secrets away."""
-    return {number: story.others[number]._context.disclosure.secrets(1) for number in (4, 5)}
+    return {number: story.others[number].context.disclosure.secrets(1) for number in (4, 5)}
 
 
 @pytest.mark.parametrize("least", [0.5, 0.7])

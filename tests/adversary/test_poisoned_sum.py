@@ -76,7 +76,7 @@ class Poisoner(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        encode = self._context.disclosure._method.codec.encode
+        encode = self.context.disclosure._method.codec.encode
 
         def poisoned(inputs, *rest):
             words = np.frombuffer(encode(inputs, *rest), WORD).copy()
@@ -84,7 +84,7 @@ class Poisoner(Client):
                 words[:1] += np.uint32(self.word % 2**32)
             return words.tobytes()
 
-        self._context.disclosure._method.codec.encode = poisoned
+        self.context.disclosure._method.codec.encode = poisoned
 
 
 @pytest.fixture
@@ -140,14 +140,14 @@ class Accomplice(Coordinator):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        honestly = self._context.outcomes.of
+        honestly = self.context.outcomes.of
 
         def outcome(number, record):
             with pytest.MonkeyPatch.context() as patch:
                 unlimited(patch)
                 return honestly(number, record)
 
-        self._context.outcomes.of = outcome
+        self.context.outcomes.of = outcome
 
 
 def test_a_coordinator_that_closes_over_it_is_disputed(attacked):
@@ -169,7 +169,7 @@ class Insider(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        codec = self._context.disclosure._method.codec
+        codec = self.context.disclosure._method.codec
         codec.encode = partial(self._encode, codec.encode)
 
     def _encode(self, encode_honestly, inputs, client, secrets, update):
@@ -182,7 +182,7 @@ class Insider(Client):
         return words.tobytes()
 
     def _words(self, inputs, peer):
-        samples, vector = len(peer._context.work._trainer), flatten(load(peer._context.journal.read(1, "update")))
+        samples, vector = len(peer.context.work._trainer), flatten(load(peer.context.journal.read(1, "update")))
         return encode(vector, inputs.layout, samples, inputs.graph.total_samples, BOUND)
 
     def _bias(self, layout):

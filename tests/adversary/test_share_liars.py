@@ -48,8 +48,8 @@ class ShareLiar(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        honestly = self._context.disclosure._release
-        self._context.disclosure._release = lambda current, client, gone: self._lie(
+        honestly = self.context.disclosure._release
+        self.context.disclosure._release = lambda current, client, gone: self._lie(
             self._lists(current), honestly(current, client, gone), current.order.index(client)
         )
 
@@ -57,7 +57,7 @@ class ShareLiar(Client):
         return lists.lying(blob, position)
 
     def _lists(self, current: RoundRecords) -> Lists:
-        inputs = self._context.inputs(current)
+        inputs = self.context.inputs(current)
         return Lists(inputs.graph, inputs.sharers, inputs.survivors)
 
 
@@ -78,14 +78,14 @@ class Dealer(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        honestly = self._context.disclosure.shares
+        honestly = self.context.disclosure.shares
 
         def shares(current, client):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("fedgrove.node.masking.sealing.split", lambda *inputs: self.deal(split(*inputs)))
                 return honestly(current, client)
 
-        self._context.disclosure.shares = shares
+        self.context.disclosure.shares = shares
 
 
 class OtherDealer(Dealer):

@@ -40,9 +40,9 @@ class Colluder(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        disclosure = self._context.disclosure
-        honest = disclosure._mask
-        disclosure._mask = lambda *inputs: self._poisoned(honest(*inputs)) if self.wait else honest(*inputs)
+        disclosure = self.context.disclosure
+        honest = disclosure.mask
+        disclosure.mask = lambda *inputs: self._poisoned(honest(*inputs)) if self.wait else honest(*inputs)
 
     def _poisoned(self, data: bytes) -> bytes:
         words = np.frombuffer(data, WORD).copy()
@@ -68,16 +68,16 @@ def read_an_update(directory) -> bool:
             if current.number > MOST_ROUNDS:
                 break
             for number in COLLUDERS:
-                if clients[number]._context.journal.note(current.number) is not None:
-                    secrets[current.number, number] = clients[number]._context.disclosure.secrets(current.number)
+                if clients[number].context.journal.note(current.number) is not None:
+                    secrets[current.number, number] = clients[number].context.disclosure.secrets(current.number)
             if current.end is not None:
-                if isinstance(current.end, Closed) and opened(coordinator._context.inputs(current), secrets, clients):
+                if isinstance(current.end, Closed) and opened(coordinator.context.inputs(current), secrets, clients):
                     return True
                 if leaves and corners == CORNERS:
                     break
                 leaves = set()
             elif current.sealed is not None and not current.commits:
-                honest = cornered(coordinator._context.inputs(current))
+                honest = cornered(coordinator.context.inputs(current))
                 for number in COLLUDERS:
                     clients[number].wait = not honest
                 leaves = set(honest[1:]) if len(current.shares) == MEMBERS else set()
@@ -113,7 +113,7 @@ def opened(inputs, secrets, clients) -> bool:
         data = inputs.store.fetch(current.commits[number].digest, 1 << 24)
         found = open_update(graph, position, told, inputs.sharers, record, np.frombuffer(data, WORD))
         if found is not None:
-            bare = flatten(clients[number]._context.work.result(current, number).tensors)
+            bare = flatten(clients[number].context.work.result(current, number).tensors)
             samples = current.draws[number].samples
             assert (found == encode(bare, inputs.layout, samples, graph.total_samples, 8.0)).all()
             return True

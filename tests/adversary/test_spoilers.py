@@ -28,8 +28,8 @@ class Poisoner(Client):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        honest = self._context.disclosure._mask
-        self._context.disclosure._mask = lambda *inputs: poisoned(honest(*inputs))
+        honest = self.context.disclosure.mask
+        self.context.disclosure.mask = lambda *inputs: poisoned(honest(*inputs))
 
 
 class Shameless(Client):
@@ -37,15 +37,15 @@ class Shameless(Client):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._context.duplicates.look = lambda *seen: None
+        self.context.duplicates.look = lambda *seen: None
 
 
 class GarbageShares(PublishShares):
     """Seals random bytes for its holders, with commitments to them that look right."""
 
     def act(self, turn):
-        blob = self._context.disclosure.shares(turn.current, turn.client)
-        self._context.ledger.share(turn.current.number, self._context.store.put(with_garbage(blob)).digest)
+        blob = self.context.disclosure.shares(turn.current, turn.client)
+        self.context.ledger.share(turn.current.number, self.context.store.put(with_garbage(blob)).digest)
         return Step.act("share", "shared garbage")
 
 
@@ -60,8 +60,8 @@ class HiddenShares(PublishShares):
     """Shares the digest of shares that nobody ever sees."""
 
     def act(self, turn):
-        blob = self._context.disclosure.shares(turn.current, turn.client)
-        self._context.ledger.share(turn.current.number, cid_of(blob).digest)
+        blob = self.context.disclosure.shares(turn.current, turn.client)
+        self.context.ledger.share(turn.current.number, cid_of(blob).digest)
         return Step.act("share", "shared what nobody can fetch")
 
 

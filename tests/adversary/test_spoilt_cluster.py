@@ -46,14 +46,14 @@ def federation(tmp_path) -> Iterator[Federation]:
 def run(made: Federation, change) -> list[ClusterState]:
     """The attacker's uploads are changed from the second round of training on."""
     clients = made.clients()
-    disclosure = clients[ATTACKER]._context.disclosure
-    honest = disclosure._mask
+    disclosure = clients[ATTACKER].context.disclosure
+    honest = disclosure.mask
 
     def mask(current, client, update):
         data = honest(current, client, update)
         return change(data) if current.number >= FIRST + 2 and data else data
 
-    disclosure._mask = mask
+    disclosure.mask = mask
     made.run(clustered.coordinator(made), clients)
     return clustered.states(made)
 
@@ -122,14 +122,14 @@ def test_where_there_are_committees_the_group_answers_for_it(tmp_path):
 
 def run_watched(made: Federation) -> list[ClusterState]:
     clients = made.clients()
-    disclosure = clients[ATTACKER]._context.disclosure
-    honest = disclosure._mask
+    disclosure = clients[ATTACKER].context.disclosure
+    honest = disclosure.mask
 
     def mask(current, client, update):
         data = honest(current, client, update)
         return monster(data) if current.number == 5 else data
 
-    disclosure._mask = mask
+    disclosure.mask = mask
     made.run(clustered.coordinator(made), clients)
     return clustered.states(made)
 
@@ -158,7 +158,7 @@ class NoMasks(Draw):
     """Draws with a key by which nobody can mask."""
 
     def act(self, turn):
-        ledger = self._context.ledger
+        ledger = self.context.ledger
         honest = ledger.draw
         if turn.client == ATTACKER and turn.current.number > FIRST:
             ledger.draw = lambda number, keys, alpha, mask_key, seal_key, samples: honest(
@@ -174,8 +174,8 @@ def no_masks(made: Federation) -> list[ClusterState]:
     """The attacker draws with a key of low order, and shares and commits to whatever has the right size."""
     kind = with_phase(Client, Duty.DRAW, NoMasks)
     clients = {number: made.client(number, kind) for number in range(1, len(GROUPS) + 1)}
-    clients[ATTACKER]._context.duplicates.look = lambda *_: None  # it does not mind that its journal has something else
-    disclosure, size = clients[ATTACKER]._context.disclosure, 4 * clients[ATTACKER]._context.parameters
+    clients[ATTACKER].context.duplicates.look = lambda *_: None  # it does not mind that its journal has something else
+    disclosure, size = clients[ATTACKER].context.disclosure, 4 * clients[ATTACKER].context.parameters
     for name, junk in (("_mask", bytes(size)), ("shares", os.urandom(100))):
         honest = getattr(disclosure, name)
         setattr(disclosure, name, _from_first(honest, junk))

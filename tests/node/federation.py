@@ -174,13 +174,13 @@ class LyingCoordinator(Coordinator):
 
     def __init__(self, *parts: object, **options: object) -> None:
         super().__init__(*parts, **options)
-        honestly = self._context.outcomes.of
+        honestly = self.context.outcomes.of
 
         def outcome(inputs: RoundInputs, record: RecoveryRecord) -> Outcome:
             true = honestly(inputs, record)
             return replace(true, model=self.lie(inputs.current, true.model))
 
-        self._context.outcomes.of = outcome
+        self.context.outcomes.of = outcome
 
 
 Role = TypeVar("Role", Client, Coordinator)
@@ -191,6 +191,6 @@ def with_phase(kind: type[Role], phase: Duty | Phase, unit: type) -> type[Role]:
 
     def __init__(self: Role, *parts: object, **options: object) -> None:
         kind.__init__(self, *parts, **options)
-        self._units[phase] = unit(self._context)
+        self.units[phase] = unit(self.context)
 
     return type(unit.__name__, (kind,), {"__init__": __init__})

@@ -23,7 +23,7 @@ class ReleaseShares:
     """
 
     def __init__(self, context: ClientContext) -> None:
-        self._context = context
+        self.context = context
         self._published = 0
 
     def act(self, turn: ClientTurn) -> Step:
@@ -36,8 +36,8 @@ class ReleaseShares:
             return self._publish(turn)
         if turn.phase is Phase.OVERDUE:
             return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
-        gone = self._context.disclosure.unpublished(turn.current, turn.client)
-        patience = deadlines.commit_end + self._context.view.settings.recover_window // 2
+        gone = self.context.disclosure.unpublished(turn.current, turn.client)
+        patience = deadlines.commit_end + self.context.view.settings.recover_window // 2
         if gone and turn.block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.
             reason = f"{name_clients(gone)} to publish their committed updates"
@@ -47,13 +47,13 @@ class ReleaseShares:
     def _release(self, turn: ClientTurn, gone: list[int]) -> Step:
         """Release shares, given the clients whose update is unavailable."""
         try:
-            blob = self._context.disclosure.released(turn.current, turn.client, gone)
+            blob = self.context.disclosure.released(turn.current, turn.client, gone)
         except ReleaseRefused as refusal:
             reason = f"the coordinator: this client refuses to release shares, {refusal}"
             return Step.wait("recover", reason, turn.deadlines.recover_end)
-        send = partial(self._context.ledger.release, turn.current.number, cid_of(blob).digest)
-        step = self._context.outbox.send(turn.current, "recover", "released shares", send)
-        self._context.view.refresh()
+        send = partial(self.context.ledger.release, turn.current.number, cid_of(blob).digest)
+        step = self.context.outbox.send(turn.current, "recover", "released shares", send)
+        self.context.view.refresh()
         if turn.client in turn.current.releases:
             self._publish(turn)  # at once: others look for what is listed
         return step
@@ -61,9 +61,9 @@ class ReleaseShares:
     def _publish(self, turn: ClientTurn) -> Step:
         """Publish the shares of a release that the ledger lists, once."""
         if self._published != turn.current.number:
-            blob = self._context.disclosure.listed_release(turn.current, turn.client)
-            if blob is not None and not self._context.store.has(turn.current.releases[turn.client].digest):
-                self._context.store.put(blob)
+            blob = self.context.disclosure.listed_release(turn.current, turn.client)
+            if blob is not None and not self.context.store.has(turn.current.releases[turn.client].digest):
+                self.context.store.put(blob)
                 self._published = turn.current.number
                 return Step.act("recover", "published the shares that it released")
             self._published = turn.current.number
@@ -74,14 +74,14 @@ class Dispute:
     """Refuses the model in force, and any model trained from it, if its round is wrong."""
 
     def __init__(self, context: ClientContext) -> None:
-        self._context = context
+        self.context = context
 
     def act(self, turn: ClientTurn) -> Step | None:
         """Dispute a closed round that is wrong; None when all is well.
 
         Only clients that committed in it can dispute it; the others wait for them.
         """
-        rounds = self._context.view.rounds
+        rounds = self.context.view.rounds
         base, disputed = rounds.base, rounds.disputed_by(turn.client)
         if disputed is not None:
             return Step.wait(
@@ -92,13 +92,13 @@ class Dispute:
             return None
         if turn.client not in base.commits:
             return Step.wait("dispute", f"members of round {base.number}: this client refuses its model, {fault}")
-        digest = self._context.store.put(evidence(base, fault)).digest
-        send = partial(self._context.ledger.dispute, base.number, digest)
-        return self._context.outbox.send(base, "dispute", f"disputed round {base.number}: {fault}", send, Kind.DISPUTED)
+        digest = self.context.store.put(evidence(base, fault)).digest
+        send = partial(self.context.ledger.dispute, base.number, digest)
+        return self.context.outbox.send(base, "dispute", f"disputed round {base.number}: {fault}", send, Kind.DISPUTED)
 
     def _fault(self, turn: ClientTurn, base: RoundRecords) -> str:
         try:
-            return self._context.closings.fault(base, turn.client)
+            return self.context.closings.fault(base, turn.client)
         except NotFound as fault:
             # It may still be on its way. A model that nobody can check before the next draw is over is refused.
             last = turn.deadlines

@@ -18,21 +18,21 @@ class PublishShares:
     """Publishes the sealed shares, and lists them on the ledger (spec 02, step 3)."""
 
     def __init__(self, context: ClientContext) -> None:
-        self._context = context
+        self.context = context
 
     def act(self, turn: ClientTurn) -> Step:
         """Share."""
-        blob = self._context.disclosure.shares(turn.current, turn.client)
-        digest = self._context.store.put(blob).digest
-        send = partial(self._context.ledger.share, turn.current.number, digest)
-        return self._context.outbox.send(turn.current, "share", "shared", send)
+        blob = self.context.disclosure.shares(turn.current, turn.client)
+        digest = self.context.store.put(blob).digest
+        send = partial(self.context.ledger.share, turn.current.number, digest)
+        return self.context.outbox.send(turn.current, "share", "shared", send)
 
 
 class Commit:
     """Trains as soon as the client has shared, and commits once the list of shares is final (spec 02, step 4)."""
 
     def __init__(self, context: ClientContext) -> None:
-        self._context = context
+        self.context = context
         self._unable: tuple[int, str] | None = None
         self._trained = 0  # the last round with an update, which may be large: it is read again when it is needed
 
@@ -53,8 +53,8 @@ class Commit:
             if early:
                 return self._await_shares(turn)
             # (3) mask, with the final list of shares: another list would mean other masks over the same update
-            masked = self._context.disclosure.masked(turn.current, turn.client, update)
-            codec, inputs = self._context.method.codec, self._context.inputs(turn.current)
+            masked = self.context.disclosure.masked(turn.current, turn.client, update)
+            codec, inputs = self.context.method.codec, self.context.inputs(turn.current)
             remark, caution = codec.remark(inputs, update), codec.caution(inputs, update)
         except StateLost as loss:
             return Step.act("train", f"removed its strategy's state and trains without it: {loss}")
@@ -73,9 +73,9 @@ class Commit:
     def _update(self, turn: ClientTurn) -> Update | None:
         """The trained model, or its replacement if the training diverged; None while training runs."""
         try:
-            return self._context.work.result(turn.current, turn.client)
+            return self.context.work.result(turn.current, turn.client)
         except Diverged:
-            update = self._context.method.codec.in_place_of_diverged(self._context.inputs(turn.current))
+            update = self.context.method.codec.in_place_of_diverged(self.context.inputs(turn.current))
             if update is None:
                 raise
             return update
@@ -83,12 +83,12 @@ class Commit:
     def _commit(self, turn: ClientTurn, masked: bytes, remark: str, caution: str) -> Step:
         """List the digest of the masked update, and remember when that is confirmed."""
         number = turn.current.number
-        seed_hash = self._context.disclosure.secrets(number).seed_hash
+        seed_hash = self.context.disclosure.secrets(number).seed_hash
         said = "; ".join(filter(None, (f"committed {remark}".strip(), caution)))
-        send = partial(self._context.ledger.commit, number, cid_of(masked).digest, seed_hash)
-        step = self._context.outbox.send(turn.current, "commit", said, send, Kind.COMMITTED)
+        send = partial(self.context.ledger.commit, number, cid_of(masked).digest, seed_hash)
+        step = self.context.outbox.send(turn.current, "commit", said, send, Kind.COMMITTED)
         if step.acted:
-            self._context.disclosure.confirm_commit(number)
+            self.context.disclosure.confirm_commit(number)
         return replace(step, warns=bool(step.acted and caution))
 
 
@@ -96,19 +96,19 @@ class Publish:
     """Puts the masked update into the store (spec 02, step 4)."""
 
     def __init__(self, context: ClientContext) -> None:
-        self._context = context
+        self.context = context
         self._published = 0
 
     def act(self, turn: ClientTurn) -> Step | None:
         """Publish the update that the ledger lists; None when it is published."""
-        store, number = self._context.store, turn.current.number
+        store, number = self.context.store, turn.current.number
         listed = turn.current.commits[turn.client].digest
         if self._published != number and store.has(listed):
             store.pin(listed)  # a process that was killed while it published may not have come to that
             self._published = number
         if self._published == number:
             return None
-        masked = self._context.disclosure.published(turn.current, turn.client)
+        masked = self.context.disclosure.published(turn.current, turn.client)
         if masked is None:
             return turn.sit_out("this client: its masked update is missing from the journal")
         store.put(masked)

@@ -16,7 +16,7 @@ class Draw:
     """Draws the client's lot. The secrets behind the keys are in the journal before the ledger has the keys."""
 
     def __init__(self, context: ClientContext) -> None:
-        self._context = context
+        self.context = context
 
     def act(self, turn: ClientTurn) -> Step:
         """Draw, or say why not."""
@@ -29,14 +29,14 @@ class Draw:
         alpha = self._alpha(turn)
         if not self._is_drawn(turn, alpha):
             return turn.sit_out("this client: it is not in the round's sample")
-        secrets = self._context.disclosure.secrets(turn.current.number)
+        secrets = self.context.disclosure.secrets(turn.current.number)
         keys = (secrets.mask_key, secrets.seal_key)
         try:
             samples = self._samples(turn)
         except CannotTakePart as fault:
             return turn.sit_out(f"this client: {fault}")
-        send = partial(self._context.ledger.draw, turn.current.number, self._context.keys, alpha, *keys, samples)
-        return self._context.outbox.send(turn.current, "draw", "drew", send)
+        send = partial(self.context.ledger.draw, turn.current.number, self.context.keys, alpha, *keys, samples)
+        return self.context.outbox.send(turn.current, "draw", "drew", send)
 
     def _too_late(self, turn: ClientTurn) -> str:
         return "" if turn.phase is Phase.DRAW else "this client: it did not draw in time"
@@ -45,31 +45,31 @@ class Draw:
         """Why this client does not draw, or the ledger would refuse it; empty when nothing is in the way."""
         if turn.member.active_from > turn.current.opened.opened_at:
             return "this client: it is active from the next round"
-        if not holds_key_of(self._context.keys, turn.member):
+        if not holds_key_of(self.context.keys, turn.member):
             return f"this client: {OTHER_KEY}"
-        view = self._context.view
-        waiting = self._context.duplicates.waiting(view.rounds, turn.client, turn.current.number)
+        view = self.context.view
+        waiting = self.context.duplicates.waiting(view.rounds, turn.client, turn.current.number)
         return f"this client: {waiting}" if waiting else view.law.barred(turn.member, turn.current)
 
     def _unaffordable(self, turn: ClientTurn) -> str:
         """Why this client's privacy budget forbids it to draw, empty when it does not."""
-        uploads = self._context.journal.uploads()
-        refusal = self._context.spending().refusal(turn.client, turn.current.number, uploads)
+        uploads = self.context.journal.uploads()
+        refusal = self.context.spending().refusal(turn.client, turn.current.number, uploads)
         return f"this client: {refusal}" if refusal else ""
 
     def _alpha(self, turn: ClientTurn) -> bytes:
         """The VRF input of a draw: the round's seed on this ledger."""
-        ledger, seed = self._context.ledger, self._context.view.seed(turn.current)
+        ledger, seed = self.context.ledger, self.context.view.seed(turn.current)
         return tree.draw_alpha(ledger.chain_id, ledger.address, turn.current.number, seed)
 
     def _is_drawn(self, turn: ClientTurn, alpha: bytes) -> bool:
-        beta = vrf.proof_to_hash(vrf.prove(self._context.keys.vrf, alpha))
+        beta = vrf.proof_to_hash(vrf.prove(self.context.keys.vrf, alpha))
         return tree.is_drawn(beta, turn.current.opened.sampling_rate)
 
     def _samples(self, turn: ClientTurn) -> int:
         """The weight that it states: its samples, or 1 where all weigh the same."""
-        weighs = self._context.method.codec.weighs_samples
-        return self._context.work.samples(turn.current, turn.client) if weighs else 1
+        weighs = self.context.method.codec.weighs_samples
+        return self.context.work.samples(turn.current, turn.client) if weighs else 1
 
 
 def reason_to_leave(context: ClientContext, turn: ClientTurn) -> str:

@@ -125,7 +125,7 @@ class Client:
         journal = Journal(directory, keys.storage)
         journal.bind(ledger.chain_id, ledger.address)
         chain = (ledger.block_hash, ledger.deployment.block)
-        self._context = ClientContext(
+        self.context = ClientContext(
             ledger,
             store,
             config,
@@ -140,32 +140,32 @@ class Client:
             duplicates=Duplicates(journal),
             outbox=Outbox(view),
         )
-        self._dispute = Dispute(self._context)
-        self._units = _units(self._context)
+        self._dispute = Dispute(self.context)
+        self.units = _units(self.context)
         self._terms, self._first_model = cid_of(config.to_bytes()).digest, cid_of(first).digest
         self.view = view
         self.finished = False
 
     @property
     def account(self) -> str:
-        return self._context.keys.address
+        return self.context.keys.address
 
     @property
     def alarm(self) -> str:
         """Alarm for people, in one sentence; empty if there is none."""
         member = self.view.rounds.member(self.account)
-        if member is not None and not holds_key_of(self._context.keys, member):
+        if member is not None and not holds_key_of(self.context.keys, member):
             return f"{OTHER_KEY}: give this client the keystore that was rotated, or run `fedgrove keys rotate`"
-        return self._context.duplicates.alarm
+        return self.context.duplicates.alarm
 
     @property
     def members_metrics(self) -> MembersStatement | None:
         """What the last round states of the members' own metrics; None where there are none."""
-        return self._context.members_metrics()
+        return self.context.members_metrics()
 
     def register(self) -> Step:
         """Register keys with the ledger; nothing is sent when these keys are registered already."""
-        ledger, keys = self._context.ledger, self._context.keys
+        ledger, keys = self.context.ledger, self.context.keys
         if ledger.client_of(self.account).client and ledger.holds_vrf_key(keys):
             return Step.wait("register", "the chain: the registration is not yet confirmed", self.view.block + 1)
         receipt = ledger.register(keys)
@@ -188,23 +188,23 @@ class Client:
         if current is None:
             return Step.wait("open", "the coordinator: the first round is not yet open")
         # (2) another process with this keystore is looked for while the journal can still say what this one made
-        self._context.duplicates.look(self.view.rounds, member.client, self.view.block)
+        self.context.duplicates.look(self.view.rounds, member.client, self.view.block)
         # (3) who took back everything is done, once nothing of it is summed any more
         running = current.end is None
         if self.view.rounds.left(member.client) and not (running and member.client in current.draws):
             return self._leave(current)
         # (4) secrets of rounds that nobody can sum any more are destroyed; the last round's stay while it may be voided
-        self._context.journal.destroy(before=current.number - 1 if running else current.number)
+        self.context.journal.destroy(before=current.number - 1 if running else current.number)
         # (5) the closing that the model in force comes from is judged before this client trains from it
         turn = ClientTurn(current, self.view.deadlines(current), self.view.block, member)
         step = self._dispute.act(turn)
         if step is None or self.view.rounds.disputed_by(member.client) is not None:
-            self._context.work.settle(member.client)
+            self.context.work.settle(member.client)
         # (6) in a running round, the one thing that is due
         if step is None and running:
             return self._play(turn)
         # (7) between rounds: wait for the next one, or end
-        over = self._context.over()
+        over = self.context.over()
         self.finished = bool(over) and (step is None or not step.acted)
         who = f"nobody: {over}" if over else "the coordinator: the next round is not yet open"
         return step or Step.wait("open", who)
@@ -212,27 +212,27 @@ class Client:
     def _leave(self, current: RoundRecords) -> Step:
         """Nothing of this client is summed any more: destroy what it kept for that."""
         if not self.finished:
-            self._context.journal.destroy(before=current.number)
-            self._context.work.leave()
+            self.context.journal.destroy(before=current.number)
+            self.context.work.leave()
             self.finished = True
         return Step.wait("done", "nobody: this client has withdrawn its data and left")
 
     def _play(self, turn: ClientTurn) -> Step:
         """Take the step that is due in a running round: draw, share, train and commit, publish, release."""
         # (1) a round under other terms, from another model or after the end is none of this client's
-        ending = self._context.ending()
+        ending = self.context.ending()
         refused = opening_fault(self.view.rounds, turn.current, self._terms, self._first_model, ending)
         if refused:
             return Step.wait("open", refused)
         # (2) whoever may be alone among colluders leaves before it shares anything
         due = duty_of(turn)
-        leaves = reason_to_leave(self._context, turn) if due is not Duty.DRAW else ""
+        leaves = reason_to_leave(self.context, turn) if due is not Duty.DRAW else ""
         if leaves:
             return turn.sit_out(leaves)
         # (3) the duty; a published update is followed by the release of shares
         if due is Duty.SEAL:  # anyone may, and the coordinator does
             return Step.wait("seal", "anyone: the order of the round is not yet sealed", turn.deadlines.seal_end)
-        step = self._units[due].act(turn) or self._units[Duty.RELEASE].act(turn)
+        step = self.units[due].act(turn) or self.units[Duty.RELEASE].act(turn)
         assert step is not None, "releasing shares is never done before the round is over"
         return step
 

@@ -71,12 +71,12 @@ class Overdue:
     """Ends a round that missed a deadline."""
 
     def __init__(self, context: CoordinatorContext) -> None:
-        self._context = context
+        self.context = context
 
     def act(self, turn: Turn) -> Step:
         """Skip the round where too few have drawn, or else record that it failed."""
-        current, ledger = turn.current, self._context.ledger
-        if current.sealed is None and len(current.draws) < self._context.view.settings.quorum:
+        current, ledger = turn.current, self.context.ledger
+        if current.sealed is None and len(current.draws) < self.context.view.settings.quorum:
             receipt = ledger.skip(current.number)
             return skipped("too few drawn", receipt.gas_used)
         receipt = ledger.fail(current.number, FailureReason.DEADLINE, bytes(32))

@@ -14,7 +14,7 @@ class ReportAbsences:
     """Reports absences of a closed round."""
 
     def __init__(self, context: CoordinatorContext) -> None:
-        self._context = context
+        self.context = context
         self._unreported = 0
 
     def act(self, turn: Turn) -> Step | None:
@@ -22,9 +22,9 @@ class ReportAbsences:
         absent = self.absent(turn.current)
         if not absent:
             return None
-        accounts = [self._context.view.rounds.members[client].account for client in absent]
+        accounts = [self.context.view.rounds.members[client].account for client in absent]
         try:
-            receipt = self._context.ledger.report_absences(turn.current.number, accounts)
+            receipt = self.context.ledger.report_absences(turn.current.number, accounts)
         except ContractRevert as refusal:
             # Training does not wait for a report: another member may have been quicker.
             self._unreported = turn.current.number
@@ -43,19 +43,19 @@ class Open:
     """Opens rounds, until none can follow."""
 
     def __init__(self, context: CoordinatorContext) -> None:
-        self._context = context
+        self.context = context
 
     def first(self) -> Step:
         """Open the first round, from the initial model, when enough members are active."""
-        view, members = self._context.view, self._context.members
+        view, members = self.context.view, self.context.members
         active = [each for each in view.rounds.members.values() if each.active_from <= view.block + 1]
         if len(active) < members:
             return Step.wait("open", f"members to register: {len(active)} of the {members} needed are active")
-        return self._open(cid_of(self._context.initial_model).digest)
+        return self._open(cid_of(self.context.initial_model).digest)
 
     def act(self, turn: Turn) -> Step:
         """Open the next round when it is due, after one that has ended."""
-        over = self._context.over()
+        over = self.context.over()
         if over:
             return Step.wait("done", f"nobody: {over}")
         due = self._due(turn)
@@ -63,21 +63,21 @@ class Open:
             return Step.wait("idle", "members: nothing has changed since the last round", kind=Kind.IDLE)
         if turn.block < due:
             return Step.wait("open", "absent or new members: the next round is for them", due)
-        return self._open(self._context.view.rounds.model_digest)
+        return self._open(self.context.view.rounds.model_digest)
 
     def _due(self, turn: Turn) -> int | None:
         """From which block on the next round is to be opened; None: nobody needs one."""
-        rounds, method = self._context.view.rounds, self._context.method
+        rounds, method = self.context.view.rounds, self.context.method
         return method.schedule.due(
-            rounds, lambda: method.fetch_model(self._context.store, rounds.model_digest), turn.block
+            rounds, lambda: method.fetch_model(self.context.store, rounds.model_digest), turn.block
         )
 
     def _open(self, model_digest: bytes) -> Step:
-        self._context.store.put(self._context.initial_model)
-        self._context.store.put(self._context.config.to_bytes())
-        view = self._context.view
+        self.context.store.put(self.context.initial_model)
+        self.context.store.put(self.context.config.to_bytes())
+        view = self.context.view
         number = view.rounds.latest.number + 1 if view.rounds.latest else 1
-        receipt = self._context.ledger.open(model_digest, view.barred(number)[:MAX_BARRED])
+        receipt = self.context.ledger.open(model_digest, view.barred(number)[:MAX_BARRED])
         return Step.act("open", "opened a round", receipt.gas_used, Kind.OPENED)
 
 
@@ -85,7 +85,7 @@ class SealOrder:
     """Takes a round from its opening to a sealed order, or skips it where too few have drawn."""
 
     def __init__(self, context: CoordinatorContext) -> None:
-        self._context = context
+        self.context = context
 
     def act(self, turn: Turn) -> Step:
         """Fix the seed, wait for draws, and seal or skip."""
@@ -93,17 +93,17 @@ class SealOrder:
             return Step.wait("seeding", "the chain: the round's seed block", turn.deadlines.seed_block)
         if turn.phase is Phase.DRAW:
             return self._draws(turn)
-        if len(turn.current.draws) < self._context.view.settings.quorum:
-            receipt = self._context.ledger.skip(turn.current.number)
+        if len(turn.current.draws) < self.context.view.settings.quorum:
+            receipt = self.context.ledger.skip(turn.current.number)
             return skipped(f"{len(turn.current.draws)} drawn", receipt.gas_used)
         return self._seal(turn)
 
     def _draws(self, turn: Turn) -> Step:
         """Fix the seed, once, and wait for the members to draw."""
         if turn.current.seed is None:
-            receipt = self._context.ledger.fix_seed(turn.current.number)
+            receipt = self.context.ledger.fix_seed(turn.current.number)
             return Step.act("seeding", "fixed the seed", receipt.gas_used)
-        rounds = self._context.view.rounds
+        rounds = self.context.view.rounds
         awaited = (client for client in rounds.members if not rounds.left(client))
         return Step.wait("draw", missing(awaited, turn.current.draws, "draw"), turn.deadlines.draw_end)
 
@@ -112,5 +112,5 @@ class SealOrder:
         if turn.block < order_block:
             # Sealed only once it is confirmed, so that the order does not change under those who act on it.
             return Step.wait("seal", "the chain: the block that orders the clients", order_block)
-        receipt = self._context.ledger.seal(current.number, current.tickets, order_block)
+        receipt = self.context.ledger.seal(current.number, current.tickets, order_block)
         return Step.act("seal", f"sealed the order of {len(current.draws)}", receipt.gas_used)

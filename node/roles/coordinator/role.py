@@ -66,7 +66,7 @@ class Coordinator:
         method, view = method_of(config), LedgerView(ledger, confirmations)
         # Only spending depends on it: without a mechanism a wrong model is for others to refuse.
         parameters = method.parameters_of(method.read_model(initial_model)) if config.privacy is not None else 0
-        self._context = CoordinatorContext(
+        self.context = CoordinatorContext(
             ledger,
             store,
             config,
@@ -78,19 +78,19 @@ class Coordinator:
             aides=aides,
             outcomes=Outcomes(method),
         )
-        self._open = Open(self._context)
-        self._report = ReportAbsences(self._context)
-        self._units = self._by_phase()
+        self._open = Open(self.context)
+        self._report = ReportAbsences(self.context)
+        self.units = self._by_phase()
         self.view = view
 
     @property
     def account(self) -> str:
-        return self._context.ledger.account
+        return self.context.ledger.account
 
     @property
     def members_metrics(self) -> MembersStatement | None:
         """What the last round states of the members' own metrics; None where there are none."""
-        return self._context.members_metrics()
+        return self.context.members_metrics()
 
     @property
     def round(self) -> int:
@@ -101,7 +101,7 @@ class Coordinator:
     def finished(self) -> bool:
         """All rounds that the federation can hold have ended and their absences are reported."""
         try:
-            over = self._context.over()
+            over = self.context.over()
         except StoreError:
             return False  # what ends it cannot be read now; the next step says so
         return bool(over) and not self._report.absent(self.view.rounds.last)
@@ -123,15 +123,15 @@ class Coordinator:
         if current is None:
             return self._open.first()
         turn = Turn(current, self.view.deadlines(current), self.view.block)
-        return self._units[turn.phase].act(turn) or self._open.act(turn)
+        return self.units[turn.phase].act(turn) or self._open.act(turn)
 
     def _by_phase(self) -> dict[Phase, CoordinatorUnit]:
-        before_order, over = SealOrder(self._context), (Phase.CLOSED, Phase.SKIPPED, Phase.FAILED, Phase.VOIDED)
+        before_order, over = SealOrder(self.context), (Phase.CLOSED, Phase.SKIPPED, Phase.FAILED, Phase.VOIDED)
         return {
             **dict.fromkeys((Phase.SEEDING, Phase.DRAW, Phase.SEAL), before_order),
             **dict.fromkeys((Phase.SHARE, Phase.COMMIT), AwaitMembers()),
-            Phase.RECOVER: RecordRecovery(self._context),
-            Phase.CLOSE: Close(self._context),
-            Phase.OVERDUE: Overdue(self._context),
+            Phase.RECOVER: RecordRecovery(self.context),
+            Phase.CLOSE: Close(self.context),
+            Phase.OVERDUE: Overdue(self.context),
             **dict.fromkeys(over, self._report),
         }

@@ -44,17 +44,17 @@ class RecordRecovery:
     """
 
     def __init__(self, context: CoordinatorContext) -> None:
-        self._context = context
+        self.context = context
 
     def act(self, turn: Turn) -> Step:
         """Recover, wait for shares, or record the failure."""
         # (1) a sum over too few, or beyond a member's budget, is not asked for: holders must refuse it
-        inputs = self._context.inputs(turn.current)
+        inputs = self.context.inputs(turn.current)
         try:
             needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
         except UnsafeSurvivors as fault:
             return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, str(fault))
-        beyond = overspent(self._context.method, inputs)
+        beyond = overspent(self.context.method, inputs)
         if beyond:
             return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, beyond)
         return self._recover(turn, inputs)
@@ -64,7 +64,7 @@ class RecordRecovery:
         released = released_shares(inputs)
         gone = self._gone(inputs, released)
         if gone and not inputs.graph.groups:
-            return fail(self._context, turn.current, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
+            return fail(self.context, turn.current, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
         # (3) the masks' secrets, as soon as enough shares of each are released
         try:
             record = self._recovered(turn, inputs, released, gone)
@@ -82,7 +82,7 @@ class RecordRecovery:
     ) -> Step | None:
         """Wait, or record the failure, where no model follows from a recovery; None where one does."""
         try:
-            self._context.outcomes.of(inputs, record)
+            self.context.outcomes.of(inputs, record)
         except (InvalidUpdate, InvalidModel) as fault:
             return self._fail(turn, FailureReason.INVALID_UPDATE, str(fault))
         except BlobError as fault:
@@ -93,8 +93,8 @@ class RecordRecovery:
         return None
 
     def _record(self, turn: Turn, record: RecoveryRecord) -> Step:
-        digest = self._context.store.put(record.to_bytes()).digest
-        receipt = self._context.ledger.recover(turn.current.number, digest)
+        digest = self.context.store.put(record.to_bytes()).digest
+        receipt = self.context.ledger.recover(turn.current.number, digest)
         out = f", leaving out {len(record.left_out)} groups" if record.left_out else ""
         survivors = len(turn.current.commits)
         return Step.act("recover", f"recovered with {survivors} survivors{out}", receipt.gas_used)
@@ -119,40 +119,40 @@ class RecordRecovery:
         """Clients whose update neither its witnesses nor this node can have."""
         lost = unavailable_updates(inputs.graph, inputs.sharers, inputs.survivors, released)
         clients = [inputs.graph.client(position) for position in lost]
-        sizes = {client: self._context.method.codec.expected_bytes(inputs, client) for client in clients}
+        sizes = {client: self.context.method.codec.expected_bytes(inputs, client) for client in clients}
         digests = {client: inputs.current.commits[client].digest for client in sizes}
-        return unavailable(self._context.store, digests, sizes)
+        return unavailable(self.context.store, digests, sizes)
 
     def _is_last_call(self, turn: Turn, released: Mapping[int, bytes]) -> bool:
         """Whether waiting has ended: all releases are available, or the deadline is near.
 
         A round that is recorded as failed in time, and why, is followed by rounds that the same member cannot spoil.
         """
-        if turn.block >= turn.deadlines.recover_end - self._context.view.settings.recover_window // 4:
+        if turn.block >= turn.deadlines.recover_end - self.context.view.settings.recover_window // 4:
             return True
         return len(released) == len(turn.current.order)
 
     def _fail(self, turn: Turn, reason: FailureReason, why: str) -> Step:
-        return fail(self._context, turn.current, reason, {"reason": why})
+        return fail(self.context, turn.current, reason, {"reason": why})
 
 
 class Close:
     """Closes a round with the model that follows from its recovery, or records why none does."""
 
     def __init__(self, context: CoordinatorContext) -> None:
-        self._context = context
+        self.context = context
 
     def act(self, turn: Turn) -> Step:
         """Close, or record the failure."""
-        inputs = self._context.inputs(turn.current)
-        data = self._context.store.fetch(turn.current.recovery.digest, most_record_bytes(inputs.graph))
+        inputs = self.context.inputs(turn.current)
+        data = self.context.store.fetch(turn.current.recovery.digest, most_record_bytes(inputs.graph))
         try:
-            result = self._context.outcomes.of(inputs, recovery(inputs, data))
+            result = self.context.outcomes.of(inputs, recovery(inputs, data))
         except InvalidRecovery as fault:
             # A member may record the recovery in the coordinator's place, and may record anything.
-            return fail(self._context, turn.current, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
+            return fail(self.context, turn.current, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
         except (InvalidUpdate, InvalidModel) as fault:
-            return fail(self._context, turn.current, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
+            return fail(self.context, turn.current, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         return self._close(turn, result, *self._metrics(inputs, result))
 
     def _metrics(self, inputs: RoundInputs, result: Outcome) -> tuple[Metrics, str]:
@@ -160,15 +160,15 @@ class Close:
 
         A task may fail on a model that a member poisoned for that, which must not keep the round from closing.
         """
-        aides, current = self._context.aides, inputs.current
+        aides, current = self.context.aides, inputs.current
         stated = aides.statements(inputs, result.model)
         evaluated, fault = Evaluated(), ""
         try:
-            evaluated = aides.evaluate(self._context.method.schedule.standing(result.model, stated))
+            evaluated = aides.evaluate(self.context.method.schedule.standing(result.model, stated))
         except CannotTakePart as failure:
             fault = str(failure)
         seen = current.recovery.at.block
-        head = (seen, self._context.ledger.block_hash(seen).hex())
+        head = (seen, self.context.ledger.block_hash(seen).hex())
         metrics = Metrics(
             current.number,
             evaluated.loss,
@@ -184,13 +184,13 @@ class Close:
         return metrics, fault
 
     def _close(self, turn: Turn, result: Outcome, metrics: Metrics, unevaluated: str) -> Step:
-        method, store, number = self._context.method, self._context.store, turn.current.number
+        method, store, number = self.context.method, self.context.store, turn.current.number
         fault = method.statement_fault(result.model, metrics)
         if fault:
             reason = f"a coordinator that can make its statement: {fault}"
             return Step.wait("close", reason, turn.deadlines.close_end)
         model = store.put(method.model_bytes(result.model)).digest
-        receipt = self._context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)
+        receipt = self.context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)
         accuracy = "" if metrics.accuracy is None else f" at accuracy {metrics.accuracy:.3f}"
         reached = (accuracy or f" at loss {metrics.loss:.4g}") if metrics.samples else ""
         reached = f", whose model could not be evaluated ({unevaluated})" if unevaluated else reached

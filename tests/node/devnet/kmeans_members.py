@@ -134,8 +134,8 @@ class Federation:
         place = (self.keys[number - 1], self.config, self.parts[number - 1], self.directory / f"client-{number}")
         client = Client(self.ledger(number), self.store, *place)
         if number in self.lies:
-            client._context.disclosure._method.codec = Liar(self.config, self.lies[number])
-        work = client._context.work
+            client.context.disclosure._method.codec = Liar(self.config, self.lies[number])
+        work = client.context.work
         drawn = work.result
         if number in self.claims:
             work.samples = lambda current, index: self.claims[number]

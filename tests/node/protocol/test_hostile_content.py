@@ -61,7 +61,7 @@ class JunkRecovery(RecordRecovery):
     """Records a recovery whose blob is no recovery record."""
 
     def _recover(self, turn, number):
-        self._context.ledger.recover(turn.current.number, self._context.store.put(b"junk").digest)
+        self.context.ledger.recover(turn.current.number, self.context.store.put(b"junk").digest)
         return super()._recover(turn, number)
 
 
@@ -177,7 +177,7 @@ def test_a_hostile_update_fails_the_round_names_the_client_and_spoils_no_history
     if kind == "huge":
         store.put(blob)
     clients = {**federation.clients(), 2: federation.client(2, store=Deaf(federation.directory / "store"))}
-    clients[2]._context.disclosure._mask = lambda *arguments: blob
+    clients[2].context.disclosure.mask = lambda *arguments: blob
     federation.run(clients=clients)
     records = federation.history().records()
     (failed,) = [record for record in records if isinstance(record, Failed)]
@@ -193,9 +193,9 @@ def test_a_hostile_update_fails_the_round_names_the_client_and_spoils_no_history
 def test_hostile_shares_and_releases_are_left_out_and_remarked(federation):
     """With three honest holders the round closes nevertheless."""
     clients = federation.clients()
-    seal = clients[3]._context.disclosure.shares
-    clients[3]._context.disclosure.shares = lambda current, client: seal(current, client) and b"no shares"
-    clients[3]._context.disclosure.released = lambda current, client, gone: b"no release"
+    seal = clients[3].context.disclosure.shares
+    clients[3].context.disclosure.shares = lambda current, client: seal(current, client) and b"no shares"
+    clients[3].context.disclosure.released = lambda current, client, gone: b"no release"
     federation.run(clients=clients)
     verdict = federation.audit()
     assert verdict.verdict == "verified"

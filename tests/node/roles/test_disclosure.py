@@ -45,18 +45,18 @@ def test_the_same_round_gives_the_same_bytes_also_after_a_restart(sealed, client
     federation, each = sealed
     again = federation.client(2)
     for made in (client, again):
-        assert made._context.disclosure.published(each, 2) is not None
-    assert client._context.disclosure.shares(each, 2) == again._context.disclosure.shares(each, 2)
+        assert made.context.disclosure.published(each, 2) is not None
+    assert client.context.disclosure.shares(each, 2) == again.context.disclosure.shares(each, 2)
 
 
 def test_shares_sealed_for_one_order_are_not_used_in_another(sealed, client):
     _, each = sealed
-    client._context.disclosure.shares(each, 2)
+    client.context.disclosure.shares(each, 2)
     other = replace(each, once={**each.once, Sealed: replace(each.sealed, order_root=bytes(32))})
     with pytest.raises(OrderAbandoned):
-        client._context.disclosure.shares(other, 2)
+        client.context.disclosure.shares(other, 2)
     with pytest.raises(OrderAbandoned):
-        client._context.disclosure.released(other, 2, [])
+        client.context.disclosure.released(other, 2, [])
 
 
 def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
@@ -65,27 +65,27 @@ def test_keys_that_a_partner_exchanged_make_another_order(sealed, client):
     draws = {**each.draws, 1: replace(peer, mask_key=bytes(31) + b"\x09")}
     other = replace(each, by_member={**each.by_member, Drawn: draws})
     with pytest.raises(OrderAbandoned):
-        client._context.disclosure.shares(other, 2)
+        client.context.disclosure.shares(other, 2)
 
 
 def test_masks_that_hid_one_sum_never_hide_another(sealed, client):
     """The difference of two updates under the same masks would be the update itself."""
     _, each = sealed
-    update = client._context.work.result(each, 2)
-    masked = client._context.disclosure.masked(each, 2, update)
+    update = client.context.work.result(each, 2)
+    masked = client.context.disclosure.masked(each, 2, update)
     shares = {number: share for number, share in each.shares.items() if number != 3}
     fewer = replace(each, by_member={**each.by_member, Shared: shares})
     with pytest.raises(OrderAbandoned):
-        client._context.disclosure.masked(fewer, 2, update)
+        client.context.disclosure.masked(fewer, 2, update)
     other = ModelUpdate({name: tensor + np.float32(1) for name, tensor in update.tensors.items()})
-    assert client._context.disclosure.masked(each, 2, other) == masked
+    assert client.context.disclosure.masked(each, 2, other) == masked
 
 
 def test_a_release_made_before_a_restart_is_the_one_that_is_sent(sealed):
     """Shares of other clients in a second one could expose them."""
     federation, each = sealed
-    first = federation.client(3)._context.disclosure.released(each, 3, [])
-    again = federation.client(3)._context.disclosure
+    first = federation.client(3).context.disclosure.released(each, 3, [])
+    again = federation.client(3).context.disclosure
     assert again.released(each, 3, [2]) == first
     (federation.directory / "client-3" / "00000001-released.sealed").unlink()
     with pytest.raises(JournalDamaged, match="released"):
@@ -94,8 +94,8 @@ def test_a_release_made_before_a_restart_is_the_one_that_is_sent(sealed):
 
 def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client):
     federation, each = sealed
-    note = client._context.journal.note(1)
-    client._context.journal.save(note.replace(order="0" * 64))
+    note = client.context.journal.note(1)
+    client.context.journal.save(note.replace(order="0" * 64))
     try:
         # Past the commit phase: what is left to do is to release.
         settings = federation.config.ledger
@@ -106,7 +106,7 @@ def test_a_client_whose_order_was_abandoned_sits_out_and_says_why(sealed, client
         step = client.step()
         assert step.phase == "sit out" and "abandoned" in step.waiting and step.until
     finally:
-        client._context.journal.save(note)
+        client.context.journal.save(note)
 
 
 def sum_of_windows(settings):
@@ -126,7 +126,7 @@ def test_what_was_made_once_and_lost_is_not_made_again(sealed, tmp_path):
     client = federation.client(1)
     (federation.directory / "client-1" / "00000001-shares.sealed").unlink()
     with pytest.raises(JournalDamaged, match="shares"):
-        client._context.disclosure.shares(each, 1)
+        client.context.disclosure.shares(each, 1)
 
 
 def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):

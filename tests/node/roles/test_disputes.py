@@ -78,7 +78,7 @@ def test_a_minority_refuses_for_good_and_says_so(federation):
     """Only client 1 looks: it disputes, takes no part in what was trained from the lie, also after a restart."""
     careless = {number: federation.client(number, check_rounds=0.0) for number in range(2, 6)}
     for client in careless.values():
-        client._context.closings._recompute = lambda current, end: ""  # colludes: it says that all is well
+        client.context.closings._recompute = lambda current, end: ""  # colludes: it says that all is well
     clients = {1: federation.client(1), **careless}
     coordinator = federation.coordinator(LiesInRoundTwo)
     while federation.turn(coordinator, clients):
@@ -100,7 +100,7 @@ def test_clients_that_check_no_round_look_when_somebody_disputes(federation):
 
 def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
     clients = federation.clients()
-    clients[4]._context.closings.fault = lambda current, client: "it is not to my taste" if current.number == 2 else ""
+    clients[4].context.closings.fault = lambda current, client: "it is not to my taste" if current.number == 2 else ""
     federation.run(clients=clients)
     assert [record.client for record in of_kind(federation, Disputed)] == [4]
     verdict = federation.audit()
@@ -111,7 +111,7 @@ def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
 def test_a_right_round_that_a_majority_voids_is_a_remark(federation):
     clients = federation.clients()
     for number in (1, 2, 3):
-        clients[number]._context.closings.fault = lambda current, client: (
+        clients[number].context.closings.fault = lambda current, client: (
             "we do not like it" if current.number == 2 else ""
         )
     federation.run(clients=clients)
@@ -152,7 +152,7 @@ def test_a_round_whose_updates_are_gone_is_refused_when_the_next_draw_is_over(fe
 def test_metrics_that_are_none_are_part_of_the_lie(federation):
     class LiesAboutAccuracy(Close):
         def act(self, turn):
-            current, made = turn.current, self._context
+            current, made = turn.current, self.context
             if current.number != 2:
                 return super().act(turn)
             inputs = made.inputs(current)
@@ -173,8 +173,8 @@ def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_hi
         def act(self, turn):
             if turn.current.number != 2:
                 return super().act(turn)
-            digest = self._context.store.put(b"no model at all").digest
-            receipt = self._context.ledger.close(turn.current.number, digest, digest)
+            digest = self.context.store.put(b"no model at all").digest
+            receipt = self.context.ledger.close(turn.current.number, digest, digest)
             return Step.act("close", "closed", receipt.gas_used)
 
     coordinator = federation.coordinator(with_phase(Coordinator, Phase.CLOSE, ClosesOnJunk))

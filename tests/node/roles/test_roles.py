@@ -181,7 +181,7 @@ def test_a_coordinator_that_lies_is_named_by_the_audit(federation, villain):
     """Even when no member looks; what members do that look is in test_disputes.py."""
     clients = federation.clients()
     for client in clients.values():
-        client._context.closings.fault = lambda current, client: ""
+        client.context.closings.fault = lambda current, client: ""
     federation.run(coordinator=federation.coordinator(villain), clients=clients)
     verdict = federation.audit()
     assert verdict.exit_code == 1
@@ -208,8 +208,8 @@ def test_an_update_that_nobody_can_fetch_fails_the_round_with_evidence(federatio
 
 def test_an_update_of_the_wrong_length_fails_the_round_and_is_named(federation):
     clients = federation.clients()
-    whole = clients[1]._context.disclosure._mask
-    clients[1]._context.disclosure._mask = lambda *arguments: whole(*arguments)[:-4]
+    whole = clients[1].context.disclosure.mask
+    clients[1].context.disclosure.mask = lambda *arguments: whole(*arguments)[:-4]
     federation.run(clients=clients)
     failed = [r for r in federation.history().records() if isinstance(r, Failed)]
     assert [r.reason for r in failed] == [FailureReason.INVALID_UPDATE]

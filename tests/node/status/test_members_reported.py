@@ -93,17 +93,17 @@ def test_roles_say_why_no_round_follows(ended):
 
 def test_while_the_statement_cannot_be_read_the_coordinator_goes_on(ended):
     coordinator = ended.federation.coordinator()
-    fetch = coordinator._context.store.fetch
+    fetch = coordinator.context.store.fetch
 
     def away(*_):
         raise Unreachable("the store does not answer")
 
-    coordinator._context.store.fetch = away
+    coordinator.context.store.fetch = away
     try:
         step = coordinator.step()
         assert step.phase == "store" and not coordinator.finished and coordinator.members_metrics is None
     finally:
-        coordinator._context.store.fetch = fetch
+        coordinator.context.store.fetch = fetch
     coordinator.step()
     assert coordinator.finished
 

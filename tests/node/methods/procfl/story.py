@@ -92,7 +92,7 @@ class Story:
         return client
 
     def place(self, number: int) -> RoundInputs:
-        return self.member._context.inputs(self.member.view.rounds.rounds[number])
+        return self.member.context.inputs(self.member.view.rounds.rounds[number])
 
     def fault(self, number: int, **changes) -> str:
         """What a member finds wrong with a round if it had been closed otherwise; it would dispute it."""
@@ -100,7 +100,7 @@ class Story:
         right = current.end
         current.end = replace(right, **changes)
         try:
-            return self.member._context.closings.fault(current)
+            return self.member.context.closings.fault(current)
         finally:
             current.end = right
 
@@ -115,12 +115,12 @@ class Story:
 
 def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: float = math.inf) -> Client:
     """A member that notes what it sends; an attacker reverses what it trained."""
-    training = client._context.work._training
+    training = client.context.work._training
     train = training.result
 
     def result(current, number):
         found = train(current, number)
-        state, own = client._context.inputs(current).previous, found.tensors
+        state, own = client.context.inputs(current).previous, found.tensors
         if state.trained + 1 >= first_attack:
             start, _ = training._begin(current, number)
             wrong = SignFlip(8.0).model(flatten(own), flatten(start), np.random.default_rng(0))
@@ -198,7 +198,7 @@ def _tell(directory: Path) -> Iterator[Story]:
             client.register()
             watched(client, sent, ATTACKERS.get(number, math.inf))
         for number in LIARS:
-            clients[number]._context.work._shown.plain = lambda round_number: os.urandom(32)
+            clients[number].context.work._shown.plain = lambda round_number: os.urandom(32)
         role = coordinator(made)
         said = 0
         while made.turn(role, clients):

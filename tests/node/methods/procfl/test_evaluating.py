@@ -62,7 +62,7 @@ def measured(federation, model_of):
     """The members' sums, found again from their data and their journals' rules: of the model of each."""
     total = None
     for number in range(1, CLIENTS + 1):
-        kept = federation.client(number)._context.journal.kept(KEPT)
+        kept = federation.client(number).context.journal.kept(KEPT)
         rule, samples = HoldOutRule(kept[:32], HELD_OUT.millionths, kept[32:]), federation.samples[number - 1]
         held_out = samples.take(split(marks_of(samples, rule), rule).held_out)
         own = sums_of(held_out_sums(federation.config.trained, model_of(number), held_out), HELD_OUT)
@@ -111,9 +111,9 @@ def test_false_metrics_of_a_coordinator_are_found(honest, closing):
     member = honest.client(1, check_rounds=1.0)
     member.view.refresh()
     current = member.view.rounds.rounds[end.round]
-    assert member._context.closings.fault(current) == ""
+    assert member.context.closings.fault(current) == ""
     current.end = replace(current.end, metrics_digest=honest.store.put(lie.to_bytes()).digest)
-    assert "members' metrics are not the sum of what they sent" in member._context.closings.fault(current)
+    assert "members' metrics are not the sum of what they sent" in member.context.closings.fault(current)
 
 
 @pytest.mark.parametrize("stage", ["labels", "show", "vote"])

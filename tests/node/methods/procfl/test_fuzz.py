@@ -96,17 +96,15 @@ def test_metrics_that_a_round_closed_with(arena):
     truth = records[place]
     member, current = arena.member, arena.member.view.rounds.rounds[number]
     # The sum is the same for all; it is the metrics that are read anew.
-    codec = member._context.method.codec
-    member._context.method.codec = Known(
-        codec, codec.outcome(member._context.inputs(current), _recovery(story, number))
-    )
+    codec = member.context.method.codec
+    member.context.method.codec = Known(codec, codec.outcome(member.context.inputs(current), _recovery(story, number)))
     for random in arena.mutants():
         value = json.loads(arena.stated[number - 1].to_bytes())
         value = mutated(mutated(value, random), random) if random.random() < 0.8 else mutated(value, random)
         data = canonical(value) if random.random() < 0.9 else flipped(canonical(value), random)
         end = replace(truth, metrics_digest=arena.store.keep(data))
         current.end = end
-        fault = member._context.closings.fault(current)
+        fault = member.context.closings.fault(current)
         current.end = truth
         assert isinstance(fault, str) and "failed with" not in fault
         auditor.rounds.rounds[number].end = end

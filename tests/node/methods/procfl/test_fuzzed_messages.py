@@ -90,7 +90,7 @@ def test_what_members_show(arena):
     state = place.previous
     (case,) = state.cases
     judge = case.committee[0]
-    work = story.federation.client(judge, store=arena.store)._context.work._committee
+    work = story.federation.client(judge, store=arena.store).context.work._committee
     base = place.rounds.base_of(11)
     member = case.members[0]
     shown_blob, truth = arena.store.fetch(base.commits[member].digest, 1 << 16), base.commits[member]

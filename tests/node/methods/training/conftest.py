@@ -41,7 +41,7 @@ class Run:
 
 def watched(client, number, updates):
     """A client that notes what it trained; one of them diverges in round 2."""
-    train = client._context.work.result
+    train = client.context.work.result
 
     def result(current, index):
         if (current.number, number) == (2, DIVERGES):
@@ -50,7 +50,7 @@ def watched(client, number, updates):
         updates[(current.number, number)] = update and update.tensors
         return update
 
-    client._context.work.result = result
+    client.context.work.result = result
     return client
 
 

@@ -99,10 +99,10 @@ def test_a_client_killed_between_encoding_and_committing_commits_the_same_bytes(
     while "committed" not in federation.said("client 1"):
         federation.turn(coordinator, clients | ({2: mine} if "shared" not in federation.said("client 2") else {}))
     current = coordinator.view.refresh()
-    mine._context.work.result(current, 2)  # torch does not train after a fork
+    mine.context.work.result(current, 2)  # torch does not train after a fork
     child = os.fork()
     if not child:
-        mine._context.ledger.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+        mine.context.ledger.commit = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
         mine.step()
         os._exit(1)
     _, status = os.waitpid(child, 0)
@@ -122,7 +122,7 @@ def test_an_upload_counts_before_there_are_bytes_of_it(found):
     coordinator, clients = federation.coordinator(), federation.clients()
     while "shared" not in federation.said("client 2"):
         federation.turn(coordinator, clients)
-    clients[2]._context.disclosure._mask = lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt)
+    clients[2].context.disclosure.mask = lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         while True:
             federation.turn(coordinator, clients)
@@ -157,7 +157,7 @@ def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
 def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found):
     federation = found(clients=5, rounds=3, membership=MembershipSettings(least=0.0))  # others are there in each round
     coordinator, clients = federation.coordinator(), federation.clients()
-    clients[5]._units[Duty.DRAW]._unaffordable = lambda turn: ""
+    clients[5].units[Duty.DRAW]._unaffordable = lambda turn: ""
     active = {1: (1, 2, 5), 2: (3, 4, 5), 3: (1, 2, 3, 4, 5)}
     while federation.turn(coordinator, {number: clients[number] for number in active[max(1, coordinator.round)]}):
         pass
@@ -189,7 +189,7 @@ def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
     monkeypatch.undo()
     client = federation.client(1)
     client.view.refresh()
-    assert "has spent" in client._context.closings.fault(client.view.rounds.rounds[2])
+    assert "has spent" in client.context.closings.fault(client.view.rounds.rounds[2])
 
 
 class UnderReports(Coordinator):
@@ -197,13 +197,13 @@ class UnderReports(Coordinator):
 
     def __init__(self, *parts, **options):
         super().__init__(*parts, **options)
-        honestly = self._context.outcomes.of
+        honestly = self.context.outcomes.of
 
         def outcome(number, record):
             result = honestly(number, record)
             return replace(result, privacy=result.privacy.replace(noise_multiplier=0.5))
 
-        self._context.outcomes.of = outcome
+        self.context.outcomes.of = outcome
 
 
 def test_clients_dispute_a_round_whose_record_lies(found):
@@ -316,9 +316,9 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
     """The same masks and, for the test, the same noise: what is left between two uploads are the updates."""
     client, past = sharing
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    inputs, secrets = client._context.inputs(past), client._context.disclosure.secrets(1)
+    inputs, secrets = client.context.inputs(past), client.context.disclosure.secrets(1)
     update = {name: HOSTILE[kind](tensor).astype(np.float32) for name, tensor in inputs.previous.items()}
-    codec = client._context.method.codec
+    codec = client.context.method.codec
     updates = (ModelUpdate(each) for each in (inputs.previous, update))
     zero, hostile = (np.frombuffer(codec.encode(inputs, 1, secrets, each), "<u4") for each in updates)
     moved = (hostile - zero).view(np.int32).astype(np.float64)
@@ -330,11 +330,11 @@ def test_no_update_moves_the_sum_by_more_than_its_clip(sharing, kind, monkeypatc
 
 def test_only_noise_and_rounding_tell_two_encodings_of_one_update_apart(sharing, monkeypatch):
     client, each = sharing
-    inputs, secrets = client._context.inputs(each), client._context.disclosure.secrets(1)
-    codec = client._context.method.codec
+    inputs, secrets = client.context.inputs(each), client.context.disclosure.secrets(1)
+    codec = client.context.method.codec
     update = ModelUpdate(inputs.previous)
     fresh = [codec.encode(inputs, 1, secrets, update) for _ in range(2)]
     assert fresh[0] != fresh[1]
     monkeypatch.setattr("fedgrove.node.methods.training.client_level.os.urandom", bytes)
-    fixed = [codec.encode(client._context.inputs(each), 1, secrets, update) for _ in range(2)]
+    fixed = [codec.encode(client.context.inputs(each), 1, secrets, update) for _ in range(2)]
     assert fixed[0] == fixed[1] and len(fixed[0]) == codec.upload_bytes(inputs.layout)

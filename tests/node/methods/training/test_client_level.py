@@ -142,8 +142,8 @@ def test_a_client_finds_the_same_fault(run, lie):
     client.view.refresh()
     current = client.view.rounds.rounds[1]
     (told,) = [record for record in retold(run, lie) if isinstance(record, Closed) and record.round == 1]
-    assert client._context.closings.fault(current) == ""
-    assert f"privacy.{lie}" in client._context.closings._recompute(current, told)
+    assert client.context.closings.fault(current) == ""
+    assert f"privacy.{lie}" in client.context.closings._recompute(current, told)
 
 
 def test_epsilon_of_another_machine_agrees(run):

@@ -275,7 +275,7 @@ class Unmeasured(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        trainer = self._context.work._trainer
+        trainer = self.context.work._trainer
         train, evaluate = trainer.start, trainer.measure
 
         def start(model, position, *rest):

@@ -68,7 +68,7 @@ class Run:
 
 def diverging(client):
     """A client whose training diverges in round 2."""
-    train = client._context.work.result
+    train = client.context.work.result
 
     def result(current, index):
         found = train(current, index)
@@ -76,7 +76,7 @@ def diverging(client):
             raise Diverged("the loss is not finite: lower training.learning_rate")
         return found
 
-    client._context.work.result = result
+    client.context.work.result = result
     return client
 
 
@@ -186,7 +186,7 @@ def test_the_audit_and_a_client_name_what_does_not_follow(run, lie, number):
     client.view.refresh()
     current = client.view.rounds.rounds[number]
     (claimed,) = [record for record in records if isinstance(record, Closed) and record.round == number]
-    assert "members" in client._context.closings._recompute(current, claimed)
+    assert "members" in client.context.closings._recompute(current, claimed)
 
 
 def test_people_see_a_noisy_rate(run, capsys):

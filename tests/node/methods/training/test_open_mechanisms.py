@@ -180,7 +180,7 @@ def test_a_client_killed_after_it_chose_commits_the_same_bytes(small, mechanism)
 
     while "shared" not in federation.said("client 2"):
         federation.turn(coordinator, clients)
-    clients[2]._context.ledger.commit = crash
+    clients[2].context.ledger.commit = crash
     with pytest.raises(KeyboardInterrupt):
         while True:
             federation.turn(coordinator, clients)
@@ -222,7 +222,7 @@ NO_SELECTIONS = {
 def test_an_upload_that_is_no_selection_is_left_out_and_the_round_goes_on(small, garble):
     federation = small(SIGNDS)
     clients = federation.clients()
-    kind = clients[3]._context.disclosure._method.codec
+    kind = clients[3].context.disclosure._method.codec
     encode = kind.encode
     kind.encode = lambda *arguments: NO_SELECTIONS[garble](encode(*arguments))
     federation.run(clients=clients)
@@ -250,7 +250,7 @@ def test_what_is_uploaded_under_local_privacy_stays_within_the_bound_and_hides_a
         federation.turn(coordinator, clients)
     clients[1].view.refresh()
     client, current = clients[1], clients[1].view.rounds.latest
-    inputs = client._context.inputs(current)
+    inputs = client.context.inputs(current)
     bound = federation.config.masking.bound
     mechanism = LocalMean(inputs.layout, bound, "delta", settings=LOCAL)
     for value in (math.nan, math.inf, 3e38, -3e38):

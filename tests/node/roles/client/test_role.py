@@ -33,7 +33,7 @@ def federation(tmp_path_factory):
 def client(federation):
     """A client whose units only name themselves."""
     made = federation.client(1)
-    made._units = {phase: naming(Step.act("done", phase.value)) for phase in made._units}
+    made.units = {phase: naming(Step.act("done", phase.value)) for phase in made.units}
     return made
 
 
@@ -46,7 +46,7 @@ def test_the_unit_of_the_phase_acts(client):
 
 
 def test_where_a_duty_is_done_shares_are_released(client):
-    client._units[Duty.PUBLISH] = naming(None)
+    client.units[Duty.PUBLISH] = naming(None)
     assert client.step().acted == "release"
 
 
@@ -56,7 +56,7 @@ def test_a_wrong_model_comes_before_any_phase(client):
 
 
 def test_without_its_journal_no_unit_acts(client):
-    client._context.journal.note = lambda number: None
+    client.context.journal.note = lambda number: None
     assert "journal of the round is missing" in client.step().waiting
 
 
@@ -70,7 +70,7 @@ def test_a_round_that_its_masks_forbid_is_sat_out_until_its_end(client):
     def refuse(turn):
         raise MaskingRefused("too many partners are gone")
 
-    client._units[Duty.PUBLISH] = SimpleNamespace(act=refuse)
+    client.units[Duty.PUBLISH] = SimpleNamespace(act=refuse)
     step = client.step()
     assert (step.phase, step.waiting) == ("sit out", "this client: too many partners are gone")
     assert step.until == client.view.deadlines(client.view.rounds.last).close_end
@@ -81,7 +81,7 @@ def test_another_process_on_its_keystore_comes_before_any_phase(client):
         assert (rounds, number, block) == (client.view.rounds, 1, client.view.block)
         raise DuplicateRunning("another process uses this keystore")
 
-    client._context.duplicates.look = meet
+    client.context.duplicates.look = meet
     with pytest.raises(DuplicateRunning):
         client.step()
 
@@ -106,4 +106,4 @@ def test_a_client_recomputes_no_more_closed_rounds_than_the_terms_ask_unless_its
     base = SimpleNamespace(number=1, closing=SimpleNamespace(round=1, **digests), commits=range(1000), disputes={})
     monkeypatch.setattr(Closings, "_recompute", lambda self, current, end: "recomputed")
     monkeypatch.setattr(vrf, "proof_to_hash", lambda proof: bytes([0xC0]) + bytes(63))  # a lot of 0.75
-    assert client._context.closings.fault(base, 1) == ("recomputed" if recomputes else "")
+    assert client.context.closings.fault(base, 1) == ("recomputed" if recomputes else "")

@@ -28,7 +28,7 @@ def federation(tmp_path_factory):
 def coordinator(federation):
     """A coordinator whose units only name themselves."""
     made = federation.coordinator()
-    made._units = {phase: naming(Step.act("done", phase.name)) for phase in made._units}
+    made.units = {phase: naming(Step.act("done", phase.name)) for phase in made.units}
     made._open = naming(Step.act("done", "opened"))
     return made
 
@@ -38,7 +38,7 @@ def naming(result):
 
 
 def test_each_phase_has_a_unit(federation):
-    assert set(federation.coordinator()._units) == set(Phase) - {Phase.NONE}
+    assert set(federation.coordinator().units) == set(Phase) - {Phase.NONE}
 
 
 def test_the_unit_of_the_phase_acts(coordinator):
@@ -46,7 +46,7 @@ def test_the_unit_of_the_phase_acts(coordinator):
 
 
 def test_a_unit_that_has_nothing_to_do_leaves_it_to_open_a_round(coordinator):
-    coordinator._units[Phase.CLOSED] = naming(None)
+    coordinator.units[Phase.CLOSED] = naming(None)
     assert coordinator.step().acted == "opened"
 
 
@@ -54,7 +54,7 @@ def test_what_the_ledger_refuses_is_looked_at_again(coordinator):
     def refused(turn):
         raise ContractRevert("somebody was quicker")
 
-    coordinator._units[Phase.CLOSED] = SimpleNamespace(act=refused)
+    coordinator.units[Phase.CLOSED] = SimpleNamespace(act=refused)
     step = coordinator.step()
     assert step.phase == "refused" and step.until == coordinator.view.block + 1
 

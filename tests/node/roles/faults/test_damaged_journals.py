@@ -36,7 +36,7 @@ def truncated(name):
 def begun_anew(federation):
     """As after a journal was lost while the draw was in no block yet: the next life made other secrets."""
     removed(federation)
-    federation.client(ME)._context.disclosure.secrets(1)
+    federation.client(ME).context.disclosure.secrets(1)
 
 
 def run(federation, moment, damage):
