@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 from fedgrove.ipfs.store import Malformed, TooLarge
-from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
+from fedgrove.node.base.tensors import Layout, flatten
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.opening import open_update, valid_secrets
 from fedgrove.node.masking.recovery import RecoveryRecord
@@ -37,12 +37,11 @@ from fedgrove.node.methods.procfl.round_inputs import (
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts
-from fedgrove.node.methods.procfl.sums import GroupSum, checked, group_sums, share_of, together
-from fedgrove.node.methods.procfl.suspicion import shown, without
+from fedgrove.node.methods.procfl.sums import checked, counted, group_sums
+from fedgrove.node.methods.procfl.suspicion import shown
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import metric_words, words_behind
 from fedgrove.node.methods.training.update import ModelUpdate
-from fedgrove.node.privacy.mechanism import Weight
 from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import fetch_available
@@ -102,7 +101,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         behind = metric_words(self.config, update)
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, _NOTHING, len(behind))
-        weight, model = _counted(self._weights(inputs, state)[client]), update.tensors
+        weight, model = counted(self._weights(inputs, state)[client]), update.tensors
         # A model beyond the bound is refused, not cut off: ``ClusterTraining`` has taken what training began with.
         words = self._mean_of(state.layout).encode(flatten(model), lambda: model, weight, os.urandom)
         return masked_bytes(inputs, client, secrets, np.concatenate([words, behind]), state.layout, len(behind))
@@ -117,7 +116,10 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         if state.stage == "train":
             weights = self._weights(inputs, state)
             sums = checked(group_sums(inputs, record, state.layout, behind), weights, self.config.masking.bound)
-            return Outcome(self._trained(inputs, state, sums, weights), members=evaluated(inputs, sums))
+            bound, began = self.config.masking.bound, inputs.current.opened.model_digest.hex()
+            numbers = numbers_in(inputs.current.draws)
+            after = self._course.trained(state, sums, weights, bound, numbers, began)
+            return Outcome(after, members=evaluated(inputs, sums))
         return Outcome(self._without_training(inputs, state, record), members=not_evaluated(inputs))
 
     def opened(
@@ -197,53 +199,12 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         Where honest members send zeros, as these were summed before, whatever adds up is somebody's invention.
         """
         again = counts_sent_before(inputs)
-        found: list[Counts] = []
-        groups: list[Cluster] = []
+        found: list[tuple[Cluster, Counts]] = []
         for each in group_sums(inputs, record, label_layout(self._course.labels)):
             shares = () if each.words is None else tuple(each.words.tolist())
             known = is_sum_of_shares(shares, len(each.group)) and not again
-            found.append(shares if known else ())
-            groups.append(each.group if known else ())
-        if not any(found):
-            found = [(1,) * self._course.labels] * len(found)
-        return replace(state, stage="train", labels=tuple(found), groups=tuple(groups))
-
-    def _trained(
-        self,
-        inputs: RoundInputs[ClusterState],
-        state: ClusterState,
-        sums: list[GroupSum],
-        weights: Mapping[int, Fraction],
-    ) -> ClusterState:
-        """The means of all groups; a model stays where too few trained it, or what they sent makes none.
-
-        An upload that cannot be summed names its sender: that member is out. A sum beyond the bound does not, and the
-        group may have to answer for it.
-        """
-        models = tuple(self._mean(each, weights, state.model_of(number)) for number, each in enumerate(sums))
-        watch = bool(self._course.terms.seats)
-        found = replace(
-            state,
-            stage="watch" if watch else "train",
-            models=models,
-            trained=state.trained + 1,
-            groups=tuple(each.group for each in sums),
-            spoilt=tuple(number for number, each in enumerate(sums) if each.words is None and each.group),
-            labels=self._course.believed(state, numbers_in(inputs.current.draws)),
-            began=inputs.current.opened.model_digest.hex(),
-        )
-        found = without(found, {each.fault: number for number, each in enumerate(sums) if each.fault is not None})
-        if not self._course.is_global(state):
-            return found
-        whole = self._mean(together(sums), weights, state.models[0])
-        return replace(found, models=(whole,), trials=models if watch else ())
-
-    def _mean(self, each: GroupSum, weights: Mapping[int, Fraction], model: Tensors) -> Tensors:
-        """The mean behind a sum, within the bound to the last bit; where there is none, the model that there was."""
-        if each.words is None:
-            return model
-        layout, weight = Layout.of(model), _counted(share_of(each.group, weights))
-        return unflatten(self._mean_of(layout).mean(each.words.copy(), lambda: model, weight), layout)
+            found.append((each.group, shares if known else ()))
+        return self._course.labelled(state, found)
 
     def _mean_of(self, layout: Layout) -> WeightedMean:
         """How models are uploaded and averaged."""
@@ -260,10 +221,6 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
     def _weights(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> Mapping[int, Fraction]:
         """How much each client counts in the mean of its group."""
         return self._course.weights(state, [clients_at(inputs, positions) for positions in inputs.graph.groups])
-
-
-def _counted(weight: Fraction) -> Weight:
-    return Weight(weight.numerator, weight.denominator)
 
 
 def _answer_bytes(state: ClusterState, client: int) -> int:

@@ -22,8 +22,10 @@ from fedgrove.node.methods.procfl.labels import contradicts
 from fedgrove.node.methods.procfl.similarity import Inconsistent
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts, InvalidStatement, Stated
+from fedgrove.node.methods.procfl.sums import GroupSum, mean_of, together
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.procfl.training import Cluster, global_rounds, global_weights
+from fedgrove.node.privacy.weighted import WeightedMean
 
 FEWEST = 3
 """Of fewer clients masks hide no model, so fewer are never summed."""
@@ -111,6 +113,66 @@ class Course:
         found = ClusterState("labels" if self.terms.seats else "train", state.models[:1])
         compared = {name: getattr(state, name) for name in ("session", "sets", "clients")}
         return replace(found, **compared, overlaps=overlaps, clusters=clusters)
+
+    # --- what sums come to ------------------------------------------------------------------------------------------
+
+    def labelled(self, state: ClusterState, counted: Sequence[tuple[Cluster, Counts]]) -> ClusterState:
+        """The state when label shares were summed, for each part its members and their shares.
+
+        Empty shares are not known; where none are, all labels count alike.
+        """
+        labels = tuple(shares for _, shares in counted)
+        groups = tuple(group if shares else () for group, shares in counted)
+        if not any(labels):
+            labels = ((1,) * self.labels,) * len(labels)
+        return replace(state, stage="train", labels=labels, groups=groups)
+
+    def trained(
+        self,
+        state: ClusterState,
+        sums: Sequence[GroupSum],
+        weights: Mapping[int, Fraction],
+        bound: float,
+        stated: Mapping[int, int],
+        began: str,
+    ) -> ClusterState:
+        """The means of all groups; a model stays where too few trained it, or what they sent makes none.
+
+        An upload that cannot be summed names its sender: that member is out. A sum beyond the bound does not, and the
+        group may have to answer for it.
+
+        Parameters
+        ----------
+        sums : sequence of GroupSum
+            One a model, or a part of the one model.
+        weights : mapping
+            How much each client counts, as ``weights`` has it.
+        bound : float
+            On the models' values.
+        stated : mapping
+            The number that each client stated when it drew.
+        began : str
+            Names the state that the round began with.
+        """
+        mean = WeightedMean(state.layout, bound)
+        models = tuple(mean_of(each, weights, mean, state.model_of(number)) for number, each in enumerate(sums))
+        watch = bool(self.terms.seats)
+        found = replace(
+            state,
+            stage="watch" if watch else "train",
+            models=models,
+            trained=state.trained + 1,
+            groups=tuple(each.group for each in sums),
+            spoilt=tuple(number for number, each in enumerate(sums) if each.words is None and each.group),
+            labels=self.believed(state, stated),
+            began=began,
+        )
+        faults = {each.fault: number for number, each in enumerate(sums) if each.fault is not None}
+        found = suspicion.without(found, faults)
+        if not self.is_global(state):
+            return found
+        whole = mean_of(together(sums), weights, mean, state.models[0])
+        return replace(found, models=(whole,), trials=models if watch else ())
 
     # --- who judges whom --------------------------------------------------------------------------------------------
 

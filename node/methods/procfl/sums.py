@@ -1,17 +1,19 @@
 """Separate sums of the groups of a round with clusters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-from fedgrove.node.base.tensors import Layout
+from fedgrove.node.base.tensors import Layout, Tensors, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, fraction_bits
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.privacy.mechanism import Weight
+from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.masked_sum import unmasked_sum
 from fedgrove.node.protocol.round_inputs import RoundInputs
 
@@ -61,7 +63,7 @@ def group_sums(
     return found
 
 
-def checked(sums: list[GroupSum], weights: Mapping[int, Fraction], bound: float) -> list[GroupSum]:
+def checked(sums: Sequence[GroupSum], weights: Mapping[int, Fraction], bound: float) -> list[GroupSum]:
     """The sums, without those that updates within the bound cannot produce."""
     return [each if _is_within(each, weights, bound) else GroupSum(each.group) for each in sums]
 
@@ -71,7 +73,20 @@ def share_of(group: Cluster, weights: Mapping[int, Fraction]) -> Fraction:
     return sum((weights[client] for client in group), Fraction(0))
 
 
-def together(sums: list[GroupSum]) -> GroupSum:
+def counted(weight: Fraction) -> Weight:
+    """A weight as a mechanism takes it."""
+    return Weight(weight.numerator, weight.denominator)
+
+
+def mean_of(each: GroupSum, weights: Mapping[int, Fraction], mean: WeightedMean, model: Tensors) -> Tensors:
+    """The mean behind a sum, within the bound to the last bit; where there is none, the model that there was."""
+    if each.words is None:
+        return model
+    weight = counted(share_of(each.group, weights))
+    return unflatten(mean.mean(each.words.copy(), lambda: model, weight), mean.layout)
+
+
+def together(sums: Sequence[GroupSum]) -> GroupSum:
     """One sum of all groups that have one."""
     known = [each for each in sums if each.words is not None]
     if not known:

@@ -7,7 +7,7 @@ methods     who may train which model in which round, and with what weight
 attackers   who poisons the training, and what they send
 work        what a worker does for it: compare clients, test models label by label, judge them
 crew        asks workers for it
-detection   the watch on the public set, committees and their verdicts
+procfl      rounds of ProCFL: the course of a federation, with workers in place of members
 robust      rivals that look at single models: Krum, median, trimmed mean
 run         a round of models of groups, and how they are tested
 """

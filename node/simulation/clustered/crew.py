@@ -105,9 +105,21 @@ class Crew:
         models: Mapping[int, ModelReference],
         groups: Mapping[int, Cluster],
         weights: Mapping[int, Fraction],
-        keep: bool = True,
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
-        """Train each group's model.
+        """Train each group's model; as ``sums``, with the means behind them."""
+        sums, results = self.sums(number, models, groups, weights)
+        mean, whole = WeightedMean(self._layout, self._plan.bound), Weight(1, 1)
+        vectors = {k: mean.mean(total, models[k].tensors, whole) for k, total in sums.items()}
+        return {k: unflatten(vector, self._layout) for k, vector in vectors.items()}, results
+
+    def sums(
+        self,
+        number: int,
+        models: Mapping[int, ModelReference],
+        groups: Mapping[int, Cluster],
+        weights: Mapping[int, Fraction],
+    ) -> tuple[dict[int, np.ndarray], list[ClientResult]]:
+        """Train each group's model, and sum what its clients upload.
 
         Parameters
         ----------
@@ -115,20 +127,15 @@ class Crew:
             Who trains each model, by its number; groups do not overlap.
         weights : mapping
             How much a client counts in its model's mean.
-        keep : bool
-            Keep the clients' states; False where a round's clients are averaged once more, in other groups.
 
         Returns
         -------
-        dict of int to Tensors, list of ClientResult
-            The means, and what is told of the clients, ascending.
+        dict of int to uint32 array, list of ClientResult
+            The sums, and what is told of the clients, ascending.
         """
         encoder = Weighing(weights, self._plan.bound, self._attackers)
-        mean, whole = WeightedMean(self._layout, self._plan.bound), Weight(1, 1)
         tasks = self._training(number, models, groups, encoder, WORD.itemsize * self._layout.length)
-        sums, results = self._workforce.train(tasks, groups, self._layout.length, self._keeper(number, keep))
-        vectors = {k: mean.mean(total, models[k].tensors, whole) for k, total in sums.items()}
-        return {k: unflatten(vector, self._layout) for k, vector in vectors.items()}, results
+        return self._workforce.train(tasks, groups, self._layout.length, self._keeper(number, keep=True))
 
     def shown(
         self,

@@ -19,14 +19,13 @@ from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
-from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import figures_of
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings
 from fedgrove.node.simulation.clustered import robust
 from fedgrove.node.simulation.clustered.attackers import attackers_of
 from fedgrove.node.simulation.clustered.crew import Crew, together
-from fedgrove.node.simulation.clustered.detection import ClusterWatch, Trained
-from fedgrove.node.simulation.clustered.methods import Ifca, OneModel, ProCflScheme, SharingScheme
+from fedgrove.node.simulation.clustered.methods import Ifca, OneModel, SharingScheme
+from fedgrove.node.simulation.clustered.procfl import SimulatedProCflCourse, TrainedRound
 from fedgrove.node.simulation.clustered.similarity import (
     CLUSTERS,
     InitialClusters,
@@ -36,10 +35,10 @@ from fedgrove.node.simulation.clustered.similarity import (
 from fedgrove.node.simulation.clustered.work import LabelCounts
 from fedgrove.node.simulation.dataset_run import DatasetRun
 from fedgrove.node.simulation.plan import InvalidPlan
-from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, Released, RoundResult
+from fedgrove.node.simulation.record import ClusterResult, Released, RoundResult
 from fedgrove.node.simulation.run import round_result
 from fedgrove.node.simulation.tasks import TaskMaker
-from fedgrove.node.simulation.work import ClientResult, ModelReference
+from fedgrove.node.simulation.work import ModelReference
 from fedgrove.node.simulation.workers import PendingTest
 
 # The matrix of overlaps, and robust means, hold something of all clients at once.
@@ -81,7 +80,8 @@ class ClusteredSimulation(DatasetRun):
 
     @property
     def _kept(self) -> Tensors:
-        return _stacked(self._models, self._watch.references if self._watch else ())
+        method = self._method
+        return _stacked(self._models, method.state.references if isinstance(method, SimulatedProCflCourse) else ())
 
     def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
         self._method = self._sharing(directory)
@@ -96,39 +96,31 @@ class ClusteredSimulation(DatasetRun):
             self._files,
             scratch,
         )
-        self._watch = self._watch_over(self._method)
         return self._crew.tasks
 
     def _restore(self, kept: Tensors) -> None:
         self._models, references = _unstacked(kept)
-        if self._watch is not None:
-            self._watch.references = references
-            self._watch.resume(self._rounds)
+        if isinstance(self._method, SimulatedProCflCourse):
+            self._method.resume(self._models, references, self._rounds)
 
     def _round(self, number: int, drawn: tuple[int, ...]) -> RoundResult:
-        crew, watch = self._crew, self._watch
         self._models = self._models_for(number)
-        start = crew.publish(self._models)
-        if watch is not None:
-            watch.enter(crew, number, self._models)
-        groups = self._groups(number, start, drawn)
-        means, results = self._trained(number, start, groups)
-        models = [means.get(k, model) for k, model in enumerate(self._models)]
-        scores: tuple[float, ...] = ()
-        judgements: tuple[CommitteeVerdict, ...] = ()
-        if watch is not None:
-            finding = watch.look(crew, Trained(number, groups, start, models))
-            models, scores, judgements = list(finding.models), finding.scores, finding.judgements
-        self._models = models
-        trained = tuple(groups.get(k, ()) for k in range(len(models)))
-        clustering = ClusterResult(trained, None, scores, judgements, self._attacking(number))
-        members = self._figures(each.measured for each in results if each.measured is not None)
-        return replace(round_result(number, results), clustering=clustering, members=members)
+        choices = self._choices(number, self._crew.publish(self._models), drawn)
+        if isinstance(self._method, SimulatedProCflCourse):
+            found = self._method.round(self._crew, number, choices)
+            self._models = list(self._method.state.models)
+        else:
+            found = self._trained(self._method, number, choices)
+        trained = tuple(found.groups.get(k, ()) for k in range(len(self._models)))
+        clustering = ClusterResult(trained, None, found.scores, found.judgements, self._attacking(number))
+        members = self._figures(each.measured for each in found.results if each.measured is not None)
+        return replace(round_result(number, found.results), clustering=clustering, members=members)
 
     def _of_last_model(self, number: int, drawn: tuple[int, ...]) -> Released | None:
         start = self._crew.publish(self._models_for(number))
-        groups = self._groups(number, start, drawn)
-        return self._figures(self._crew.measured(number, dict(enumerate(start)), groups).values())
+        groups = self._method.groups(self._choices(number, start, drawn))
+        models = {k: start[k if len(start) > 1 else 0] for k in groups}  # parts of one model have the same
+        return self._figures(self._crew.measured(number, models, groups).values())
 
     def _figures(self, measured: Iterable[HeldOutSums]) -> Released | None:
         """What a round states of its clients' evaluations, over all models; None where the plan asks for none."""
@@ -141,34 +133,30 @@ class ClusteredSimulation(DatasetRun):
     def _attacking(self, number: int) -> tuple[int, ...]:
         return tuple(sorted(self._attackers.at(number))) if self._attackers else ()
 
-    def _groups(self, number: int, start: Sequence[ModelReference], drawn: Sequence[int]) -> dict[int, Cluster]:
-        """Who trains which model; who was expelled trains none."""
-        if self._watch is not None:
-            drawn = [client for client in drawn if client not in self._watch.expelled]
+    def _choices(self, number: int, start: Sequence[ModelReference], drawn: Sequence[int]) -> dict[int, int]:
+        """Which model each client is to train."""
         known, choices = self._chosen
         if known != number:
             options = {client: self._method.options(client, number) for client in drawn}
             choices = self._crew.choose(number, start, options)
-        members: dict[int, list[int]] = {}
-        for client in drawn:
-            members.setdefault(choices[client], []).append(client)
-        return {k: tuple(group) for k, group in sorted(members.items()) if self._method.may_train(group, number)}
+        return {client: choices[client] for client in drawn}
 
-    def _trained(
-        self, number: int, start: Sequence[ModelReference], groups: Mapping[int, Cluster]
-    ) -> tuple[dict[int, Tensors], list[ClientResult]]:
-        """The new models of the groups."""
-        settings, models = self._plan.clustering, dict(enumerate(start))
+    def _trained(self, method: OneModel, number: int, choices: Mapping[int, int]) -> TrainedRound:
+        """A round of a rival, whose new models take the place of the old ones."""
+        settings, models = self._plan.clustering, dict(enumerate(self._crew.publish(self._models)))
+        groups = method.groups(choices)
         if isinstance(settings, GlobalSettings) and settings.mean != "mean":
             vectors, results = self._crew.shown(number, models, groups, keep=True)
             shown = np.stack([vectors[client] for client in sorted(vectors)])
             attackers = 0 if self._attackers is None else len(self._attackers.at(number) & vectors.keys())
-            mean = _robust_mean(settings.mean, shown, attackers)
-            return {0: unflatten(mean, self._layout)}, results
+            self._models = [unflatten(_robust_mean(settings.mean, shown, attackers), self._layout)]
+            return TrainedRound(groups, results)
         weights: dict[int, Fraction] = {}
         for group in groups.values():
-            weights.update(self._method.weights(group, number))
-        return self._crew.train(number, models, groups, weights)
+            weights.update(method.weights(group))
+        means, results = self._crew.train(number, models, groups, weights)
+        self._models = [means.get(k, model) for k, model in enumerate(self._models)]
+        return TrainedRound(groups, results)
 
     def _test(self, result: RoundResult) -> PendingTest:
         """What the honest clients' models achieve."""
@@ -202,7 +190,7 @@ class ClusteredSimulation(DatasetRun):
 
     def _sharing(self, directory: Path) -> SharingScheme:
         """The plan's method; ProCFL's clusters are found, and written down, first."""
-        settings = self._plan.clustering
+        settings, plan = self._plan.clustering, self._plan
         samples = {client: len(own) for client, own in enumerate(self._data.parts, 1)}
         if isinstance(settings, IfcaSettings):
             return Ifca(samples, settings.models)
@@ -212,16 +200,8 @@ class ClusteredSimulation(DatasetRun):
         compared = compare_all(self._counts, settings, work.executor, work.count, directory, self._progress)
         self._clusters = find_clusters(compared, settings.alpha, self.attackers)
         write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_json()) + "\n").encode())
-        return ProCflScheme(self._clusters, settings, self._plan.rounds)
-
-    def _watch_over(self, method: SharingScheme) -> ClusterWatch | None:
-        settings, found = self._plan.clustering, self._clusters
-        if self._public is None or found is None:
-            return None
-        if not isinstance(method, ProCflScheme) or not isinstance(settings, ProCflSettings):
-            return None
-        seed = self._plan.seed
-        return ClusterWatch(settings, method, found.similarity, self._counts, self._attackers, self._layout, seed)
+        first = self._models[0], plan.rounds, plan.bound
+        return SimulatedProCflCourse(settings, compared, self._counts, *first, self._attackers, plan.seed)
 
     def _model_seeds(self) -> list[int]:
         """The plan's seed for one model; IFCA's models differ from the start."""
