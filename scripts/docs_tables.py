@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.server_steps import SERVER_STEPS
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
@@ -43,7 +43,7 @@ def collusion() -> str:
 
 def ledger() -> str:
     """Keys, defaults and meaning of the ``[ledger]`` table."""
-    return _fields(Settings)
+    return _fields(LedgerSettings)
 
 
 def network() -> str:

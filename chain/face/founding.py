@@ -8,7 +8,14 @@ from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.transactions import sender_of
-from fedgrove.chain.records.deployment import Deployment, Settings, Terms, created_address, creation_data, deployed_code
+from fedgrove.chain.records.deployment import (
+    Deployment,
+    LedgerSettings,
+    Terms,
+    created_address,
+    creation_data,
+    deployed_code,
+)
 
 REGISTRY_GAS = 4_000_000
 LEDGER_GAS = 10_000_000
@@ -18,7 +25,7 @@ def deploy(
     network: Network,
     deployer: Account,
     coordinator: str,
-    settings: Settings,
+    settings: LedgerSettings,
     terms: Terms,
     open_membership: bool = True,
     admin: str | None = None,
@@ -88,7 +95,7 @@ def read_deployment(network: Network, ledger: str, first_block: int | None = Non
             admin=to_checksum_address(members.call("admin")),
             open_membership=members.call("openMembership"),
             activation_delay=members.call("activationDelay"),
-            settings=Settings(*settings),
+            settings=LedgerSettings(*settings),
             terms=Terms(config.hex(), model.hex(), tuple(map(tuple, rates)), rounds, repeats),
         )
     except ValueError as fault:

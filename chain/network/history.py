@@ -214,7 +214,7 @@ def _head(fields: dict[str, Any]) -> tuple[Deployment, int]:
     count = fields["blocks"]
     if type(count) is not int or not 1 <= count <= MAX_BLOCKS:
         raise ValueError("the wrong number of blocks")
-    return Deployment.from_json(json.dumps(fields["deployment"])), count
+    return Deployment.from_json(canonical_json(fields["deployment"]).decode()), count
 
 
 def _line(fields: dict[str, Any]) -> str:

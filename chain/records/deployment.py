@@ -1,15 +1,16 @@
 """Addresses of a federation's contracts, the terms fixed in them, and the code that they must have."""
 
-import json
-import re
 from dataclasses import asdict, astuple, dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import rlp
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
 from fedgrove.chain.errors import WrongCode, artifact
 from fedgrove.chain.records.abi import creation
-from fedgrove.common.wire import canonical_json
+from fedgrove.common.settings import Settings
+from fedgrove.common.wire import Digest, Malformed, canonical_json, decode
+from msgspec import Meta
 
 PRACTICE_CHAINS = frozenset({1337, 31337, 131277322940537})
 """Chain ids that no public chain has: Ganache's and geth's --dev, Hardhat's and Anvil's, the embedded chain's."""
@@ -17,12 +18,14 @@ PRACTICE_CHAINS = frozenset({1337, 31337, 131277322940537})
 MAX_RATES = 1_000
 EVERYONE = 1_000_000
 MAX_JSON_BYTES = 1 << 14
-_UINT16, _UINT32, _UINT64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
-_MAY_BE_ZERO = ("coordinator_grace", "absence_rounds")
+_UINT32 = 2**32 - 1
+_Whole = Annotated[int, Meta(ge=1, le=2**16 - 1)]
+_WholeOrZero = Annotated[int, Meta(ge=0, le=2**16 - 1)]
+_Block = Annotated[int, Meta(ge=0, le=2**63 - 1, description="a block's number")]
 
 
 @dataclass(frozen=True)
-class Settings:
+class LedgerSettings(Settings):
     """Windows (in blocks) and limits of a federation, fixed at deployment; the ledger's immutables.
 
     Attributes
@@ -48,38 +51,29 @@ class Settings:
         not try out hashes. Choose an ``order_delay`` of 4 or more with it.
     """
 
-    seed_delay: int = 2
-    draw_window: int = 50
-    order_delay: int = 1
-    seal_window: int = 20
-    share_window: int = 50
-    commit_window: int = 100
-    recover_window: int = 50
-    close_window: int = 50
-    coordinator_grace: int = 20
-    quorum: int = 3
-    max_clients: int = 1000
-    absence_limit: int = 3
-    absence_rounds: int = 1
-    max_samples: int = 1 << 24
+    seed_delay: _Whole = 2
+    draw_window: _Whole = 50
+    order_delay: _Whole = 1
+    seal_window: _Whole = 20
+    share_window: _Whole = 50
+    commit_window: _Whole = 100
+    recover_window: _Whole = 50
+    close_window: _Whole = 50
+    coordinator_grace: _WholeOrZero = 20
+    quorum: _Whole = 3
+    max_clients: _Whole = 1000
+    absence_limit: _Whole = 3
+    absence_rounds: _WholeOrZero = 1
+    max_samples: Annotated[int, Meta(ge=1, le=_UINT32)] = 1 << 24
     randao: bool = False
 
     def __post_init__(self) -> None:
-        if type(self.randao) is not bool:
-            raise ValueError(f"randao must be true or false, not {self.randao!r}")
-        for name, value in asdict(self).items():
-            if name == "randao":
-                continue
-            highest = _UINT32 if name == "max_samples" else _UINT16
-            lowest = 0 if name in _MAY_BE_ZERO else 1
-            if type(value) is not int or not lowest <= value <= highest:
-                raise ValueError(f"{name} must be a whole number from {lowest} to {highest}, not {value!r}")
-        if self.max_clients < self.quorum:
-            raise ValueError(f"max_clients must be at least the quorum of {self.quorum}, not {self.max_clients}")
+        super().__post_init__()
+        self.require(self.max_clients >= self.quorum, "max_clients", f"at least the quorum of {self.quorum}")
 
 
 @dataclass(frozen=True)
-class Terms:
+class Terms(Settings):
     """Terms agreed before the first round, fixed at deployment.
 
     Attributes
@@ -94,29 +88,21 @@ class Terms:
         How many rounds more may be opened, in place of rounds that failed.
     """
 
-    config: str
-    model: str
-    rates: tuple[tuple[int, int], ...] = ((1, EVERYONE),)
-    rounds: int = 1
-    repeats: int = 100
+    config: Digest
+    model: Digest
+    rates: tuple[tuple[Annotated[int, Meta(ge=1, lt=1 << 40)], Annotated[int, Meta(ge=1, le=EVERYONE)]], ...] = (
+        (1, EVERYONE),
+    )
+    rounds: Annotated[int, Meta(ge=1, le=_UINT32)] = 1
+    repeats: Annotated[int, Meta(ge=0, le=_UINT32)] = 100
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("config", "model"):
-            digest = getattr(self, name)
-            if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest) or not int(digest, 16):
-                raise ValueError(f"{name} must be a digest of 64 hexadecimal characters")
-        for name, lowest in (("rounds", 1), ("repeats", 0)):
-            value = getattr(self, name)
-            if type(value) is not int or not lowest <= value <= _UINT32:
-                raise ValueError(f"{name} must be a whole number from {lowest} to {_UINT32}")
+            self.require(int(getattr(self, name), 16), name, "a digest that is not zero")
         starts = [first for first, _ in self.rates]
-        ascending = all(before < after for before, after in pairwise(starts))
-        if starts[:1] != [1] or not ascending or starts[-1] >= 1 << 40 or len(starts) > MAX_RATES:
-            raise ValueError(f"rates must be at most {MAX_RATES} and ascend from round 1")
-        if any(type(number) is not int for pair in self.rates for number in pair):
-            raise ValueError("rates must be whole numbers")
-        if not all(1 <= rate <= EVERYONE for _, rate in self.rates):
-            raise ValueError(f"a rate must be from 1 to {EVERYONE} clients per million")
+        ascending = starts[:1] == [1] and all(before < after for before, after in pairwise(starts))
+        self.require(ascending and len(starts) <= MAX_RATES, "rates", f"at most {MAX_RATES}, ascending from round 1")
 
     def rate_of(self, number: int) -> int:
         """The sampling rate of a round, in clients per million."""
@@ -124,7 +110,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Deployment:
+class Deployment(Settings):
     """Addresses of a federation's contracts, and the terms fixed in them.
 
     Attributes
@@ -146,13 +132,19 @@ class Deployment:
     chain_id: int
     registry: str
     ledger: str
-    block: int
+    block: _Block
     coordinator: str
     admin: str
     open_membership: bool
-    activation_delay: int
-    settings: Settings
+    activation_delay: _Block
+    settings: LedgerSettings
     terms: Terms
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(0 <= self.chain_id < 2**256, "chain_id", "a number of 256 bits")
+        for name in ("registry", "ledger", "coordinator", "admin"):
+            self.require(is_checksum_address(getattr(self, name)), name, "a checksummed address")
 
     @property
     def practice(self) -> bool:
@@ -166,30 +158,10 @@ class Deployment:
     @classmethod
     def from_json(cls, text: str) -> "Deployment":
         """Parse what ``to_json`` wrote. Raises ValueError on anything else."""
-        if len(text) > MAX_JSON_BYTES:
-            raise ValueError("the description is too long")
-        try:
-            fields = json.loads(text)
-            settings = Settings(**fields.pop("settings"))
-            terms = fields.pop("terms")
-            terms = Terms(**terms | {"rates": tuple((first, rate) for first, rate in terms["rates"])})
-            deployment = cls(**fields, settings=settings, terms=terms)
-            deployment._check()
-        except (AttributeError, KeyError, TypeError, RecursionError) as fault:
-            raise ValueError(f"this is not a deployment: {fault}") from None
+        deployment = decode(cls, text.encode(), MAX_JSON_BYTES)
+        if deployment.to_json() != text:
+            raise Malformed("the description of the deployment is not in canonical form")
         return deployment
-
-    def _check(self) -> None:
-        for name in ("registry", "ledger", "coordinator", "admin"):
-            if not is_checksum_address(getattr(self, name)):
-                raise ValueError(f"{name} must be a checksummed address")
-        for name in ("chain_id", "block", "activation_delay"):
-            value = getattr(self, name)
-            highest = 2**256 - 1 if name == "chain_id" else _UINT64
-            if type(value) is not int or not 0 <= value <= highest:
-                raise ValueError(f"{name} must be a whole number from 0 to {highest}")
-        if type(self.open_membership) is not bool:
-            raise ValueError("open_membership must be true or false")
 
 
 def creation_data(contract: str, deployment: Deployment) -> bytes:

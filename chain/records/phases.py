@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Deadlines:
     close_end: int
 
     @classmethod
-    def of(cls, opened_at: int, settings: Settings, ends: Ends) -> "Deadlines":
+    def of(cls, opened_at: int, settings: LedgerSettings, ends: Ends) -> "Deadlines":
         """Compute the ends of a round's phases: the recorded ones, else the end of the phase before and the window.
 
         Parameters
         ----------
         opened_at : int
             The block in which the round was opened.
-        settings : Settings
+        settings : LedgerSettings
             The windows, in blocks.
         ends : Ends
             What is on record of the round.

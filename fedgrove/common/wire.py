@@ -15,16 +15,21 @@ import msgspec
 MAX_DEPTH = 32
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{}]', re.DOTALL)
 
-Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-"""32 bytes in lower-case hexadecimal."""
 
-OptionalDigest = Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{64})?\Z")]
+def _hexadecimal(size: int, optional: bool = False) -> msgspec.Meta:
+    digits = f"[0-9a-f]{{{2 * size}}}"
+    pattern = f"(?:{digits})?" if optional else digits
+    return msgspec.Meta(pattern=rf"\A{pattern}\Z", description=f"{2 * size} lower-case hexadecimal characters")
+
+
+Digest = Annotated[str, _hexadecimal(32)]
+OptionalDigest = Annotated[str, _hexadecimal(32, optional=True)]
 """A digest, or empty."""
 
-Signature = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{130}\Z")]
-"""65 bytes: r, s and the parity of the curve's point, in lower-case hexadecimal."""
+Signature = Annotated[str, _hexadecimal(65)]
+"""r, s and the parity of the curve's point."""
 
-OptionalSignature = Annotated[str, msgspec.Meta(pattern=r"\A(?:[0-9a-f]{130})?\Z")]
+OptionalSignature = Annotated[str, _hexadecimal(65, optional=True)]
 """A signature, or empty."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]

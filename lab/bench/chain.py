@@ -12,7 +12,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.transactions import Receipt
 from fedgrove.chain.records import Drawn
-from fedgrove.chain.records.deployment import Deployment, Settings, Terms
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 # Whole transactions of a client that has taken part before; order: per client at 1,000 clients. Half of all VRF
@@ -54,7 +54,7 @@ class _Bench:
         founder = Keys.generate()
         network.fund(founder.address, 100)
         window = clients + 10
-        settings = Settings(
+        settings = LedgerSettings(
             seed_delay=1,
             draw_window=window,
             share_window=window,

@@ -29,7 +29,7 @@ from fedgrove.chain.records import (
     SeedFixed,
     Shared,
 )
-from fedgrove.chain.records.deployment import Deployment, Settings, Terms
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.auditor import Progress
 from fedgrove.node.audit.verdict import Verdict
@@ -71,7 +71,7 @@ def run(rounds: int, clients: int, browser: str | None = None) -> BenchResult:
         directory = Path(scratch)
         store = DiskStore(directory / "store")
         digest = "00" * 31 + "01"
-        settings, terms = Settings(max_clients=clients), Terms(digest, digest, rounds=rounds)
+        settings, terms = LedgerSettings(max_clients=clients), Terms(digest, digest, rounds=rounds)
         deployment = Deployment(1, _ADDRESS, _ADDRESS, 1, _ADDRESS, _ADDRESS, True, 1, settings, terms)
         records = list(_records(rounds, clients, store))
         path = directory / "index.sqlite"

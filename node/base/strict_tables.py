@@ -6,7 +6,7 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from fedgrove.node.base.settings import InvalidConfig, OutOfRange, hints_of
+from fedgrove.common.settings import InvalidConfig, OutOfRange, hints_of
 
 Scalar = bool | int | float | str
 """A value of a table that may be any of these."""

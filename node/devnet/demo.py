@@ -17,7 +17,7 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network
 from fedgrove.chain.network.standstill import Standstill
-from fedgrove.chain.records.deployment import Deployment, Settings
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.process_pool import process_pool
@@ -184,7 +184,7 @@ class Demo:
         parts = enumerate(self._subject.parts(config), 1)
         return coordinator, [self._client(state, config, number, data, executor) for number, data in parts]
 
-    def _windows(self, state: RunState, suggested: Settings) -> Settings:
+    def _windows(self, state: RunState, suggested: LedgerSettings) -> LedgerSettings:
         """Windows that suit the chain; a run that goes on keeps those that it began with."""
         before = state.deployment()
         return by_time(suggested, self._network) if before is None else before.settings

@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 from typing import Any
 
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.silence import check_drop
 from fedgrove.node.devnet.windows import windows
@@ -92,7 +92,7 @@ def _common(scenario: Scenario, counter: bytes, signer: str) -> dict[str, Any]:
     }
 
 
-def _windows(scenario: Scenario) -> Settings:
+def _windows(scenario: Scenario) -> LedgerSettings:
     rated = isinstance(scenario.privacy, ClientLevelSettings) and scenario.evaluation is not None
     clients = scenario.cast.clients
     return windows(clients, LEAST_RATED) if rated else windows(clients)

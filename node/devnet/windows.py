@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.status.pace import pace
 
 _STEP_SECONDS = 30
@@ -15,10 +15,10 @@ _PRACTICE_BLOCK_SECONDS = 0.25
 """Practice nodes make blocks as fast as this, and are asked to skip those for which nobody has anything to do."""
 
 
-def windows(clients: int, quorum: int = 3) -> Settings:
+def windows(clients: int, quorum: int = 3) -> LedgerSettings:
     """Windows in blocks for a chain that mines one block a transaction, as test chains do."""
     each = clients + 4
-    return Settings(
+    return LedgerSettings(
         seed_delay=1,
         draw_window=each,
         seal_window=8,
@@ -35,7 +35,7 @@ def windows(clients: int, quorum: int = 3) -> Settings:
     )
 
 
-def by_time(settings: Settings, network: Network) -> Settings:
+def by_time(settings: LedgerSettings, network: Network) -> LedgerSettings:
     """The windows on a chain whose blocks do not wait for whoever is at work; the same on all others."""
     if network.can_mine:
         return settings

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from fedgrove.node.base.settings import Settings
+from fedgrove.common.settings import Settings
 from msgspec import Meta
 
 Kept = Mapping[str, np.ndarray]

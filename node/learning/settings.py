@@ -4,7 +4,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from fedgrove.node.base.settings import Rate, Settings, Share
+from fedgrove.common.settings import Rate, Settings, Share
 from msgspec import Meta
 
 MODELS = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
-from fedgrove.node.base.settings import Rate, Settings
+from fedgrove.common.settings import Rate, Settings
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, noise_for, rounds_left
 from fedgrove.node.privacy.local import gaussian_sigma
 from msgspec import Meta

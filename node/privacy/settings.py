@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Annotated, ClassVar, Literal
 
-from fedgrove.node.base.settings import Rate, Settings
+from fedgrove.common.settings import Rate, Settings
 from msgspec import Meta
 
 MAX_EPSILON = 1000.0

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fedgrove.chain.records.deployment import Deployment, Settings
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ChainFacts:
     randomness: Callable[[int], bytes]
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> LedgerSettings:
         return self.deployment.settings
 
     @property

@@ -1,7 +1,7 @@
 """The phase of a round: a function of what is on record and of a block number, the same as in ``RoundClock.sol``."""
 
 from fedgrove.chain.records import Closed, Failed, Phase, Skipped
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.rounds import RoundRecords
 
@@ -47,7 +47,7 @@ def _before_recovery(deadlines: Deadlines, block: int) -> Phase:
     return Phase.RECOVER if block <= deadlines.recover_end else Phase.OVERDUE
 
 
-def coordinator_turn(current: RoundRecords, deadlines: Deadlines, settings: Settings) -> tuple[int, int]:
+def coordinator_turn(current: RoundRecords, deadlines: Deadlines, settings: LedgerSettings) -> tuple[int, int]:
     """From which block on the coordinator is due, and how many blocks it may take; others may after its grace."""
     if current.end is not None:
         return (current.voided or current.end).at.block, settings.recover_window

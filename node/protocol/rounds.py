@@ -35,7 +35,7 @@ from fedgrove.chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph, build_graph
@@ -166,7 +166,7 @@ class RoundRecords:
         """The round closed, and no majority of its members disputed it."""
         return isinstance(self.end, Closed) and self.voided is None
 
-    def deadlines(self, settings: Settings) -> Deadlines:
+    def deadlines(self, settings: LedgerSettings) -> Deadlines:
         """The ends of its phases, with these windows where they are not on record."""
         ends = (self.draw_end, self.sealed, self.share_end, self.commit_end, self.recovered)
         recorded = Ends(*(end.at.block if end is not None else 0 for end in ends))

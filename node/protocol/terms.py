@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from eth_utils import is_checksum_address
-from fedgrove.chain.records.deployment import Settings as LedgerSettings
-from fedgrove.common.wire import canonical_json
-from fedgrove.node.base.settings import Digest, Rate, Settings, Share
+from fedgrove.chain.records.deployment import LedgerSettings
+from fedgrove.common.settings import Rate, Settings, Share
+from fedgrove.common.wire import OptionalDigest, canonical_json
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.learning.server_steps import ServerSettings
 from fedgrove.node.learning.settings import (
@@ -146,7 +146,7 @@ class MaskingSettings(Settings):
 class SharedSettings(Settings):
     """The shared set d_share: hex sha2-256 digest of its blob in the store; empty when the strategy needs none."""
 
-    digest: Digest = ""
+    digest: OptionalDigest = ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class StartSettings(Settings):
     it.
     """
 
-    model: Digest = ""
+    model: OptionalDigest = ""
 
 
 @dataclass(frozen=True)

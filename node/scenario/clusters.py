@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from fedgrove.node.base.settings import Settings
+from fedgrove.common.settings import Settings
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import MAX_TASK_LABELS
 from msgspec import Meta

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
-from fedgrove.node.base.settings import Settings
+from fedgrove.common.settings import Settings
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.cover import as_threshold, candidates, greedy_cover
 from fedgrove.node.methods.procfl.similarity import in_the_clear

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from fedgrove.common.settings import Settings
 from fedgrove.node.base.frozen_base import FrozenBase
-from fedgrove.node.base.settings import Settings
 from fedgrove.node.base.strict_tables import Option
 from msgspec import Meta
 

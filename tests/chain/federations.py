@@ -7,9 +7,9 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.founding import deploy
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network
-from fedgrove.chain.records.deployment import Deployment, Settings, Terms
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 
-SETTINGS = Settings(
+SETTINGS = LedgerSettings(
     seed_delay=1,
     draw_window=12,
     seal_window=5,
@@ -92,7 +92,7 @@ class Federation:
 
 
 def found(
-    network: Network, clients: int = 4, terms: Terms = TERMS, settings: Settings = SETTINGS, **membership
+    network: Network, clients: int = 4, terms: Terms = TERMS, settings: LedgerSettings = SETTINGS, **membership
 ) -> Federation:
     founder = Keys.generate()
     network.fund(founder.address, 10)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.learning.samples import Samples
@@ -25,7 +25,7 @@ _AWAY_SECONDS = 120
 _BLOCKS = 3  # to see a block, send a transaction and find it in a block
 
 
-def windows(clients: int, block_seconds: float, training_seconds: float, patient: bool = False) -> Settings:
+def windows(clients: int, block_seconds: float, training_seconds: float, patient: bool = False) -> LedgerSettings:
     """The ledger's windows.
 
     Parameters
@@ -45,7 +45,7 @@ def windows(clients: int, block_seconds: float, training_seconds: float, patient
         return _BLOCKS + math.ceil(seconds / block_seconds)
 
     grace, restart = blocks(6), 12 + 0.5 * clients + (_AWAY_SECONDS if patient else 0)
-    return Settings(
+    return LedgerSettings(
         seed_delay=1,
         draw_window=blocks(restart),
         seal_window=blocks(restart),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
-from fedgrove.node.base.settings import Settings
+from fedgrove.common.settings import Settings
 from fedgrove.node.methods.kmeans.clustering import most_points
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, REDUNDANT
 from fedgrove.node.methods.kmeans.field import ELEMENT

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from fedgrove.node.base.settings import Rate, Settings
+from fedgrove.common.settings import Rate, Settings
 from fedgrove.node.methods.procfl.cover import as_threshold
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.training import global_rounds

@@ -34,7 +34,7 @@ from fedgrove.chain.records import (
     RoundOpened,
     Shared,
 )
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.roles.coordinator import Coordinator
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.validators
 PATIENCE_SECONDS = 240
 TRANSFER_GAS = 21_000
 # About half a second a block; room for what a loaded machine may take.
-WINDOWS = Settings(
+WINDOWS = LedgerSettings(
     seed_delay=1,
     draw_window=20,
     seal_window=20,

@@ -12,7 +12,8 @@ from fedgrove.chain import records
 from fedgrove.chain.errors import _SENTENCES, InvalidLog, artifact, decode_revert, error_name
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import FailureReason, Log, Phase, Position, events
-from fedgrove.chain.records.deployment import Deployment, Settings
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings
+from fedgrove.common.wire import canonical_json
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -201,15 +202,16 @@ def test_a_deployment_of_another_form_is_refused(change):
         table["terms"].update(change["terms"])
     else:
         table.update(change)
+    assert Deployment.from_json(canonical_json(json.loads(deployment().to_json())).decode()) == deployment()
     with pytest.raises(ValueError):
-        Deployment.from_json(json.dumps(table))
+        Deployment.from_json(canonical_json(table).decode())
 
 
 @pytest.mark.parametrize("change", [{"seed_delay": 0}, {"quorum": 9, "max_clients": 8}, {"draw_window": 65536},
                                     {"max_samples": True}, {"seal_window": 1.5}])  # fmt: skip
 def test_settings_out_of_range_are_refused(change):
     with pytest.raises(ValueError, match=next(iter(change)).split("_")[0] + "|max_clients"):
-        replace(Settings(), **change)
+        replace(LedgerSettings(), **change)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from eth_utils import keccak
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.records import Position, Registered
-from fedgrove.chain.records.deployment import Deployment, Settings, Terms
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 from fedgrove.common.wire import Malformed
 from fedgrove.node.audit.pins import HeadStatement, Pins
 from fedgrove.node.protocol.bad_record import RuleBroken
@@ -19,7 +19,7 @@ ALICE, STRANGER = (Account(bytes([byte]) * 32) for byte in (1, 2))
 CHAIN, FIRST, HEAD = 7, 10, 20
 LEDGER, REGISTRY = "0x" + "5f" * 20, "0x" + "1b" * 20
 DEPLOYMENT = Deployment(
-    CHAIN, REGISTRY, LEDGER, FIRST, ALICE.address, ALICE.address, True, 1, Settings(), Terms("ab" * 32, "cd" * 32)
+    CHAIN, REGISTRY, LEDGER, FIRST, ALICE.address, ALICE.address, True, 1, LedgerSettings(), Terms("ab" * 32, "cd" * 32)
 )
 
 

@@ -19,7 +19,7 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import AnvilNetwork, anvil
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed, Committed, Drawn
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
@@ -38,7 +38,7 @@ from tests import warm
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]
 SECONDS = 120
 # Long, for busy machines: the pacer skips what is not needed.
-WINDOWS = Settings(
+WINDOWS = LedgerSettings(
     seed_delay=1,
     draw_window=60,
     seal_window=60,

@@ -22,7 +22,7 @@ from fedgrove.chain.records import (
     SeedFixed,
     Shared,
 )
-from fedgrove.chain.records.deployment import Deployment, Settings, Terms
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.law import Law
@@ -34,7 +34,7 @@ ACCOUNTS = {client: "0x" + 20 * f"{0xA5 - client:02x}" for client in (1, 2, 3, 4
 """Descending, so that the order by account is not that by index."""
 CONFIG, FIRST_MODEL, NEXT_MODEL = (bytes([byte]) * 32 for byte in (1, 2, 3))
 DELAY = 3
-WINDOWS = Settings(
+WINDOWS = LedgerSettings(
     **{"seed_delay": 2, "draw_window": 10, "order_delay": 2, "seal_window": 5, "share_window": 6, "commit_window": 7},
     **{"recover_window": 8, "close_window": 9, "coordinator_grace": 4, "quorum": 2, "max_clients": 4},
     **{"absence_limit": 2, "absence_rounds": 1, "max_samples": 100},

@@ -8,7 +8,7 @@ import pytest
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import CommitEnded, Committed, DrawEnded, Drawn, FailureReason, Shared, ShareEnded
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
@@ -21,7 +21,7 @@ from tests.chain.federations import SETTINGS, Federation, found
 
 DIGEST = b"d" * 32
 CALLED_IN = 0  # calls see the latest block
-WINDOWS = Settings(1, 10, 1, 20, 30, 40, 50, 60, 5)
+WINDOWS = LedgerSettings(1, 10, 1, 20, 30, 40, 50, 60, 5)
 
 
 def walk(federation: Federation, seed: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import KINDS
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.demo import DatasetSubject, Demo
@@ -87,8 +87,8 @@ def test_an_order_in_chunks_and_a_randao_order_cost_more():
 
 
 def test_a_randao_order_uses_the_gas_that_was_estimated(monkeypatch):
-    settings = Settings
-    monkeypatch.setattr(bench, "Settings", lambda **windows: settings(**windows, randao=True))
+    settings = LedgerSettings
+    monkeypatch.setattr(bench, "LedgerSettings", lambda **windows: settings(**windows, randao=True))
     with embedded() as network:
         federation = bench._Bench(network, 5, lambda members, what: members)
         federation.register()
@@ -111,9 +111,9 @@ def test_membership_by_approval_costs_the_admin(terms, tmp_path):
 
 def test_a_sample_of_the_members_costs_in_proportion(terms):
     sampled = replace(terms, federation=FederationSettings(rounds=100, sampling_rate=0.1))
-    all_of, some = (estimate(each, 200, 100, 1.0) for each in (replace(terms, ledger=Settings()), sampled))
+    all_of, some = (estimate(each, 200, 100, 1.0) for each in (replace(terms, ledger=LedgerSettings()), sampled))
     assert some.drawn == 6  # as many as a round takes under these terms
-    assert estimate(replace(sampled, ledger=Settings()), 200, 100, 1.0).drawn == 20
+    assert estimate(replace(sampled, ledger=LedgerSettings()), 200, 100, 1.0).drawn == 20
     assert some.gas["member"] < all_of.gas["member"] / 10
     assert some.gas["whole"] == pytest.approx(sum(each.times * each.gas for each in some.calls))
 

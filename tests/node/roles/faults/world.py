@@ -19,7 +19,7 @@ from fedgrove.chain.crypto.keys import save
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.records import Closed
-from fedgrove.chain.records.deployment import Settings
+from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
@@ -47,7 +47,7 @@ from tests.node.roles.faults.lives import (
 from tests.node.roles.faults.witness import told_by, violations
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
-WINDOWS = Settings(
+WINDOWS = LedgerSettings(
     seed_delay=1,
     draw_window=150,
     seal_window=150,

@@ -12,8 +12,6 @@ from msgspec import Meta
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Rate = Annotated[float, Meta(gt=0, le=1)]
-Digest = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{64})?\Z", description="64 lower-case hexadecimal characters")]
-"""Hex SHA-256, or empty."""
 
 
 class InvalidConfig(ValueError):
