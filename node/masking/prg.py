@@ -14,7 +14,7 @@ from fedgrove.node.masking.ring import WORD
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of parameters, ascending and disjoint."""
 
-_CHUNK = 1 << 15  # parameters at a time: vector, key stream and zeros stay in the L2 cache
+CHUNK = 1 << 15  # parameters at a time: vector, key stream and zeros stay in the L2 cache
 _OPEN_STREAMS = 256  # ciphers in use at once, so that memory does not grow with the number of masks
 _BLOCK = 16
 
@@ -72,12 +72,12 @@ def apply_masks(words: np.ndarray, masks: Iterable[Mask]) -> None:
     masks : iterable of Mask
         In any order; the result does not depend on it.
     """
-    scratch = bytearray(_CHUNK * WORD.itemsize + _BLOCK - 1)  # the cipher asks for room for one more block
-    zeros = memoryview(bytes(_CHUNK * WORD.itemsize))
+    scratch = bytearray(CHUNK * WORD.itemsize + _BLOCK - 1)  # the cipher asks for room for one more block
+    zeros = memoryview(bytes(CHUNK * WORD.itemsize))
     for group in _groups(masks):
         streams = [keystream(mask.key) for mask in group]
-        for start in range(0, len(words), _CHUNK):
-            stop = min(start + _CHUNK, len(words))
+        for start in range(0, len(words), CHUNK):
+            stop = min(start + CHUNK, len(words))
             for mask, stream in zip(group, streams, strict=True):
                 operation = np.subtract if mask.subtract else np.add
                 for first, end in _overlap(mask.spans, start, stop):

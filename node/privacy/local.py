@@ -34,7 +34,7 @@ from fedgrove.node.privacy.settings import LocalSettings
 from fedgrove.node.privacy.weighted import WeightedMean
 
 _GRID = 24  # σ is 2²⁴ grid units
-_VARIANCE = Fraction(1 << 2 * _GRID)
+VARIANCE = Fraction(1 << 2 * _GRID)
 _SLACK = 2.0**-20  # more than the error of a norm in float64 of up to 2³² numbers
 # Relative error of ``gaussian_delta`` by rounding, with room to spare.
 ROUNDING = 1e-9
@@ -116,8 +116,8 @@ def randomize(mechanism: LocalMechanism, update: np.ndarray, random: Random) -> 
         Wrong shape or type.
     """
     check_update(update, mechanism.length)
-    words = _on_grid(mechanism, update).view(np.uint32)
-    add_noise(words, _VARIANCE, random)
+    words = on_grid(mechanism, update).view(np.uint32)
+    add_noise(words, VARIANCE, random)
     return (words.view(np.int32) * mechanism.unit).astype(np.float32)
 
 
@@ -146,7 +146,7 @@ class LocalMean(WeightedMean):
         return kept_within(noisy if self.masked == "delta" else flatten(start()) + noisy, self.bound)
 
 
-def _on_grid(mechanism: LocalMechanism, update: np.ndarray) -> np.ndarray:
+def on_grid(mechanism: LocalMechanism, update: np.ndarray) -> np.ndarray:
     """The clipped update in grid units, int32 (d,), of a norm of at most C/γ."""
     norm, room = l2_norm(update), _room(mechanism)
     if math.isinf(norm):
@@ -163,8 +163,8 @@ def _room(mechanism: LocalMechanism) -> float:
 def gaussian_delta(sigma: float, epsilon: float, sensitivity: float) -> float:
     """δ of the Gaussian mechanism at ε, exactly (Balle and Wang 2018, theorem 8)."""
     ratio = sensitivity / sigma
-    upper = _log_normal(ratio / 2 - epsilon / ratio)
-    lower = _log_normal(-ratio / 2 - epsilon / ratio)
+    upper = log_normal(ratio / 2 - epsilon / ratio)
+    lower = log_normal(-ratio / 2 - epsilon / ratio)
     return -math.exp(upper) * math.expm1(min(0.0, epsilon + lower - upper))
 
 
@@ -194,7 +194,7 @@ def _least(enough: Callable[[float], bool]) -> float:
     return high
 
 
-def _log_normal(x: float) -> float:
+def log_normal(x: float) -> float:
     """ln Φ(x); for x < −30, where Φ leaves the doubles, by its asymptotic series (DLMF 7.12.1)."""
     if x >= -30:
         return math.log(math.erfc(-x / math.sqrt(2)) / 2)

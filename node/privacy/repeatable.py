@@ -40,7 +40,7 @@ def add_repeatable_noise(words: np.ndarray, variance: Fraction, key: bytes) -> N
 
 
 def _add(words: np.ndarray, variance: Fraction, step: int, stream: Stream) -> None:
-    tops, boundaries = _table(variance)
+    tops, boundaries = tables_of(variance)
     middle = len(boundaries) // 2
     for start in range(0, len(words), _CHUNK):
         part = words[start : start + _CHUNK]
@@ -53,7 +53,7 @@ def _add(words: np.ndarray, variance: Fraction, step: int, stream: Stream) -> No
 
 
 @lru_cache(maxsize=4)
-def _table(variance: Fraction) -> tuple[np.ndarray, list[int]]:
+def tables_of(variance: Fraction) -> tuple[np.ndarray, list[int]]:
     """The upper 64 bits of each c_k for k = −R … R − 1, and all of them."""
     boundaries = ends(variance, reach(variance))
     return np.array([end >> (PLACES - _WORD) for end in boundaries], np.uint64), boundaries

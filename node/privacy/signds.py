@@ -74,7 +74,7 @@ class SignDsMechanism:
 
     def weights(self) -> list[int]:
         """P(ν = τ) times a common factor, exact, for τ = 0 … h."""
-        return _boosted(_counts(self.length, self.top, self.dimensions), self.threshold, self.boost)
+        return _boosted(set_counts(self.length, self.top, self.dimensions), self.threshold, self.boost)
 
     @property
     def chance(self) -> float:
@@ -162,13 +162,13 @@ def mechanism_for(settings: SignDsSettings, length: int) -> SignDsMechanism:
     if not max(2, settings.dimensions) <= length <= MAX_LENGTH:
         raise ValueError(f"SignDS cannot choose {settings.dimensions} dimensions of a model of {length} parameters")
     top = max(1, round(settings.top * length))
-    boost = _exponential(settings.epsilon)
+    boost = boost_of(settings.epsilon)
     if settings.dimensions:
         sizes: Iterable[int] = (settings.dimensions,)
     else:
         sizes = range(min(AUTOMATIC_DIMENSIONS, length), 0, -1)
     for size in sizes:
-        threshold, expected = _best_threshold(_counts(length, top, size), boost)
+        threshold, expected = _best_threshold(set_counts(length, top, size), boost)
         if expected >= Fraction(settings.share) * size:
             break
     return SignDsMechanism(settings.epsilon, length, top, size, threshold, boost)
@@ -192,11 +192,11 @@ def select(mechanism: SignDsMechanism, update: np.ndarray, random: Random) -> Se
     check_update(update, mechanism.length)
     if not np.isfinite(update).all():
         update = np.zeros_like(update)  # to leave the client out would tell that its training diverged
-    sign = 1 if _below(2, random) else -1
+    sign = 1 if uniform_below(2, random) else -1
     inside = top_dimensions(update, mechanism.top, sign, random)
-    hits = _draw_index(mechanism.weights(), random)
-    chosen = inside[_subset(mechanism.top, hits, random)]
-    others = _subset(mechanism.length - mechanism.top, mechanism.dimensions - hits, random)
+    hits = draw_index(mechanism.weights(), random)
+    chosen = inside[subset(mechanism.top, hits, random)]
+    others = subset(mechanism.length - mechanism.top, mechanism.dimensions - hits, random)
     return Selection(sign, np.sort(np.concatenate([chosen, _outside(inside, others)])).astype(np.uint32))
 
 
@@ -248,7 +248,7 @@ def top_dimensions(update: np.ndarray, top: int, sign: int, random: Random) -> n
     above = np.flatnonzero(ranked > bound)
     ties = np.flatnonzero(ranked == bound)
     if len(above) + len(ties) > top:
-        ties = ties[_subset(len(ties), top - len(above), random)]
+        ties = ties[subset(len(ties), top - len(above), random)]
     return np.sort(np.concatenate([above, ties]))
 
 
@@ -258,7 +258,7 @@ def _outside(inside: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     return ranks + skipped
 
 
-def _below(bound: int, random: Random) -> int:
+def uniform_below(bound: int, random: Random) -> int:
     """A uniform integer from 0 to bound − 1: random bits until they are below it."""
     bits = (bound - 1).bit_length()
     size = -(-bits // 8)
@@ -268,22 +268,22 @@ def _below(bound: int, random: Random) -> int:
             return value
 
 
-def _draw_index(weights: list[int], random: Random) -> int:
+def draw_index(weights: list[int], random: Random) -> int:
     """An index with probability proportional to its weight (inverse CDF over integers)."""
-    point = _below(sum(weights), random)
+    point = uniform_below(sum(weights), random)
     return next(index for index, end in enumerate(accumulate(weights)) if point < end)
 
 
-def _subset(population: int, size: int, random: Random) -> np.ndarray:
+def subset(population: int, size: int, random: Random) -> np.ndarray:
     """A uniform subset of 0 … population − 1, int64 (size,): Floyd's algorithm (Bentley and Floyd 1987)."""
     chosen: set[int] = set()
     for last in range(population - size, population):
-        value = _below(last + 1, random)
+        value = uniform_below(last + 1, random)
         chosen.add(last if value in chosen else value)
     return np.array(sorted(chosen), np.int64)
 
 
-def _exponential(epsilon: float) -> int:
+def boost_of(epsilon: float) -> int:
     """⌊e^ε · 2⁶⁴⌋ or one less: never more, so that ε is never passed."""
     digits = math.ceil(epsilon / math.log(10)) + 40
     context = decimal.Context(prec=digits, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
@@ -292,7 +292,7 @@ def _exponential(epsilon: float) -> int:
     return (numerator << _PLACES) // denominator
 
 
-def _counts(length: int, top: int, size: int) -> list[int]:
+def set_counts(length: int, top: int, size: int) -> list[int]:
     """ω_τ = C(k, τ) · C(d − k, h − τ) for τ = 0 … h: how many sets hold τ of the top dimensions."""
     inside, outside = _binomials(top, size), _binomials(length - top, size)
     return [inside[hits] * outside[size - hits] for hits in range(size + 1)]

@@ -6,6 +6,7 @@ pytest.importorskip("pyrevm")
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ChainError, ContractRevert, InsufficientFunds, NonceConflict, TransactionRefused
+from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.network.blocks import MIX_FIELD, header_fields
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.network.transactions import Content, Offer, signed
@@ -77,11 +78,12 @@ def test_a_call_is_answered_upon_the_block_that_it_names(tmp_path):
     founded = network.block_number()
     federation.register()
     federation.run()
-    last, ledger = network.block_number(), federation.ledger(federation.coordinator_keys)
+    blocks = range(founded, network.block_number() + 1)
+    ledger = Contract(network, "TrainingLedger", federation.deployment.ledger)
     for function, *arguments in (("currentRound",), ("currentModel",), ("round", 1)):
-        data = ledger._ledger.data(function, *arguments)
-        answers = [_answer(network, ledger._ledger.address, data, block) for block in range(founded, last + 1)]
-        assert answers == [_answer(network.leader, ledger._ledger.address, data, at) for at in range(founded, last + 1)]
+        data = ledger.data(function, *arguments)
+        answers = [_answer(network, ledger.address, data, block) for block in blocks]
+        assert answers == [_answer(network.leader, ledger.address, data, block) for block in blocks]
         assert len(set(answers)) > 1
 
 
@@ -95,8 +97,9 @@ def _answer(network, to, data, block):
 def test_what_a_contract_refuses_is_charged_the_same_and_for_the_same_reason(tmp_path):
     network = Follower()
     federation = Federation.found(network, tmp_path, clients=3, rounds=1, training=QUICK)
-    member, stranger = (federation.ledger(keys) for keys in (federation.keys[0], Keys.generate()))
-    network.fund(stranger._sender.address, 1)
+    outsider = Keys.generate()
+    network.fund(outsider.address, 1)
+    member, stranger = map(federation.ledger, (federation.keys[0], outsider))
     for act in (lambda: member.open(bytes(32)), lambda: stranger.open(bytes(32)), lambda: member.fix_seed(7)):
         with pytest.raises(ContractRevert) as here:
             act()

@@ -30,7 +30,7 @@ def test_the_counter_starts_at_zero():
     assert keystream(KEY).update(bytes(40)) == keystream(KEY, bytes(16)).update(bytes(40))
 
 
-@pytest.mark.parametrize("length", [1, 3, prg._CHUNK - 1, prg._CHUNK, prg._CHUNK + 1, 3 * prg._CHUNK + 5])
+@pytest.mark.parametrize("length", [1, 3, prg.CHUNK - 1, prg.CHUNK, prg.CHUNK + 1, 3 * prg.CHUNK + 5])
 def test_a_mask_is_the_key_stream_whatever_the_length(length):
     words = np.zeros(length, "<u4")
     apply_masks(words, [Mask(KEY, False, ((0, length),))])
@@ -40,8 +40,8 @@ def test_a_mask_is_the_key_stream_whatever_the_length(length):
 
 
 def test_spans_get_the_stream_without_a_gap_and_nothing_else_changes():
-    length = 2 * prg._CHUNK + 100
-    spans = ((3, 10), (50, prg._CHUNK + 7), (prg._CHUNK + 8, length - 1))
+    length = 2 * prg.CHUNK + 100
+    spans = ((3, 10), (50, prg.CHUNK + 7), (prg.CHUNK + 8, length - 1))
     words = np.full(length, 9, "<u4")
     apply_masks(words, [Mask(KEY, False, spans)])
     expected = np.full(length, 9, "<u4")

@@ -116,7 +116,7 @@ def nothing(patch):
 
 
 def local_half_the_noise(patch):
-    patch.setattr(local, "_VARIANCE", local._VARIANCE / 4)
+    patch.setattr(local, "VARIANCE", local.VARIANCE / 4)
 
 
 def local_neighbours_at_half_their_distance(patch):
@@ -126,16 +126,16 @@ def local_neighbours_at_half_their_distance(patch):
 
 
 def local_no_clipping(patch):
-    patch.setattr(local, "_on_grid", lambda mechanism, own: np.rint(own / mechanism.unit).astype(np.int32))
+    patch.setattr(local, "on_grid", lambda mechanism, own: np.rint(own / mechanism.unit).astype(np.int32))
 
 
 def twice_the_boost(patch):
-    exponential = signds._exponential
-    patch.setattr(signds, "_exponential", lambda epsilon: exponential(2 * epsilon))
+    exponential = signds.boost_of
+    patch.setattr(signds, "boost_of", lambda epsilon: exponential(2 * epsilon))
 
 
 def always_from_the_top(patch):
-    patch.setattr(signds, "_draw_index", lambda weights, random: len(weights) - 1)
+    patch.setattr(signds, "draw_index", lambda weights, random: len(weights) - 1)
 
 
 BROKEN = {

@@ -63,7 +63,7 @@ def test_sigma_and_epsilon_are_each_others_inverse(epsilon, log_delta, sensitivi
 
 @given(st.floats(-1e4, 8))
 def test_the_logarithm_of_the_normal_distribution_holds_far_out(x):
-    assert local._log_normal(x) == pytest.approx(float(log_ndtr(x)), rel=1e-12, abs=1e-15)
+    assert local.log_normal(x) == pytest.approx(float(log_ndtr(x)), rel=1e-12, abs=1e-15)
 
 
 def test_noise_that_needs_no_epsilon_costs_none():
@@ -82,14 +82,14 @@ def test_uploads_add_up_as_one_mechanism_of_greater_sensitivity(epsilon, delta):
 @given(arrays(np.float32, st.integers(1, 50), elements=FLOATS), st.sampled_from([1e-3, 1.0, 50.0]))
 def test_no_update_is_longer_than_the_clip_on_the_grid(update, epsilon):
     mechanism = mechanism_for(LocalSettings(epsilon=epsilon, clip=0.7), len(update))
-    grid = local._on_grid(mechanism, update)
+    grid = local.on_grid(mechanism, update)
     assert sum(int(value) ** 2 for value in grid) <= (Fraction(mechanism.clip) / Fraction(mechanism.unit)) ** 2
 
 
 def test_a_million_parameters_are_clipped_as_one_vector():
     update = np.random.default_rng(0).normal(size=1_000_000).astype(np.float32)
     mechanism = mechanism_for(LocalSettings(epsilon=1.0, delta=1e-5), len(update))
-    grid = local._on_grid(mechanism, update).astype(object)
+    grid = local.on_grid(mechanism, update).astype(object)
     norm = math.sqrt((grid * grid).sum()) * mechanism.unit
     assert 0.99 < norm <= 1
     assert np.corrcoef(grid.astype(float), update)[0, 1] > 0.999
@@ -98,7 +98,7 @@ def test_a_million_parameters_are_clipped_as_one_vector():
 def test_an_update_within_the_clip_keeps_its_values():
     update = np.array([0.1, -0.2, 0.3, 0], np.float32)
     mechanism = mechanism_for(LocalSettings(), 4)
-    assert local._on_grid(mechanism, update) * mechanism.unit == pytest.approx(update, abs=mechanism.unit)
+    assert local.on_grid(mechanism, update) * mechanism.unit == pytest.approx(update, abs=mechanism.unit)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

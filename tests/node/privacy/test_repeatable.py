@@ -40,7 +40,7 @@ def test_other_keys_give_other_noise():
 def test_where_64_bits_do_not_decide_all_bits_do(monkeypatch):
     """With words that lie on a boundary for sure."""
     variance = Fraction(16)
-    tops, boundaries = repeatable._table(variance)
+    tops, boundaries = repeatable.tables_of(variance)
     middle = len(boundaries) // 2
     word = int(tops[middle])
 

@@ -91,8 +91,8 @@ class Explorer:
 @pytest.fixture
 def explorer(monkeypatch):
     explorer = Explorer()
-    monkeypatch.setattr(signds, "_below", explorer.below)
-    monkeypatch.setattr(signds, "_draw_index", explorer.index)
+    monkeypatch.setattr(signds, "uniform_below", explorer.below)
+    monkeypatch.setattr(signds, "draw_index", explorer.index)
     return explorer
 
 
@@ -126,7 +126,7 @@ def test_no_output_is_more_than_exp_epsilon_times_likelier_under_any_other_updat
 def test_three_points_dominate_every_pair_of_updates(length, top, size, epsilon):
     mechanism = mechanism_for(SignDsSettings(epsilon=epsilon, top=top / length, dimensions=size), length)
     low = 1 / Fraction(mechanism.boost, 2**64)
-    counts = signds._counts(length, top, size)
+    counts = signds.set_counts(length, top, size)
     single = [
         Fraction(w, sum(mechanism.weights()) * n) if n else 0 for w, n in zip(mechanism.weights(), counts, strict=True)
     ]
@@ -151,7 +151,7 @@ def _output(mechanism, update):
 @pytest.mark.parametrize("population", [1, 2, 5, 6])
 def test_every_subset_is_equally_likely(explorer, population):
     for size in range(population + 1):
-        chances = explorer.distribution(lambda size=size: tuple(signds._subset(population, size, None).tolist()))
+        chances = explorer.distribution(lambda size=size: tuple(signds.subset(population, size, None).tolist()))
         assert set(chances) == set(itertools.combinations(range(population), size))
         assert set(chances.values()) == {Fraction(1, math.comb(population, size))}
 
@@ -162,7 +162,7 @@ def test_integers_below_a_bound_are_uniform_over_all_random_bytes(bound):
     for byte in range(256):
         values = iter([bytes([byte])])
         try:
-            counts[signds._below(bound, lambda size, values=values: next(values) if size else b"")] += 1
+            counts[signds.uniform_below(bound, lambda size, values=values: next(values) if size else b"")] += 1
         except StopIteration:
             continue  # refused, and drawn again
     assert len(set(counts)) == 1 and counts[0] > 0
@@ -170,16 +170,16 @@ def test_integers_below_a_bound_are_uniform_over_all_random_bytes(bound):
 
 def test_integers_of_many_bytes_reach_both_ends():
     bound = 2**130 + 1
-    assert signds._below(bound, lambda size: bytes(size)) == 0
+    assert signds.uniform_below(bound, lambda size: bytes(size)) == 0
     draws = iter([b"\xff" * 17, (2**130 << 5).to_bytes(17)])
-    assert signds._below(bound, lambda size: next(draws)) == 2**130
+    assert signds.uniform_below(bound, lambda size: next(draws)) == 2**130
 
 
 def test_an_index_is_drawn_in_proportion_to_its_weight(monkeypatch):
     weights = [3, 0, 1, 4]
     points = iter(range(8))
-    monkeypatch.setattr(signds, "_below", lambda bound, random: next(points))
-    assert [signds._draw_index(weights, None) for _ in range(8)] == [0, 0, 0, 2, 3, 3, 3, 3]
+    monkeypatch.setattr(signds, "uniform_below", lambda bound, random: next(points))
+    assert [signds.draw_index(weights, None) for _ in range(8)] == [0, 0, 0, 2, 3, 3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_top_set_smaller_than_h_is_no_trouble():
 @given(st.floats(1e-3, 1000))
 def test_exp_epsilon_is_rounded_down(epsilon):
     exact = Fraction(decimal.Context(prec=600, Emax=10**6).exp(decimal.Decimal(epsilon))) * 2**64
-    assert exact - 2 < signds._exponential(epsilon) <= exact
+    assert exact - 2 < signds.boost_of(epsilon) <= exact
 
 
 def test_hits_follow_their_distribution():
@@ -251,7 +251,7 @@ def test_hits_follow_their_distribution():
     assert stats.chisquare(hits, draws * expected).pvalue > ALPHA
     limit = stats.chi2.isf(ALPHA, SMALL.dimensions)
     for other in (
-        SignDsMechanism(1.6, SMALL.length, SMALL.top, SMALL.dimensions, SMALL.threshold, signds._exponential(1.6)),
+        SignDsMechanism(1.6, SMALL.length, SMALL.top, SMALL.dimensions, SMALL.threshold, signds.boost_of(1.6)),
         SignDsMechanism(2.0, SMALL.length, SMALL.top, SMALL.dimensions, SMALL.threshold - 1, SMALL.boost),
     ):
         distance = draws * ((probabilities(other) - expected) ** 2 / expected).sum()
