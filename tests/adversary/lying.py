@@ -27,11 +27,13 @@ from fedgrove.chain.records import (
 )
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.chain.records.phases import Deadlines, Ends
+from fedgrove.node.base.tensors import flatten
 from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
-from fedgrove.node.masking.ring import WORD, encode
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.sealing import Kind, open_shares, parse_shares
 from fedgrove.node.masking.shamir import combine
+from fedgrove.node.methods.training.codec import weight_of
 from fedgrove.node.protocol.content import Update
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step
@@ -59,14 +61,9 @@ class Watched(Client):
     def words(self, current: RoundRecords) -> np.ndarray:
         """The hidden update as the ring's words, before any mask."""
         inputs, client = self.context.inputs(current), self.view.rounds.member(self.account).client
-        graph, samples = inputs.graph, current.draws[client].samples
-        return encode(
-            self.context.method.codec.vector(inputs, self.hidden),
-            inputs.layout,
-            samples,
-            graph.total_samples,
-            self.context.config.masking.bound,
-        )
+        weight = weight_of(inputs, [current.order.index(client)])
+        mechanism = self.context.method.codec.mechanism(inputs.layout)
+        return mechanism.encode(flatten(self.hidden.tensors), lambda: inputs.previous, weight, os.urandom)
 
 
 def read_update(federation: Federation, victim: Watched, stolen: Mapping[int, RoundSecrets]) -> np.ndarray:

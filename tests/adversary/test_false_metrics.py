@@ -14,7 +14,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, RoundOpened, Skipped, Voided
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.masking.ring import WORD
-from fedgrove.node.protocol import closing, members_metrics
+from fedgrove.node.protocol import members_metrics
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import LossCourse
 from fedgrove.node.protocol.terms import FederationSettings
@@ -249,7 +249,7 @@ def test_members_dispute_it_before_they_train_on(attacked, lie):
 @pytest.mark.mutants
 @pytest.mark.parametrize("lie", [Boasting, Stopping])
 def test_without_the_comparison_it_would_be_verified(attacked, lie, monkeypatch):
-    monkeypatch.setattr(closing.members_metrics, "difference", lambda *_: "")
+    monkeypatch.setattr(members_metrics, "difference", lambda *_: "")
     assert attacked(coordinator=lie, checkers=0.0, rounds=2).audit().verdict == "verified"
 
 

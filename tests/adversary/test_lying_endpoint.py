@@ -21,7 +21,7 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect, embedded
 from fedgrove.chain.network import log_index
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.records import Drawn, authors
+from fedgrove.chain.records import Drawn, Record
 from fedgrove.chain.records.abi import functions
 from fedgrove.chain.records.signed_transactions import decode_transaction
 from fedgrove.node.learning.settings import TrainingSettings
@@ -74,7 +74,7 @@ def test_keys_that_nobody_signed_are_refused(federation):
 
 @pytest.mark.mutants
 def test_without_the_authors_word_the_update_is_read_bit_for_bit(federation, monkeypatch):
-    monkeypatch.setattr(authors, "_says", lambda *_: True)
+    monkeypatch.setattr(Record, "is_argument_of", lambda *_: True)
     lying = SwappedKeys(federation.network, federation.deployment, victim=1)
     victim = victim_of(federation, lying)
     assert PUBLISHED in live(federation, victim).did
@@ -123,7 +123,7 @@ def no_roots(monkeypatch):
 
 
 def no_authors(monkeypatch):
-    monkeypatch.setattr(authors, "_says", lambda *_: True)
+    monkeypatch.setattr(Record, "is_argument_of", lambda *_: True)
 
 
 @pytest.mark.parametrize("mends", [[no_roots], [no_authors], [no_roots, no_authors]])
