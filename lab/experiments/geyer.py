@@ -12,9 +12,9 @@ from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.simulation.figures import accuracy_figure
 from fedgrove.node.simulation.plan import Plan
-from fedgrove.node.simulation.privacy_figures import scales_figure
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
+from fedgrove_lab.experiments.figures import scales_figure
 from fedgrove_lab.experiments.measures import Spread, curve
 from fedgrove_lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
 

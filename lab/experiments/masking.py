@@ -18,9 +18,9 @@ from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.ring import InvalidVector, decode
 from fedgrove.node.simulation.data import Dealt, deal_data
-from fedgrove.node.simulation.figures import Masked, masked_figure
 from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
+from fedgrove_lab.experiments.figures import Masked, masked_figure
 from fedgrove_lab.experiments.measures import Spread
 from fedgrove_lab.experiments.regimes import by_method
 from fedgrove_lab.experiments.tables import markdown, with_deviation

@@ -17,7 +17,6 @@ task_*       a run of a user's own task: its folder and data, opened; what worke
 clustered    clustered training, attacks on it, and its rivals
 kinds        the simulation that suits a plan
 figures      accuracy with its band over the seeds, the partition, accuracy out of distribution
-privacy_figures  variance between clients and scale of their updates, under client-level privacy
 
 The same plan gives the same bytes, whatever the executor and the number of workers: each client's round has randomness
 of its own, and models are added as in a federation, as integers modulo 2³², where order does not matter. The

@@ -1,4 +1,4 @@
-"""Figures of simulations as PNG: accuracy curves, the partition, accuracy out of distribution, masked models.
+"""Figures of simulations as PNG: accuracy curves, the partition, accuracy out of distribution.
 
 matplotlib is an optional extra and is imported when a figure is drawn. The bytes of a figure depend on its data and on
 matplotlib's version alone: no dates, and no settings of the user's.
@@ -7,7 +7,6 @@ matplotlib's version alone: no dates, and no settings of the user's.
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,15 +32,6 @@ DOTS_PER_INCH = 110
 
 class FiguresUnavailable(ValueError):
     """matplotlib is not installed; the message says what to install."""
-
-
-@dataclass(frozen=True)
-class Masked:
-    """A local model's accuracy in [0, 1] on its client's own training data, bare and under each kind of mask."""
-
-    client: int
-    before: float
-    after: Mapping[str, float]
 
 
 def require_matplotlib() -> None:
@@ -107,12 +97,6 @@ def partition_figure(labels: np.ndarray, parts: Sequence[np.ndarray], path: Path
     """
     with drawing(path, (8.0, 4.4)) as figure:
         draw_partition(figure, labels, parts, clients)
-
-
-def masked_figure(models: Sequence[Masked], path: Path, *, chance: float = 0.1) -> None:
-    """Write the accuracy of local models before and after masking, as the paper's figure 10; chance as a line."""
-    with drawing(path, (8.0, 4.4)) as figure:
-        draw_masked(figure, models, chance)
 
 
 def personal_figure(groups: Mapping[str, Sequence[RunRecord]], path: Path, *, band: Band = "deviation") -> None:
@@ -215,24 +199,6 @@ def draw_partition(figure: "Figure", labels: np.ndarray, parts: Sequence[np.ndar
     axes.legend(title="class", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def draw_masked(figure: "Figure", models: Sequence[Masked], chance: float = 0.1) -> None:
-    """Draw what ``masked_figure`` writes."""
-    axes = figure.add_subplot()
-    kinds = list(models[0].after) if models else []
-    bars = [("before masking", [model.before for model in models])]
-    bars += [(f"after, {kind}", [model.after[kind] for model in models]) for kind in kinds]
-    width = 0.8 / len(bars)
-    places = np.arange(len(models))
-    for index, (label, heights) in enumerate(bars):
-        axes.bar(places + (index - (len(bars) - 1) / 2) * width, heights, width, label=label, color=SERIES[index])
-    _in_percent(axes)
-    axes.axhline(chance, color="#777777", linewidth=0.8, linestyle=(0, (4, 3)), label=f"chance, {chance:.0%}")
-    axes.set(xlabel="client", ylabel="accuracy on own training data", ylim=(0, 1.02))
-    axes.set_xticks(places, [str(model.client) for model in models])
-    axes.grid(False, axis="x")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
-
-
 def _draw_curves(
     axes: "Axes",
     groups: Mapping[str, Sequence[RunRecord]],
@@ -242,7 +208,7 @@ def _draw_curves(
 ) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    _in_percent(axes)
+    in_percent(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there are no half rounds
     for index, (label, records) in enumerate(groups.items()):
         rounds, values = _common_points(records, value, window)
@@ -255,7 +221,7 @@ def _draw_curves(
             axes.fill_between(rounds, low, high, color=color, alpha=0.18, linewidth=0)
 
 
-def _in_percent(axes: "Axes") -> None:
+def in_percent(axes: "Axes") -> None:
     """Write shares of 1 on the vertical axis as percent."""
     from matplotlib.ticker import PercentFormatter
 

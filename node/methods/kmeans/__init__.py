@@ -14,11 +14,7 @@ server       from the counts to global centres
 settings     the terms of a clustering federation
 state        what a round of a real federation leaves: counts, whose they are, centres
 exchange     what the sums of a round are to hold, and the state that follows from them
-simulation   a federation in one process: training, removals, losses
-losses       the seed's induced loss and the loss that a user sees
-baselines    K-FED and DC-K-means
 datasets     Celltype, Covtype, Gaussian clusters; non-iid splits
-paper        the decoder of appendix K, over the integers, to compare with
 
 Where it departs from the paper (seed 000):
 

@@ -5,7 +5,7 @@ from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments import measures
 from fedgrove_lab.experiments.measures import Spread
 
-from tests.lab.experiments.records import record_of
+from tests.node.simulation.records import record_of
 
 
 def test_the_target_counts_when_the_mean_of_five_rounds_reaches_it():

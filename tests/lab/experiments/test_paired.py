@@ -6,7 +6,7 @@ import pytest
 from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.paired import first, paired, read_cell, table
 
-from tests.lab.experiments.records import record_of
+from tests.node.simulation.records import record_of
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 

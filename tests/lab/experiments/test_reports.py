@@ -23,7 +23,7 @@ from fedgrove_lab.experiments.laboratory import settle
 from fedgrove_lab.experiments.registry import EXPERIMENTS
 from fedgrove_lab.experiments.report import write_report
 
-from tests.lab.experiments.records import record_of
+from tests.node.simulation.records import record_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

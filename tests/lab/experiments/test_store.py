@@ -9,7 +9,7 @@ from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import InvalidExperiment
 from fedgrove_lab.experiments.store import RunStore, read_record
 
-from tests.lab.experiments.records import record_of
+from tests.node.simulation.records import record_of
 
 PLAN = Plan(rounds=2)
 

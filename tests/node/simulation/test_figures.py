@@ -6,11 +6,10 @@ import sys
 import numpy as np
 import pytest
 from fedgrove.node.simulation import figures
-from fedgrove.node.simulation.figures import Masked
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from tests.lab.experiments.records import record_of
+from tests.node.simulation.records import record_of
 
 GROUPS = {
     "FedAvg": [record_of([0.1, 0.2, 0.3, 0.4]), record_of([0.3, 0.4, 0.5, 0.6], seed=1)],
@@ -18,7 +17,6 @@ GROUPS = {
 }
 LABELS = np.repeat(np.arange(3), 4)
 PARTS = [np.array([0, 1, 4]), np.array([2, 5, 6, 7, 8]), np.array([3, 9, 10, 11])]
-MODELS = [Masked(4, 0.9, {"ours": 0.1, "the paper's": 0.3}), Masked(7, 0.8, {"ours": 0.2, "the paper's": 0.4})]
 
 
 @pytest.fixture
@@ -92,24 +90,14 @@ def test_many_classes_can_still_be_told_apart(figure):
     assert len(looks) == 20
 
 
-def test_masked_models_have_a_bar_for_each_kind_of_mask(figure):
-    figures.draw_masked(figure, MODELS)
-    axes = figure.axes[0]
-    shown = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
-    assert shown == {"before masking": [0.9, 0.8], "after, ours": [0.1, 0.2], "after, the paper's": [0.3, 0.4]}
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["4", "7"]
-    assert set(lines(axes)["chance, 10%"].get_ydata()) == {0.1}
-
-
 @pytest.mark.parametrize(
     "draw",
     [
         lambda path: figures.accuracy_figure(GROUPS, path, title="both"),
         lambda path: figures.ood_figure({"MOON": [record_of([0.5] * 3, ood={2: 0.1})]}, path),
         lambda path: figures.partition_figure(LABELS, PARTS, path),
-        lambda path: figures.masked_figure(MODELS, path),
     ],
-    ids=["accuracy", "ood", "partition", "masked"],
+    ids=["accuracy", "ood", "partition"],
 )
 def test_files_are_pictures_and_the_same_each_time(draw, tmp_path):
     for name in ("a.png", "b.png"):

@@ -6,9 +6,10 @@ from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
-from fedgrove_lab.kmeans import paper
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.node.methods.kmeans import paper_decoder as paper
 
 GRID = BinGrid(2, 0.1, 3)
 BINS = 49
