@@ -6,13 +6,14 @@ shows that the attacker finds more than is accounted where a mechanism is broken
 """
 
 import math
+import os
 from dataclasses import dataclass, replace
 from random import Random
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedgrove.node.base.tensors import flatten
+from fedgrove.node.base.tensors import Layout, flatten
 from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import method_of
@@ -156,12 +157,12 @@ def client_level_accounted(scene: Scene) -> float:
 
 def local_bound(scene: Scene, lots: Lots, trials: int) -> float:
     """From the upload, along the line between the two updates; their scale says nothing."""
-    kind, place = method_of(scene.config).codec, scene.place(1)
+    mechanism, start = method_of(scene.config).codec.mechanism(Layout.of(LONG)), scene.place(1).previous
     line = flatten(LONG) - flatten(OPPOSITE)
 
     def scores(present: bool, count: int) -> np.ndarray:
-        own = LONG if present else OPPOSITE
-        return np.array([float(kind.vector(place, ModelUpdate(own)) @ line) for _ in range(count)])
+        own = flatten(LONG if present else OPPOSITE)
+        return np.array([float(mechanism.vector(own, lambda: start, os.urandom) @ line) for _ in range(count)])
 
     return gaussian_bound(scores, trials, DELTA)
 
