@@ -8,7 +8,7 @@ from fedgrove.chain.crypto.signatures import is_signed_by, sign_message
 from fedgrove.common.wire import Malformed, Signature, Table
 
 
-class SignedStatement(Table, kw_only=True, tag_field="format"):
+class SignedStatement(Table, frozen=True, kw_only=True, tag_field="format"):
     """A statement of one account.
 
     Attributes

@@ -62,7 +62,7 @@ def hints_of(kind: type) -> Mapping[str, Any]:
 
 @cache
 def _ranges(kind: type) -> Mapping[str, Any]:
-    names = [item.name for item in dataclasses.fields(kind)]  # pyright: ignore[reportArgumentType]
+    names = [item.name for item in dataclasses.fields(kind)]
     return {name: hints_of(kind)[name] for name in names if allowed(hints_of(kind)[name])}
 
 

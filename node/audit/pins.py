@@ -14,7 +14,7 @@ from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.rounds import Rounds
 
 
-class HeadStatement(SignedStatement, tag="fedgrove-head-1"):
+class HeadStatement(SignedStatement, frozen=True, tag="fedgrove-head-1"):
     """A member says that a block belongs to its federation's chain.
 
     ``ledger`` is a checksummed address.

@@ -171,7 +171,7 @@ _Distance = Annotated[float, Meta(ge=0)]
 _Row = Annotated[list[Count], Meta(max_length=MAX_CONFUSED)]
 
 
-class StatedScores(Table):
+class StatedScores(Table, frozen=True):
     """Figures that somebody states of an evaluation, as of ``ClassScores`` or ``NumberScores``; None where unknown."""
 
     auc: _Share | None = None

@@ -45,7 +45,7 @@ class InvalidBlob(ValueError):
     """A blob is not what its ledger record says it is."""
 
 
-class Metrics(Table):
+class Metrics(Table, frozen=True):
     """Statements about a closed round in addition to its model.
 
     Attributes

@@ -49,7 +49,7 @@ class JournalDamaged(RuntimeError):
     """A journal file is not what this node wrote with this key, or not of the federation that it runs in."""
 
 
-class RoundNote(Table):
+class RoundNote(Table, frozen=True):
     """Notes of a client on one round.
 
     Attributes

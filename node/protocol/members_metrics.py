@@ -30,7 +30,7 @@ _Samples = Annotated[int, Meta(ge=0, lt=_MOST_SAMPLES)]
 _BESIDE_RATES = ("accuracy", "noise", "last", "epsilon", "ledger_epsilon", "delta")  # what else figures may have
 
 
-class LossCourse(Table):
+class LossCourse(Table, frozen=True):
     """How the members' loss went up to a round, where the terms have a ``federation.patience``.
 
     Attributes
@@ -56,7 +56,7 @@ class LossCourse(Table):
         return f"the members' loss has not fallen by more than its standard error for {rounds}"
 
 
-class MembersMetrics(Table, tag_field="kind", tag="sums"):
+class MembersMetrics(Table, frozen=True, tag_field="kind", tag="sums"):
     """The members' metrics of the model that a round began with.
 
     Attributes

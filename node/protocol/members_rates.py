@@ -16,7 +16,7 @@ Reason = Annotated[str, Meta(max_length=300)]
 """Why a statement is void, in one clause; else empty."""
 
 
-class MembersRates(Table, tag_field="kind", tag="rates"):
+class MembersRates(Table, frozen=True, tag_field="kind", tag="rates"):
     """The members' rates of the model that a round began with. Fields that only exact metrics have stay empty.
 
     Attributes

@@ -28,7 +28,7 @@ class ImplausibleMetrics(ValueError):
     """No honest members' metrics add up to these words; the message says why, in one clause."""
 
 
-class MetricSums(Table):
+class MetricSums(Table, frozen=True):
     """Metrics of one model, summed over samples.
 
     Attributes

@@ -20,7 +20,7 @@ _MAX_MARKS = 1000
 _Text = Annotated[str, Meta(pattern=r"\A[!-~]{1,100}\Z")]
 
 
-class DataMark(Table):
+class DataMark(Table, frozen=True):
     """One account in one federation.
 
     Attributes

@@ -40,7 +40,7 @@ class NotApproved(BundleError):
         self.reason = reason
 
 
-class TaskApproval(SignedStatement, tag="fedgrove-task-approval-1"):
+class TaskApproval(SignedStatement, frozen=True, tag="fedgrove-task-approval-1"):
     """A member says that its node may run a bundle.
 
     ``bundle`` is the CID's text. ``number`` counts the account's approvals in one directory from 1.

@@ -20,7 +20,7 @@ _Package = Annotated[str, Meta(pattern=r"\A[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?\
 _Version = Annotated[str, Meta(pattern=r"\A[0-9A-Za-z!._-]{1,64}\Z")]
 
 
-class PackageLock(Table, tag_field="format", tag="fedgrove-task-lock-1"):
+class PackageLock(Table, frozen=True, tag_field="format", tag="fedgrove-task-lock-1"):
     """Versions by package (a distribution's normalised name)."""
 
     max_bytes: ClassVar[int] = 1 << 16

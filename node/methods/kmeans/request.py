@@ -16,7 +16,7 @@ from msgspec import Meta
 _MAX_ROWS = 1 << 24
 
 
-class Request(Table):
+class Request(Table, frozen=True):
     """One request.
 
     Attributes

@@ -20,7 +20,7 @@ class InvalidStatement(ValueError):
     """A statement is missing, or cannot be true; the message says why."""
 
 
-class Stated(Table, omit_defaults=False):
+class Stated(Table, frozen=True, omit_defaults=False):
     """A statement. Fields that a round does not call for are empty.
 
     Attributes

@@ -83,7 +83,7 @@ def figures_of(members: Iterable[HeldOutSums], settings: EvaluationSettings) -> 
 
 def figures_of_rates(rates: Mapping[str, float], noise: float) -> dict[str, Any]:
     """What a closed round states of noisy rates, as figures."""
-    return MembersRates(rates, noise).to_figures()
+    return MembersRates(dict(rates), noise).to_figures()
 
 
 def ending_after(rounds: Iterable[Mapping[str, Any]], patience: int, first_stage: int = 0) -> str:

@@ -175,7 +175,7 @@ class Close:
             evaluated.samples,
             evaluated.accuracy,
             privacy=result.privacy,
-            stated=stated,
+            stated=None if stated is None else dict(stated),
             head=head,
             members=result.members,
             only_class=evaluated.only_class,
