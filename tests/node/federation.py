@@ -1,6 +1,7 @@
 """A small federation whose roles a test can stop, replace and lie with."""
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,7 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.partition import iid
-from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of, with_first_model
@@ -69,7 +70,7 @@ class Federation:
         ``first_model`` is what the founder says that training starts from, if not what follows from the terms;
         ``coordinator`` whose keys the terms name already.
         """
-        dataset = load_dataset("digits")
+        dataset = _digits()
         config = terms_on(scenario(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
         config = FederationConfig(**{**values, **changes})
@@ -163,6 +164,12 @@ class Federation:
     def audit(self) -> Verdict:
         history = self.history()
         return Auditor(chain_facts(history), history.records(), self.store).run()
+
+
+@cache
+def _digits() -> Dataset:
+    """Read once for all federations, which take copies."""
+    return load_dataset("digits")
 
 
 class LyingCoordinator(Coordinator):
