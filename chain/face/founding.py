@@ -119,7 +119,7 @@ def verify_code(network: Network, deployment: Deployment) -> None:
         raise WrongChain(
             f"The federation is on chain {deployment.chain_id}, but the node serves chain {network.chain_id}."
         )
-    for name, address in (("ClientRegistry", deployment.registry), ("TrainingLedger", deployment.ledger)):
+    for name, address in deployment.contracts.items():
         if network.code(address) != deployed_code(name, deployment):
             raise WrongCode(
                 f"The code at {address} is not the {name} that this version ships, with the terms of the federation; "

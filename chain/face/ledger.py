@@ -122,7 +122,7 @@ class Ledger:
 
     def leave(self, kind: type[Record], *arguments: object) -> Receipt:
         """Call the function whose own record this kind is, with its arguments in the contract's order."""
-        contract = self._registry if (kind.CALLED or kind.CONTRACT) == "ClientRegistry" else self._ledger
+        contract = next(each for each in (self._registry, self._ledger) if each.name == (kind.CALLED or kind.CONTRACT))
         return self._send(contract, contract.data(kind.CALLS[0], *arguments), kind.GAS)
 
     # --- membership -------------------------------------------------------------------------------------------------

@@ -9,14 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from subprocess import DEVNULL
 
 from fedgrove.chain.embedded import recursion_limit_kept
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.network import anvil_state
-from fedgrove.chain.network.access import MAX_FEE_GWEI, MAX_TIP_GWEI, RESEND_SECONDS, Network
+from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.practice_nodes import CONSTANT_BASE_FEE
 from fedgrove.chain.network.rpc import RpcNetwork
 
@@ -59,26 +58,8 @@ def embedded(state_file: Path | None = None) -> Network:
     return EmbeddedNetwork(state_file)
 
 
-def connect(
-    urls: str | Sequence[str],
-    expected_chain_id: int | None = None,
-    timeout: float = 10.0,
-    max_fee_gwei: float = MAX_FEE_GWEI,
-    resend_seconds: float = RESEND_SECONDS,
-    quorum: int = 0,
-    proofs: str = "headers",
-    max_tip_gwei: float = MAX_TIP_GWEI,
-) -> Network:
-    """A chain behind one or more JSON-RPC endpoints (http or https); see RpcNetwork.
-
-    Raises
-    ------
-    ConnectionFailed
-        Nothing answers within ``timeout`` seconds, or no EVM node does.
-    WrongChain
-        Another chain than ``expected_chain_id``.
-    """
-    return RpcNetwork(urls, expected_chain_id, timeout, max_fee_gwei, resend_seconds, quorum, proofs, max_tip_gwei)
+connect = RpcNetwork
+"""A chain behind one or more JSON-RPC endpoints."""
 
 
 def anvil(

@@ -72,7 +72,7 @@ class TransactionFacts:
 
 def addresses_of(deployment: Deployment) -> frozenset[bytes]:
     """The canonical addresses of a federation's contracts."""
-    return frozenset(map(to_canonical_address, (deployment.registry, deployment.ledger)))
+    return frozenset(map(to_canonical_address, deployment.contracts.values()))
 
 
 def check_block(number: int, block: Block, parent: bytes | None, addresses: frozenset[bytes]) -> None:
@@ -205,7 +205,7 @@ def decoded_transaction(number: int, raw: bytes) -> SignedTransaction:
 def _record(number: int, log: Log, transaction: SignedTransaction, item: int, deployment: Deployment) -> Record:
     # (3) each log is an event of the contract that emitted it
     try:
-        record = decode_from(log, deployment.registry, deployment.ledger)
+        record = decode_from(log, deployment)
     except InvalidLog as fault:
         raise BadHistory(number, str(fault)) from None
     # (4) the transaction (which took effect) was signed for this chain, and its author says what the record says

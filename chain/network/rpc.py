@@ -69,6 +69,13 @@ class RpcNetwork(Network):
     proofs : str
         ``headers``: blocks are proven by their headers. ``endpoints``: for chains whose headers cannot be recomputed,
         records are what ``quorum`` endpoints say.
+
+    Raises
+    ------
+    ConnectionFailed
+        Nothing answers within ``timeout`` seconds, or no EVM node does.
+    WrongChain
+        Another chain than ``expected_chain_id``.
     """
 
     poll_seconds = 0.05

@@ -38,8 +38,7 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
     if isinstance(record, FoundingRecord):
         return _founder(record, transaction, deployment)
     contract = record.CALLED or record.CONTRACT
-    target = deployment.registry if contract == "ClientRegistry" else deployment.ledger
-    if transaction.to != target:
+    if transaction.to != deployment.contracts[contract]:
         raise ValueError("it calls another contract")
     call = _call(contract, transaction)
     if call.name not in record.CALLS:
@@ -53,7 +52,7 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
 
 def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], deployment: Deployment) -> str:
     """In what records of these kinds are not all that a transaction left that took effect, in a sentence; or empty."""
-    contract = {deployment.registry: "ClientRegistry", deployment.ledger: "TrainingLedger"}.get(transaction.to or "")
+    contract = next((name for name, address in deployment.contracts.items() if address == transaction.to), "")
     name = _call(contract, transaction).name if contract else ""
     expected = _LEAVES.get(name, "")
     if transaction.to is None:
@@ -66,9 +65,8 @@ def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], de
 
 
 def _founder(record: FoundingRecord, transaction: SignedTransaction, deployment: Deployment) -> str:
-    contract = record.CONTRACT
-    address = deployment.registry if contract == "ClientRegistry" else deployment.ledger
-    if transaction.to is not None or created_address(transaction.sender, transaction.nonce) != address:
+    contract, created = record.CONTRACT, created_address(transaction.sender, transaction.nonce)
+    if transaction.to is not None or created != deployment.contracts[contract]:
         raise ValueError("it does not create the contract")
     if transaction.data != creation_data(contract, deployment):
         raise ValueError(f"it does not create the {contract} of this version with these terms")

@@ -140,6 +140,11 @@ class Deployment(Settings):
     settings: LedgerSettings
     terms: Terms
 
+    @property
+    def contracts(self) -> dict[str, str]:
+        """The contracts' addresses, by their names."""
+        return {"ClientRegistry": self.registry, "TrainingLedger": self.ledger}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.chain_id < 2**256, "chain_id", "a number of 256 bits")

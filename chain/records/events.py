@@ -8,6 +8,7 @@ from eth_utils import keccak, to_checksum_address
 from fedgrove.chain.errors import InvalidLog
 from fedgrove.chain.records import KINDS, FailureReason, Log, Record
 from fedgrove.chain.records.abi import decode_abi
+from fedgrove.chain.records.deployment import Deployment
 
 PROOF_BYTES = 81
 MAX_DATA_BYTES = 1024
@@ -54,11 +55,10 @@ def decode(log: Log) -> Record:
         raise InvalidLog(log.at.block, log.at.log_index, reason) from None
 
 
-def decode_from(log: Log, registry: str, ledger: str) -> Record:
-    """Like ``decode``, and the event must be one of the contract that emitted it. Addresses are checksummed."""
-    emitter = {registry: "ClientRegistry", ledger: "TrainingLedger"}.get(log.address)
+def decode_from(log: Log, deployment: Deployment) -> Record:
+    """Like ``decode``, and the event must be one of the deployment's contract that emitted it."""
     event = EVENTS.get(log.topics[0]) if log.topics else None
-    if event is not None and emitter != event.record.CONTRACT:
+    if event is not None and deployment.contracts[event.record.CONTRACT] != log.address:
         raise InvalidLog(log.at.block, log.at.log_index, f"contract {log.address} does not emit this event")
     return decode(log)
 

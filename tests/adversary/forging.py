@@ -391,7 +391,7 @@ def log_of(record: Record, deployment: Deployment) -> list[Any]:
         abi_encode([kind], [value]) for kind, value in zip(event.indexed, values[: len(event.indexed)], strict=True)
     ]
     data = abi_encode(event.plain, values[len(event.indexed) :])
-    address = deployment.registry if record.CONTRACT == "ClientRegistry" else deployment.ledger
+    address = deployment.contracts[record.CONTRACT]
     return [to_canonical_address(address), [topic, *indexed], data]
 
 

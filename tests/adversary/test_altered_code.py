@@ -130,7 +130,7 @@ def masked(name: str, code: bytes) -> bytes:
 
 def mask_the_places(monkeypatch, network, told: Deployment) -> None:
     """The mutant: both codes are compared with the places of immutables masked."""
-    names = {told.registry: "ClientRegistry", told.ledger: "TrainingLedger"}
+    names = {address: name for name, address in told.contracts.items()}
     code = network.code
     monkeypatch.setattr(founding, "deployed_code", masked_code)
     monkeypatch.setattr(network, "code", lambda address: masked(names[address], code(address)))
@@ -163,7 +163,7 @@ def test_a_check_that_passes_over_immutables_lets_the_thief_rule(network, founde
 def test_no_place_of_any_immutable_can_differ(network, agreed, founder, contract, monkeypatch):
     told = deploy(network, founder.account, agreed.address, SETTINGS, TERMS)
     verify_code(network, told)
-    address = told.registry if contract == "ClientRegistry" else told.ledger
+    address = told.contracts[contract]
     genuine, code = network.code, network.code(address)
     for name, places in artifact(contract)["immutableReferences"].items():
         for place in places:

@@ -93,7 +93,7 @@ def read_log(forged, federation, directory):
     deployment = federation.deployment
     logs = forged.logs(deployment.block, forged.block_number(), (deployment.registry, deployment.ledger))
     for log in logs:
-        events.decode_from(log, deployment.registry, deployment.ledger)
+        events.decode_from(log, deployment)
 
 
 def read_history(forged, federation, directory):

@@ -21,6 +21,7 @@ from tests.chain.federations import SETTINGS, TERMS
 
 AT = Position(7, b"t" * 32, 2)
 REGISTRY, LEDGER = "0x" + "11" * 20, "0x" + "22" * 20
+DEPLOYED = Deployment(1, REGISTRY, LEDGER, 5, LEDGER, REGISTRY, True, 1, SETTINGS, TERMS)
 CONTRACTS = {
     contract: {topic: event for topic, event in events.EVENTS.items() if contract == event.record.CONTRACT}
     for contract in ("ClientRegistry", "TrainingLedger")
@@ -87,14 +88,14 @@ def closed(**changes):
 
 def test_a_log_is_decoded():
     assert events.decode(closed()) == records.Closed(AT, 5, b"m" * 32, b"M" * 32)
-    assert events.decode_from(closed(), REGISTRY, LEDGER).round == 5
+    assert events.decode_from(closed(), DEPLOYED).round == 5
 
 
 def test_a_foreign_contract_or_event_is_refused():
     with pytest.raises(InvalidLog, match="does not emit this event"):
-        events.decode_from(closed(address=REGISTRY), REGISTRY, LEDGER)
+        events.decode_from(closed(address=REGISTRY), DEPLOYED)
     with pytest.raises(InvalidLog, match="does not emit this event"):
-        events.decode_from(closed(address="0x" + "33" * 20), REGISTRY, LEDGER)
+        events.decode_from(closed(address="0x" + "33" * 20), DEPLOYED)
     for topics in ((), (b"x" * 32,)):
         with pytest.raises(InvalidLog):
             events.decode(closed(topics=topics))
@@ -161,15 +162,8 @@ def test_enumerations_are_those_of_the_interface():
         assert names == [member.name.lower().replace("_", "") for member in kind]
 
 
-def deployment():
-    from eth_utils import to_checksum_address
-
-    registry, ledger = to_checksum_address(REGISTRY), to_checksum_address(LEDGER)
-    return Deployment(1, registry, ledger, 5, ledger, registry, True, 1, SETTINGS, TERMS)
-
-
 def test_a_deployment_survives_json():
-    assert Deployment.from_json(deployment().to_json()) == deployment()
+    assert Deployment.from_json(DEPLOYED.to_json()) == DEPLOYED
 
 
 @pytest.mark.parametrize(
@@ -194,7 +188,7 @@ def test_a_deployment_survives_json():
     ],
 )
 def test_a_deployment_of_another_form_is_refused(change):
-    table = json.loads(deployment().to_json())
+    table = json.loads(DEPLOYED.to_json())
     if change == {"settings": {}}:
         table["settings"].pop("quorum")
         table["settings"]["x"] = 1
@@ -202,7 +196,7 @@ def test_a_deployment_of_another_form_is_refused(change):
         table["terms"].update(change["terms"])
     else:
         table.update(change)
-    assert Deployment.from_json(canonical_json(json.loads(deployment().to_json())).decode()) == deployment()
+    assert Deployment.from_json(canonical_json(json.loads(DEPLOYED.to_json())).decode()) == DEPLOYED
     with pytest.raises(ValueError):
         Deployment.from_json(canonical_json(table).decode())
 
