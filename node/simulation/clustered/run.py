@@ -24,7 +24,7 @@ from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings
 from fedgrove.node.simulation.clustered import robust
 from fedgrove.node.simulation.clustered.attackers import attackers_of
 from fedgrove.node.simulation.clustered.crew import Crew, together
-from fedgrove.node.simulation.clustered.methods import Ifca, OneModel, SharingScheme
+from fedgrove.node.simulation.clustered.methods import Ifca, OneModel
 from fedgrove.node.simulation.clustered.procfl import SimulatedProCflCourse, TrainedRound
 from fedgrove.node.simulation.clustered.similarity import (
     CLUSTERS,
@@ -188,7 +188,7 @@ class ClusteredSimulation(DatasetRun):
         attackers = self._attackers.clients if self._attackers else ()
         return tuple(client for client in range(1, self._plan.clients + 1) if client not in attackers)
 
-    def _sharing(self, directory: Path) -> SharingScheme:
+    def _sharing(self, directory: Path) -> OneModel | SimulatedProCflCourse:
         """The plan's method; ProCFL's clusters are found, and written down, first."""
         settings, plan = self._plan.clustering, self._plan
         samples = {client: len(own) for client, own in enumerate(self._data.parts, 1)}
