@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.face.networks import embedded
+from fedgrove.chain.records import Sealed
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.closing import Closings
@@ -48,6 +49,13 @@ def test_the_unit_of_the_phase_acts(client):
 def test_where_a_duty_is_done_shares_are_released(client):
     client.units[Duty.PUBLISH] = naming(None)
     assert client.step().acted == "release"
+
+
+def test_before_the_order_is_sealed_it_waits_until_that_must_be(client):
+    current = client.view.refresh()
+    del current.once[Sealed]
+    step = client.step()
+    assert (step.phase, step.until, step.acted) == ("seal", client.view.deadlines(current).seal_end, "")
 
 
 def test_a_wrong_model_comes_before_any_phase(client):
