@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from eth_utils import to_checksum_address
 from fedgrove.chain.records import (
     Closed,
     Committed,
@@ -54,7 +55,7 @@ class History:
         self.terms = self.store.put(self.config.to_bytes()).digest
         counted = replace(FIRST, stage="count", sets={n: ("ab" * 32, 9) for n in CLIENTS}, clients=CLIENTS)
         self.lie = self.store.put(counted.to_bytes()).digest
-        places = ("0x" + "1b" * 20, "0x" + "5f" * 20, 1, NOBODY, NOBODY)
+        places = (*(to_checksum_address("0x" + 20 * each) for each in ("1b", "5f")), 1, NOBODY, NOBODY)
         deployment = Deployment(1, *places, False, 1, self.config.ledger, terms_of(self.config))
         facts = ChainFacts(deployment, 1, lambda number: bytes(32), lambda number: bytes(32))
         self.rules = ContentRules(facts, self.store, self.rounds, frozenset(), frozenset(void))

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
+from eth_utils import to_checksum_address
 from fedgrove.chain.records import Closed, Position, RoundOpened, Voided
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.verdict import Verdict
 
-ACCOUNT = "0x" + "5f" * 20
+ACCOUNT = to_checksum_address("0x" + "5f" * 20)
 DEPLOYMENT = Deployment(
     7, ACCOUNT, ACCOUNT, 1, ACCOUNT, ACCOUNT, True, 1, LedgerSettings(), Terms("ab" * 32, "cd" * 32, rounds=2)
 )

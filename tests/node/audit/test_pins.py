@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from eth_utils import keccak
+from eth_utils import keccak, to_checksum_address
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.records import Position, Registered
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 ALICE, STRANGER = (Account(bytes([byte]) * 32) for byte in (1, 2))
 CHAIN, FIRST, HEAD = 7, 10, 20
-LEDGER, REGISTRY = "0x" + "5f" * 20, "0x" + "1b" * 20
+LEDGER, REGISTRY = (to_checksum_address("0x" + 20 * each) for each in ("5f", "1b"))
 DEPLOYMENT = Deployment(
     CHAIN, REGISTRY, LEDGER, FIRST, ALICE.address, ALICE.address, True, 1, LedgerSettings(), Terms("ab" * 32, "cd" * 32)
 )

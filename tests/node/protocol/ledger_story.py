@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from eth_utils import keccak
+from eth_utils import keccak, to_checksum_address
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
     Approved,
@@ -28,8 +28,8 @@ from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
-COORDINATOR, ADMIN, STRANGER = ("0x" + 20 * pair for pair in ("c0", "ad", "57"))
-REGISTRY, LEDGER = ("0x" + 20 * pair for pair in ("1b", "5f"))
+COORDINATOR, ADMIN, STRANGER = (to_checksum_address("0x" + 20 * pair) for pair in ("c0", "ad", "57"))
+REGISTRY, LEDGER = (to_checksum_address("0x" + 20 * pair) for pair in ("1b", "5f"))
 ACCOUNTS = {client: "0x" + 20 * f"{0xA5 - client:02x}" for client in (1, 2, 3, 4, 5)}
 """Descending, so that the order by account is not that by index."""
 CONFIG, FIRST_MODEL, NEXT_MODEL = (bytes([byte]) * 32 for byte in (1, 2, 3))
