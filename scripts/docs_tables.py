@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedgrove.chain.records.deployment import LedgerSettings
+from fedgrove.node.cli.scenario_options import option
 from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.server_steps import SERVER_STEPS
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
@@ -22,9 +23,9 @@ from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.names import NAMED
 from fedgrove.node.scenario.poisoning import AttackSettings
-from fedgrove.node.simulation.plan import PLACES, Plan
-from fedgrove.node.simulation.task_settings import SimulatedTask
+from fedgrove.node.scenario.settings import Cast, KMeansChoice, RunSettings, TaskChoice
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -51,13 +52,10 @@ def network() -> str:
     return _fields(NetworkSettings)
 
 
-def plan() -> str:
-    """The plain values of a simulation's plan, by their places in its file."""
-    defaults = {item.name: item.default for item in dataclasses.fields(Plan)}
-    meanings = {name: meaning for names, meaning in _attributes(Plan) for name in names}
-    lines = [_row(["key", "default", "what"]), _row(["---"] * 3)]
-    lines += [_row([f"`{place}`", _default(defaults[name]), meanings[name]]) for name, place in PLACES.items()]
-    return "\n".join(lines)
+def short_names() -> str:
+    """The options of the commands that run scenarios, and the keys that they stand for."""
+    lines = [_row(["option", "key", "what"]), _row(["---"] * 3)]
+    return "\n".join(lines + [_row([f"`{option(name)}`", f"`{each.key}`", each.help]) for name, each in NAMED.items()])
 
 
 def clusters() -> str:
@@ -84,8 +82,11 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "clustering procfl": ("clustering.md", lambda: _procfl(SimulatedProCfl)),
     "clusters": ("reference.md", clusters),
     "clustering rule": ("clustering.md", lambda: _fields(Rule)),
-    "plan": ("simulate.md", plan),
-    "task": ("simulate.md", lambda: _fields(SimulatedTask)),
+    "scenario": ("reference.md", lambda: _fields(Cast)),
+    "run": ("reference.md", lambda: _fields(RunSettings)),
+    "kmeans choice": ("reference.md", lambda: _fields(KMeansChoice)),
+    "short names": ("reference.md", short_names),
+    "task": ("simulate.md", lambda: _fields(TaskChoice)),
     "tabular": ("tables.md", lambda: _fields(TableSettings)),
     "images": ("images.md", lambda: _fields(ImageSettings)),
     "column": ("tables.md", lambda: _fields(Column)),

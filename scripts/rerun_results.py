@@ -55,20 +55,27 @@ class Run(NamedTuple):
         return self.path.stem.rpartition("-seed")[0]
 
     @property
+    def rounds(self) -> int:
+        """The rounds of its scenario."""
+        return self.record["scenario"]["federation"]["rounds"]
+
+    @property
     def seed(self) -> int:
         """The seed of its plan."""
-        return self.record["plan"]["seed"]
+        return self.record["scenario"]["federation"]["seed"]
 
 
 def stored(folder: Path, dataset: str) -> Iterator[Run]:
     """The runs of a folder that are records of simulations on a data set, and did not diverge."""
     for path in sorted((folder / "runs").glob("*-seed*.json")):
         record = json.loads(path.read_bytes())
-        if "model_digest" not in record or len(record["rounds"]) < record["plan"]["rounds"]:
+        if "model_digest" not in record or len(record["rounds"]) < record["scenario"]["federation"]["rounds"]:
             continue
-        if (plan := record["plan"])["dataset"] == dataset:
-            samples = plan.get("train_samples") or ALL_SAMPLES
-            yield Run(path, record, len(record["rounds"]) * samples * plan["sampled"] * plan["training"]["epochs"])
+        made = record["scenario"]
+        if made["scenario"]["dataset"] == dataset:
+            samples = made["scenario"].get("train_samples") or ALL_SAMPLES
+            passes = made["federation"]["sampling_rate"] * made["training"]["epochs"]
+            yield Run(path, record, len(record["rounds"]) * samples * passes)
 
 
 def command_of(folder: Path, run: Run) -> list[str] | None:
@@ -77,8 +84,8 @@ def command_of(folder: Path, run: Run) -> list[str] | None:
         _, kind, name, *words = shlex.split(made.command)
         options = dict(zip(words[::2], words[1::2], strict=True)) if kind == "experiment" else {}
         patterns = options.get("--only", "*").split(",")
-        rounds = options.get("--rounds", str(run.record["plan"]["rounds"]))
-        if any(fnmatch(run.label, each) for each in patterns) and rounds == str(run.record["plan"]["rounds"]):
+        rounds = options.get("--rounds", str(run.rounds))
+        if any(fnmatch(run.label, each) for each in patterns) and rounds == str(run.rounds):
             kept = [word for key, value in options.items() if key not in CHOICES for word in (key, value)]
             return ["experiment", name, *kept, "--only", run.label, "--seeds", str(run.seed)]
     return None

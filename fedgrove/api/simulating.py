@@ -3,88 +3,63 @@
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from fedgrove.api.describing import described
 from fedgrove.api.running import Run
-from fedgrove.api.tasks import paths_by_name, task_path
-from fedgrove.node.base.nested_tables import Tables, from_dotted
+from fedgrove.node.base.nested_tables import merged
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
+from fedgrove.node.scenario.reading import IN_PYTHON, MANY_CLIENTS, left_out
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import FiguresUnavailable
 from fedgrove.node.simulation.logged_rounds import LoggedRounds
-from fedgrove.node.simulation.plan_file import method_table, read_plan
 from fedgrove.node.simulation.record import RoundResult
-from fedgrove.node.simulation.session import SimulatedRun, SimulationRequest, open_session, run_directory
+from fedgrove.node.simulation.session import Runs, SimulatedRun, open_session, run_directory
 from fedgrove.node.status.figure_targets import FigureLogs, log_targets, opened_logs
 from fedgrove.node.status.rounds import Round
-from fedgrove.node.tasks.sandbox.modes import AUTO
 
 if TYPE_CHECKING:
     from fedgrove.node.learning.tasks import Task
 
 
 def simulate(
-    task: "str | PathLike[str] | type[Task] | None" = None,
+    subject: "Scenario | str | PathLike[str] | type[Task] | None" = None,
     data: str | PathLike[str] | None = None,
     *,
     clients: int | None = None,
     rounds: int | None = None,
     strategy: str | None = None,
-    bases: Mapping[str, str | PathLike[str]] | None = None,
-    settings: Mapping[str, object] | None = None,
-    alpha: float | None = None,
-    method: str | None = None,
     seed: int | None = None,
-    plan: str | PathLike[str] | None = None,
-    data_dir: str | PathLike[str] | None = None,
-    sandbox: str = AUTO,
-    executor: str = "inline",
-    workers: int = 0,
+    settings: Mapping[str, object] | None = None,
     out: str | PathLike[str] | None = None,
     resume: bool = False,
     keep_models: bool = False,
     log_to: Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
+    **named: Any,
 ) -> Run:
-    """Train many clients; the same plan gives the same bytes anywhere.
+    """Train many clients; the same scenario gives the same bytes anywhere.
 
     Parameters
     ----------
-    task : class, path or str, optional
-        A subclass of ``fedgrove.Task``, also one of a notebook; a task's folder, or its one Python file; or a data
-        set for the shipped networks: digits, mnist, fashion-mnist, cifar10, a .npz file, or module:attribute. By
-        default what the plan names, and digits if it names nothing.
-        The class of a file ``task.py`` brings its folder, that of any other file this file alone.
+    subject : Scenario, class, path or str, optional
+        A ``Scenario``; or a subclass of ``fedgrove.Task``, also one of a notebook; a task's folder, or its one Python
+        file; or a data set for the shipped networks: digits (the default), mnist, fashion-mnist, cifar10, a .npz file,
+        or module:attribute. The class of a file ``task.py`` brings its folder, that of any other file this file alone.
     data : path, optional
         What the task's ``data`` reads: a folder with a source for each client, in the order of their names, and
         perhaps one whose name starts with ``test``; any other is shared out. Required with a task.
     clients, rounds : int, optional
-        By default what the plan says, and 100 if it says nothing; in each round a tenth of the clients trains
-        (``federation.sampling_rate``).
+        By default 100; in each round a tenth of the clients trains (``federation.sampling_rate``). A ``Scenario`` says
+        all of it.
     strategy : str, optional
-        Local training (fedavg).
-    bases : mapping, optional
-        Paths of the task's frozen bases by name, as ``{"minilm": "models/minilm"}``.
-    settings : mapping, optional
-        Other values for keys of the plan, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
-    alpha : float, optional
-        Dirichlet concentration of a data set's labels; smaller is more skewed (0.3).
-    method : str, optional
-        Models for clients with similar data: procfl, ifca or global with settings, as ``"procfl, alpha = 0.5"``.
+        Local training; by default fedavg.
     seed : int, optional
         Of all randomness (0).
-    plan : path, optional
-        A plan's or a federation's TOML file; the other parameters change its keys.
-    data_dir : path, optional
-        Folder of the data sets; missing ones are downloaded to it.
-    sandbox : str
-        How the task's code is contained: auto, strict, contained, or off (not at all).
-    executor : str
-        inline, processes, or dask=tcp://HOST:PORT of a scheduler. With processes, a script needs
-        ``if __name__ == "__main__"``.
-    workers : int
-        Processes; 0 starts one a core.
+    settings : mapping, optional
+        Values of any keys of the scenario, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
     out : path, optional
         Keep checkpoints, record and figures here.
     resume : bool
@@ -94,7 +69,11 @@ def simulate(
     log_to : sequence of str
         Where to log figures of each round: ``tensorboard:DIR``, ``mlflow:URI`` or ``csv:FILE``.
     progress : callable, optional
-        Is told of each round in a few words; ``print`` will do.
+        Is given each round in a few words; ``print`` will do.
+    **named
+        Values of other keys by their short names, the options of ``fedgrove simulate``: ``alpha=0.1``,
+        ``method="procfl, alpha = 0.5"``, ``bases={"minilm": "models/minilm"}``. With ``executor="processes"`` a script
+        needs ``if __name__ == "__main__"``.
 
     Returns
     -------
@@ -103,7 +82,7 @@ def simulate(
     Raises
     ------
     ValueError
-        The plan, the data set, its data, the executor or the directory are not right. The message says which, as do
+        A value, the data set, its data, the executor or the directory are not right. The message says which, as do
         those of all others.
     BundleError
         The task cannot be packed.
@@ -124,27 +103,15 @@ def simulate(
     if resume and out is None:
         raise ValueError("resume needs out, the directory of the run to go on with")
     kept = None if out is None else Path(out)
-    with task_path(task, kept and kept / "task", data) as folder:
-        named = {
-            "data.dataset": None if folder is not None or task is None else str(task),
-            "task.folder": folder and str(folder),
-            "data.source": None if data is None else str(data),
-            "simulation.clients": clients,
-            "federation.rounds": rounds,
-            "strategy.name": strategy,
-            "partition.alpha": alpha,
-            "federation.seed": seed,
-        }
-        changes = [from_dotted({key: value for key, value in named.items() if value is not None})]
-        table: Tables | None = None if method is None else method_table(method)
-        given = read_plan(None if plan is None else Path(plan), [*changes, from_dotted(settings or {})], table)
-        place = None if data_dir is None else Path(data_dir)
-        shown, words = paths_by_name(bases), _Words(progress)
-        if given.left_out:
-            words.say(given.left_out)
-        request = SimulationRequest(given, [given.plan], place, sandbox, executor, workers, kept, resume, shown)
+    named = {"clients": clients, "rounds": rounds, "strategy": strategy, "seed": seed, **named}
+    preset = merged(MANY_CLIENTS, IN_PYTHON)
+    with described(subject, data, named, settings, kept and kept / "task", preset) as (scenario, _):
+        words = _Words(progress)
+        unfollowed = left_out(scenario)
+        if unfollowed:
+            words.say(unfollowed)
         with opened_logs(log_targets(log_to), words.say) as logs:
-            return _run(request, keep_models, words, logs)
+            return _run(Runs(scenario, (), kept, resume), keep_models, words, logs)
 
 
 class _Words:
@@ -169,17 +136,17 @@ class _Words:
             self._progress(words)
 
 
-def _run(request: SimulationRequest, keep_models: bool, words: _Words, logs: FigureLogs) -> Run:
-    (plan,) = request.plans
-    models = _Models(clustered=plan.clustering is not None, strategy=plan.strategy)
-    with open_session(request) as session:
-        done = session.run(plan, LoggedRounds(words, logs), models.keep if keep_models else None)
+def _run(runs: Runs, keep_models: bool, words: _Words, logs: FigureLogs) -> Run:
+    scenario = runs.scenario
+    models = _Models(clustered=scenario.method is not None, strategy=scenario.strategy.name)
+    with open_session(runs) as session:
+        done = session.run(scenario, LoggedRounds(words, logs), models.keep if keep_models else None)
         try:
             session.draw([done.record])
         except FiguresUnavailable as fault:
             words.say(f"no figures: {fault}")
     models.keep(len(done.record.rounds), done.model)
-    return Run(run_directory(request, plan), _rounds(done), done.record.to_json(), models.of)
+    return Run(run_directory(runs, scenario), _rounds(done), done.record.to_json(), models.of)
 
 
 class _Models:

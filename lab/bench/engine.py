@@ -25,9 +25,9 @@ from fedgrove.node.learning.samples import Dataset, Loaded, Samples
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.reading import MANY, scenario
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.run import Simulation
 from fedgrove_lab.bench.engine_rivals import Work, flower_simulation, plain_round
 from fedgrove_lab.bench.flower import FLOWER_VARIABLE, FlowerFailed
@@ -110,22 +110,19 @@ def _work_rows(
     return rows + _flower_rows(label, work, parts, engine)
 
 
-def _plan(model: str, dataset: Dataset, rounds: int) -> Plan:
+def _plan(model: str, dataset: Dataset, rounds: int) -> Scenario:
     """A plan with one more round, which nobody evaluates."""
-    return Plan(
-        dataset.name,
-        CLIENTS,
-        DRAWN / CLIENTS,
-        rounds + 1,
+    return MANY.changed(
+        cast={"dataset": dataset.name, "clients": CLIENTS, "test_samples": 1},
+        federation={"sampling_rate": DRAWN / CLIENTS, "rounds": rounds + 1},
+        model={"name": model},
+        run={"evaluate_every": rounds + 1},
         training=TRAINING,
         partition=PartitionSettings("iid"),
-        model=model,
-        evaluate_every=rounds + 1,
-        test_samples=1,
     )
 
 
-def _bf16_row(label: str, plan: Plan, dataset: Dataset, pool: Executor, workers: int, floor: float) -> BenchRow:
+def _bf16_row(label: str, plan: Scenario, dataset: Dataset, pool: Executor, workers: int, floor: float) -> BenchRow:
     """The same round in bfloat16, next to the floor in float32."""
     name = f"{label}: engine, bf16"
     training = replace(TRAINING, precision="bf16")
@@ -244,7 +241,13 @@ def _trivial_rows(numbers: tuple[int, ...], rounds: int, pool: Executor, workers
     partitioned = PartitionSettings("iid")
     seconds = []
     for clients in numbers:
-        plan = Plan("tiny", clients, 1.0, rounds + 1, training=training, partition=partitioned, model="small-cnn")
+        plan = MANY.changed(
+            cast={"dataset": "tiny", "clients": clients},
+            federation={"sampling_rate": 1.0, "rounds": rounds + 1},
+            model={"name": "small-cnn"},
+            training=training,
+            partition=partitioned,
+        )
         seconds.append(_median_round(_marks(plan, _tiny(clients), pool, workers)))
     rows = [BenchRow(f"{clients:,} trivial clients", each, "s") for clients, each in zip(numbers, seconds, strict=True)]
     work = Work(numbers[0], numbers[0], rounds + 1, training, 0, workers)
@@ -255,8 +258,14 @@ def _trivial_rows(numbers: tuple[int, ...], rounds: int, pool: Executor, workers
 def _tiny_rows(clients: int, rounds: int, pool: Executor, workers: int) -> list[BenchRow]:
     """Rounds of clients with a small network, trained together and one after the other, next to Flower's."""
     dataset, partitioned = _tiny(clients * TINY_SAMPLES), PartitionSettings("iid")
-    plan = Plan("tiny", clients, 1.0, rounds + 1, training=TINY_TRAINING, partition=partitioned, model="small-mlp")
-    grouped = Simulation(replace(plan, together=TOGETHER), dataset, pool, workers).run()
+    plan = MANY.changed(
+        cast={"dataset": "tiny", "clients": clients},
+        federation={"sampling_rate": 1.0, "rounds": rounds + 1},
+        model={"name": "small-mlp"},
+        training=TINY_TRAINING,
+        partition=partitioned,
+    )
+    grouped = Simulation(plan.changed(run={"together": TOGETHER}), dataset, pool, workers).run()
     marks, processor = zip(*((time.perf_counter(), processor_seconds()) for _ in grouped), strict=True)
     together, spent = _median_round(marks), _median_round(processor)
     alone = _median_round(_marks(plan, dataset, pool, workers))
@@ -300,11 +309,9 @@ def _federation_rows(dataset: Dataset) -> list[BenchRow]:
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as folder, embedded() as network:
         federation = Demo(demo, DatasetSubject(part), network, DiskStore(Path(folder)))
         federation.run()
-    plan = Plan(
-        dataset.name,
-        FEDERATED,
-        1.0,
-        demo.federation.rounds,
+    plan = MANY.changed(
+        cast={"dataset": dataset.name, "clients": FEDERATED},
+        federation={"sampling_rate": 1.0, "rounds": demo.federation.rounds},
         training=default_settings(dataset.name),
         partition=PartitionSettings("dirichlet", alpha=demo.partition.alpha),
     )
@@ -314,7 +321,7 @@ def _federation_rows(dataset: Dataset) -> list[BenchRow]:
     return [_row(f"a federation's round, {FEDERATED} clients", whole, alone, "simulated in one process"), share]
 
 
-def _marks(plan: Plan, dataset: Dataset, executor: Executor, workers: int) -> list[float]:
+def _marks(plan: Scenario, dataset: Dataset, executor: Executor, workers: int) -> list[float]:
     """When each round ended."""
     return [time.perf_counter() for _ in Simulation(plan, dataset, executor, workers).run()]
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:  # these need torch, which the other commands do without
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
-    from fedgrove.node.simulation.plan import Plan
+    from fedgrove.node.scenario.scenario import Scenario
     from fedgrove.node.simulation.record import RoundResult
     from fedgrove_lab.experiments.laboratory import ExperimentRequest, OpenExecutor
 
@@ -131,7 +131,7 @@ class _Watcher:
     def __init__(self, display: "RoundsDisplay") -> None:
         self._display = display
 
-    def begin(self, label: str, plan: "Plan") -> None:
+    def begin(self, label: str, plan: "Scenario") -> None:
         self._display.begin(f"{label}, seed {plan.seed}", plan.rounds)
 
     def advance(self, result: "RoundResult") -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import accuracy_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.fedaom_options import MORE_TRIALS, REFRESH
@@ -36,7 +36,7 @@ def label_of(dataset: str, split: str, method: str) -> str:
     return f"{dataset}-{split}-{method}"
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """40 cells; each may be run alone (``--only 'mnist-*'``)."""
     return {
         label_of(dataset, split, method): plan_of(method, dataset=dataset, partition=settings, rounds=ROUNDS)
@@ -73,7 +73,7 @@ def report(findings: Findings) -> Report:
 
 def comparable(groups: Sequence[Sequence[RunRecord]], expected: int) -> bool:
     """Whether all methods of a row are there, run alike and with the same seeds."""
-    runs = {(circumstances(group[0].plan), *(record.plan.seed for record in group)) for group in groups}
+    runs = {(circumstances(group[0].scenario), *(record.scenario.seed for record in group)) for group in groups}
     return len(groups) == expected and len(runs) == 1
 
 
@@ -84,7 +84,9 @@ def _texts(row: Mapping[str, Spread]) -> dict[str, str]:
 def _extent(groups: Sequence[Sequence[RunRecord]]) -> str:
     """Rounds, training samples and number of seeds; several where the groups differ."""
     found = [
-        f"{group[0].plan.rounds}, {group[0].plan.train_samples or 'all'}, {len(group)}" for group in groups if group
+        f"{group[0].scenario.rounds}, {group[0].scenario.cast.train_samples or 'all'}, {len(group)}"
+        for group in groups
+        if group
     ]
     return "; ".join(dict.fromkeys(found)) or ABSENT
 

@@ -1,14 +1,14 @@
 """What an experiment is: named plans, the seeds they run with, and a report of what was measured."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
 
 
@@ -21,7 +21,7 @@ class Laboratory(Protocol):
 
     def dataset(self, name: str) -> Dataset: ...
 
-    def model(self, plan: Plan) -> Tensors:
+    def model(self, plan: Scenario) -> Tensors:
         """The global model after the plan's last round; simulated when it is not kept."""
         ...
 
@@ -35,7 +35,7 @@ class Findings:
     records : mapping of str to sequence of Record
         By arm, in the order of the experiment's arms, ascending in the seed; arms without a record are left out. The
         records of an arm differ in their seeds only.
-    plans : mapping of str to Plan
+    plans : mapping of str to Scenario
         The chosen arms as they are asked for now, with the first seed.
     laboratory : Laboratory
     reported : mapping of str to value, optional
@@ -43,7 +43,7 @@ class Findings:
     """
 
     records: Mapping[str, Sequence[RunRecord]]
-    plans: Mapping[str, Plan]
+    plans: Mapping[str, Scenario]
     laboratory: Laboratory
     reported: Mapping[str, Any] | None = None
 
@@ -95,7 +95,7 @@ class Experiment:
     name: str
     title: str
     paper: str
-    arms: Callable[[Path], Mapping[str, Plan]]
+    arms: Callable[[Path], Mapping[str, Scenario]]
     report: Callable[[Findings], Report]
     usual: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2)
@@ -117,23 +117,27 @@ class Overrides:
     test_samples: int = 0
     probe_every: int = 0
 
-    def apply(self, plan: Plan) -> Plan:
+    def apply(self, plan: Scenario) -> Scenario:
         """The plan with the values that are set."""
-        names = ("rounds", "clients", "sampled", "dataset", "train_samples", "test_samples", "probe_every")
-        changes = {name: getattr(self, name) for name in names if getattr(self, name)}
-        if plan.probe_every == 0:
-            changes.pop("probe_every", None)  # only an experiment that probes has something to report of it
+        cast = {name: getattr(self, name) for name in ("clients", "dataset", "train_samples", "test_samples")}
+        federation = {"rounds": self.rounds, "sampling_rate": self.sampled}
+        # Only an experiment that probes has something to report of it.
+        run = {"probe_every": self.probe_every if plan.run.probe_every else 0}
+        given = {"cast": cast, "federation": federation, "run": run, "training": {"epochs": self.epochs}}
+        changes: dict[str, Any] = {
+            part: {name: value for name, value in values.items() if value} for part, values in given.items()
+        }
         if self.rounds and plan.attack is not None:  # it begins at the same share of the rounds
             start = max(1, round(plan.attack.start * self.rounds / plan.rounds))
-            changes["attack"] = replace(plan.attack, start=start)
+            changes["attack"] = {"start": start}
         if self.clients:
-            changes["partition"] = replace(plan.partition, copies=1)  # the plan's suit its own number of clients
-        return replace(plan, **changes, training=replace(plan.training, epochs=self.epochs or plan.training.epochs))
+            changes["partition"] = {"copies": 1}  # the plan's suit its own number of clients
+        return plan.changed(**changes)
 
 
 def choose(
-    experiment: Experiment, arms: Mapping[str, Plan], strategies: Sequence[str] = (), only: Sequence[str] = ()
-) -> dict[str, Plan]:
+    experiment: Experiment, arms: Mapping[str, Scenario], strategies: Sequence[str] = (), only: Sequence[str] = ()
+) -> dict[str, Scenario]:
     """The arms to run: those of the named strategies, and of these whose label fits a pattern such as ``mnist-*``.
 
     Raises
@@ -145,10 +149,10 @@ def choose(
     chosen = {
         label: plan
         for label, plan in arms.items()
-        if (not wanted or plan.strategy in wanted)
+        if (not wanted or plan.strategy.name in wanted)
         and (not only or any(fnmatchcase(label, pattern) for pattern in only))
     }
-    unknown = set(strategies) - {plan.strategy for plan in arms.values()}
+    unknown = set(strategies) - {plan.strategy.name for plan in arms.values()}
     if unknown or not chosen:
         asked = ", ".join([*sorted(unknown or strategies), *only])
         raise InvalidExperiment(f"{experiment.name} has no arm {asked}: it has {', '.join(arms)}")

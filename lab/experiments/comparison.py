@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedgrove.node.learning.settings import PartitionSettings
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.comparison_trials import CIFAR10_TRIALS, EVERY, LAST, METHODS, MNIST_TRIALS, Trials
 from fedgrove_lab.experiments.paired import Runs, accuracies, first, table
@@ -30,7 +30,7 @@ class Comparison:
     title: str
     trials: Trials
 
-    def arms(self, results: Path) -> dict[str, Plan]:
+    def arms(self, results: Path) -> dict[str, Scenario]:
         """The methods that have trials, on each split; the label is such as shards2-moon."""
         return {
             f"{cell}-{method}": replace(plan, partition=split)
@@ -69,7 +69,7 @@ class Comparison:
 
 def _runs_of(findings: Findings, cell: str) -> Runs:
     groups = {method: findings.records.get(f"{cell}-{method}", ()) for method in METHODS}
-    return {method: {record.plan.seed: record for record in group} for method, group in groups.items() if group}
+    return {method: {record.scenario.seed: record for record in group} for method, group in groups.items() if group}
 
 
 _COMPARISONS = (

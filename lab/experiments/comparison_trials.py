@@ -8,7 +8,7 @@ from typing import Any
 
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep, ServerSettings
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
 from fedgrove_lab.experiments.measures import end_accuracy
 from fedgrove_lab.experiments.regimes import CIFAR10, PAPER_LIKE, plan_of
@@ -107,7 +107,7 @@ class Trials:
             for name, variant in method.variants.items()
         }
 
-    def plan(self, strategy: str, rate: float, variant: Variant) -> Plan:
+    def plan(self, strategy: str, rate: float, variant: Variant) -> Scenario:
         """A trial's plan: 10,000 training samples and a tenth of them for validation, 100 clients, 5 a round."""
         plan = plan_of(
             strategy,
@@ -117,9 +117,9 @@ class Trials:
             training=replace(self.training, learning_rate=rate),
             rounds=ROUNDS,
         )
-        return replace(plan, evaluate_every=EVERY, train_samples=10_000, validation=0.1)
+        return plan.changed(run={"evaluate_every": EVERY}, cast={"train_samples": 10_000, "validation": 0.1})
 
-    def arms(self, results: Path) -> dict[str, Plan]:
+    def arms(self, results: Path) -> dict[str, Scenario]:
         """The label says what is tried, such as moon-lr0.1-mu1."""
         return {
             f"{name}-{trial}": self.plan(method.strategy, rate, variant)
@@ -127,7 +127,7 @@ class Trials:
             for trial, (rate, variant) in self.of_method(method).items()
         }
 
-    def best_plans(self, results: Path) -> dict[str, Plan]:
+    def best_plans(self, results: Path) -> dict[str, Scenario]:
         """Each method's plan with the settings that its trials chose, tested on the test samples.
 
         Raises
@@ -138,7 +138,7 @@ class Trials:
         path, tried = results / self.name / "summary.json", self.arms(results)
         try:
             best: Mapping[str, Any] = json.loads(path.read_bytes())["results"]["best"]
-            return {name: replace(tried[label], validation=0.0) for name, label in best.items()}
+            return {name: tried[label].changed(cast={"validation": 0.0}) for name, label in best.items()}
         except OSError:
             raise InvalidExperiment(
                 f"there are no trials in {path}: run `fedgrove experiment {self.name}` first"

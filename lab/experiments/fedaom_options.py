@@ -4,8 +4,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import accuracy_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.measures import TARGET, WINDOW
 from fedgrove_lab.experiments.regimes import PAPER_LIKE, plan_of
@@ -19,7 +19,7 @@ REFRESHED = replace(PAPER_LIKE, epochs=5)
 REFRESHED_ROUNDS = 40
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """The default with one option changed at a time."""
     tried = {f"q{steps}": {"q": steps} for steps in STEPS}
     tried |= {f"shared_batch{size}": {"shared_batch": size} for size in SHARED_BATCHES}

@@ -10,8 +10,9 @@ from typing import Any
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import accuracy_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.figures import scales_figure
@@ -87,7 +88,7 @@ PAPER = {
 ROUNDS = {label: row.rounds for label, row in (ROWS | SCHEDULES).items()} | {OPEN: OPEN_ROUNDS, HALF: OPEN_ROUNDS}
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """The rows of table 1, other schedules for a hundred clients, and a hundred without privacy."""
     private = {label: _plan(row.clients, row.rate, row.rounds, _privacy(row)) for label, row in ROWS.items()}
     scheduled = {label: _scheduled(schedule) for label, schedule in SCHEDULES.items()}
@@ -95,7 +96,7 @@ def arms(results: Path) -> dict[str, Plan]:
     return {**private, **scheduled, **open_}
 
 
-def _scheduled(schedule: Schedule) -> Plan:
+def _scheduled(schedule: Schedule) -> Scenario:
     row = ROWS["K100"]
     privacy = replace(
         _privacy(row),
@@ -116,16 +117,13 @@ def _privacy(row: TableRow) -> ClientLevelSettings:
     )
 
 
-def _plan(clients: int, rate: float, rounds: int, privacy: ClientLevelSettings | None) -> Plan:
-    return Plan(
-        dataset="mnist",
-        clients=clients,
-        sampled=rate,
-        rounds=rounds,
+def _plan(clients: int, rate: float, rounds: int, privacy: ClientLevelSettings | None) -> Scenario:
+    return MANY.changed(
+        cast={"dataset": "mnist", "clients": clients, "train_samples": SAMPLES},
+        federation={"sampling_rate": rate, "rounds": rounds},
+        model={"name": "geyer-mlp"},
         training=TRAINING,
         partition=PartitionSettings("shards", copies=max(1, clients // 100)),
-        model="geyer-mlp",
-        train_samples=SAMPLES,
         privacy=privacy,
     )
 
@@ -162,7 +160,7 @@ def _result(label: str, group: Sequence[RunRecord]) -> dict[str, Any]:
     last = [record.rounds[-1] for record in group]
     spent = [result.privacy for result in last if result.privacy]
     return {
-        "seeds": [record.plan.seed for record in group],
+        "seeds": [record.scenario.seed for record in group],
         "rounds": [len(record.rounds) for record in group],
         "accuracy": to_json(Spread.of_all(result.accuracy for result in last)),
         "best": to_json(Spread.of([max(value for _, value in curve(record)) for record in group])),
@@ -185,9 +183,9 @@ def _largest(values: Sequence[float | None]) -> float | None:
 
 def _settings(record: RunRecord) -> ClientLevelSettings:
     """The mechanism of a run under client-level privacy."""
-    if not isinstance(record.plan.privacy, ClientLevelSettings):
+    if not isinstance(record.scenario.privacy, ClientLevelSettings):
         raise TypeError("the run is not under client-level privacy")
-    return record.plan.privacy
+    return record.scenario.privacy
 
 
 def _towards_readers(record: RunRecord) -> float:

@@ -10,24 +10,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
 from fedgrove.node.simulation.executors import NoExecutor
 from fedgrove.node.simulation.figures import FiguresUnavailable
 from fedgrove.node.simulation.kinds import simulation_of
 from fedgrove.node.simulation.loop import SimulationRun
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.record import RoundResult, RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Laboratory, Overrides, choose
 from fedgrove_lab.experiments.report import reported_results
 from fedgrove_lab.experiments.store import RunStore
 
 # What a user can fix; each message says how.
-FAULTS = (InvalidExperiment, InvalidPlan, InvalidCheckpoint, NoExecutor, FiguresUnavailable)
+FAULTS = (InvalidExperiment, InvalidConfig, InvalidCheckpoint, NoExecutor, FiguresUnavailable)
 
 OpenExecutor = Callable[[], AbstractContextManager[tuple[Executor, int]]]
 
@@ -35,7 +36,7 @@ OpenExecutor = Callable[[], AbstractContextManager[tuple[Executor, int]]]
 class Watcher(Protocol):
     """Is told how far an experiment has come."""
 
-    def begin(self, label: str, plan: Plan) -> None:
+    def begin(self, label: str, plan: Scenario) -> None:
         """A run begins, or goes on."""
         ...
 
@@ -82,7 +83,7 @@ class Workshop:
             self._datasets[name] = load_dataset(name, self._data_dir)
         return self._datasets[name]
 
-    def run(self, label: str, plan: Plan) -> RunRecord:
+    def run(self, label: str, plan: Scenario) -> RunRecord:
         """Simulate a plan to its end, from its last checkpoint if there is one.
 
         The record of a run whose training diverged ends with the round before: it would diverge there again.
@@ -96,14 +97,14 @@ class Workshop:
             return simulation.record
         return simulation.record
 
-    def model(self, plan: Plan) -> Tensors:
+    def model(self, plan: Scenario) -> Tensors:
         """The global model after the plan's last round."""
         simulation = self._simulation(plan)
         self._watcher.begin("model", plan)
         self._advance(simulation)
         return dict(simulation.tensors)
 
-    def forget(self, plan: Plan) -> None:
+    def forget(self, plan: Scenario) -> None:
         """Remove the plan's checkpoint."""
         shutil.rmtree(self._directory(plan), ignore_errors=True)
 
@@ -113,7 +114,7 @@ class Workshop:
             shutil.rmtree(directory, ignore_errors=True)
         self._beginnings.clear()
 
-    def _begin(self, plan: Plan) -> None:
+    def _begin(self, plan: Scenario) -> None:
         """Take the rounds before an attack from a run that others began with too."""
         peaceful = before_attack(plan)
         if peaceful is None or plan.attack is None or rounds_done(self._directory(plan)):
@@ -128,8 +129,8 @@ class Workshop:
                 return
         begin_with(directory, self._directory(plan), plan)
 
-    def _simulation(self, plan: Plan, directory: Path | None = None) -> SimulationRun:
-        dataset = self.dataset(plan.dataset)
+    def _simulation(self, plan: Scenario, directory: Path | None = None) -> SimulationRun:
+        dataset = self.dataset(plan.cast.dataset)
         if self._executor is None:
             self._executor = self._stack.enter_context(self._open())
         return simulation_of(plan, dataset, *self._executor, directory or self._directory(plan), resume=True)
@@ -142,17 +143,17 @@ class Workshop:
                 if result.round == last:
                     return
 
-    def _directory(self, plan: Plan) -> Path:
+    def _directory(self, plan: Scenario) -> Path:
         return self._work / plan.digest()[:20]
 
 
-def before_attack(plan: Plan) -> Plan | None:
+def before_attack(plan: Scenario) -> Scenario | None:
     """The plan without its attack, whose rounds before the attack are the same; None if there is no such round.
 
     Evaluations leave attackers out from the first round on, so rounds that are evaluated are not the same.
     """
     attack = plan.attack
-    if attack is None or attack.start == 1 or min(plan.evaluate_every, plan.rounds) < attack.start:
+    if attack is None or attack.start == 1 or min(plan.run.evaluate_every, plan.rounds) < attack.start:
         return None
     return replace(plan, attack=None)
 
@@ -183,17 +184,17 @@ class ExperimentRequest:
     report_only: bool = False
 
     @cached_property
-    def arms(self) -> Mapping[str, Plan]:
+    def arms(self) -> Mapping[str, Scenario]:
         """All arms of the experiment."""
         return self.experiment.arms(self.out.parent)
 
     @cached_property
-    def plans(self) -> dict[str, Plan]:
+    def plans(self) -> dict[str, Scenario]:
         """The chosen arms with the first seed, as they will be run."""
         chosen = choose(self.experiment, self.arms, self.strategies, self.only)
         return {label: settle(plan, self.overrides).with_seed(self.seeds[0]) for label, plan in chosen.items()}
 
-    def pending(self, store: RunStore) -> list[tuple[str, Plan]]:
+    def pending(self, store: RunStore) -> list[tuple[str, Scenario]]:
         """The runs, label and plan, that the store lacks: seed by seed, so that those there can be compared."""
         if self.report_only or not self.experiment.simulates:
             return []
@@ -207,20 +208,20 @@ class ExperimentRequest:
         return Findings(records, self.plans, laboratory, reported)
 
 
-def settle(plan: Plan, overrides: Overrides) -> Plan:
+def settle(plan: Scenario, overrides: Overrides) -> Scenario:
     """The plan as it will be run: overrides applied, and every option of its strategy spelt out.
 
     A strategy's defaults may change; a record must say what it was made with.
     """
     plan = overrides.apply(plan)
     try:
-        options = asdict(make_strategy(plan.strategy, plan.options))
+        options = asdict(make_strategy(plan.strategy.name, plan.strategy.options))
     except ValueError as fault:
         raise InvalidExperiment(str(fault)) from None
-    return replace(plan, options={name: float(value) for name, value in options.items()})
+    return plan.changed(strategy={"options": {name: float(value) for name, value in options.items()}})
 
 
-def conduct(runs: Sequence[tuple[str, Plan]], store: RunStore, workshop: Workshop, *, keep_models: bool) -> None:
+def conduct(runs: Sequence[tuple[str, Scenario]], store: RunStore, workshop: Workshop, *, keep_models: bool) -> None:
     """Do the runs one after the other; each is in the store as soon as it has ended."""
     for label, plan in runs:
         store.put(label, workshop.run(label, plan))

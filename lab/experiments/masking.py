@@ -17,8 +17,8 @@ from fedgrove.node.masking.client import RoundSecrets, mask_update
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.ring import InvalidVector, decode
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import Dealt, deal_data
-from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
 from fedgrove_lab.experiments.figures import Masked, masked_figure
 from fedgrove_lab.experiments.measures import Spread
@@ -32,7 +32,7 @@ BEFORE = "before masking"
 PAPERS = "the paper's noise, κ = 1/2"
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """FedAvg at the paper-like settings, but with as many clients a round as are to be shown."""
     return by_method(("fedavg",), rounds=100, sampled=0.1)
 
@@ -43,9 +43,11 @@ def report(findings: Findings) -> Report:
     for record in findings.records.get("fedavg", ()):
         try:
             measured = masked_accuracies if findings.reported is None else reported_accuracies
-            by_seed[record.plan.seed] = measured(record.plan, findings)
+            by_seed[record.scenario.seed] = measured(record.scenario, findings)
         except (DivergedTraining, InvalidVector) as fault:
-            raise InvalidExperiment(f"seed {record.plan.seed} leaves no models that can be masked: {fault}") from None
+            raise InvalidExperiment(
+                f"seed {record.scenario.seed} leaves no models that can be masked: {fault}"
+            ) from None
     rows, results = [], {}
     bars = {BEFORE: lambda model: model.before}
     bars |= {f"after, {kind}": lambda model, kind=kind: model.after[kind] for kind in (OURS, PAPERS)}
@@ -65,7 +67,7 @@ def report(findings: Findings) -> Report:
     return Report(results, markdown(head, rows) + "\n" + legend, figures)
 
 
-def reported_accuracies(plan: Plan, findings: Findings) -> list[Masked]:
+def reported_accuracies(plan: Scenario, findings: Findings) -> list[Masked]:
     """The accuracies of the last report: measuring them anew would train the models.
 
     Raises
@@ -88,9 +90,9 @@ def reported_accuracies(plan: Plan, findings: Findings) -> list[Masked]:
     ]
 
 
-def masked_accuracies(plan: Plan, findings: Findings) -> list[Masked]:
+def masked_accuracies(plan: Scenario, findings: Findings) -> list[Masked]:
     """Train, mask and test the local models of the first eight clients of the round after the plan's last."""
-    dealt = deal_data(plan, findings.laboratory.dataset(plan.dataset), with_shared=False)
+    dealt = deal_data(plan, findings.laboratory.dataset(plan.cast.dataset), with_shared=False)
     drawn = plan.draw(plan.rounds + 1)[:CLIENTS]
     if len(drawn) < CLIENTS:
         raise InvalidExperiment(f"masking needs {CLIENTS} clients a round, this plan draws {plan.drawn}")
@@ -99,7 +101,7 @@ def masked_accuracies(plan: Plan, findings: Findings) -> list[Masked]:
     models = [_trained(plan, dealt, tensors, own, client) for client, own in zip(drawn, samples, strict=True)]
     counts = [len(own) for own in samples]
     after = {
-        OURS: really_masked(models, drawn, counts, plan.bound, plan.seed),
+        OURS: really_masked(models, drawn, counts, plan.masking.bound, plan.seed),
         PAPERS: noisy(models, counts, plan.seed),
     }
 
@@ -144,13 +146,13 @@ def noisy(models: Sequence[Mapping[str, np.ndarray]], samples: Sequence[int], se
     return [{name: layer.astype(np.float32) for name, layer in model.items()} for model in masked]
 
 
-def _trained(plan: Plan, dealt: Dealt, tensors: Tensors, samples: Samples, client: int) -> Tensors:
+def _trained(plan: Scenario, dealt: Dealt, tensors: Tensors, samples: Samples, client: int) -> Tensors:
     update = train(
         dealt.spec,
         tensors,
         samples,
         None,
-        make_strategy(plan.strategy, plan.options),
+        make_strategy(plan.strategy.name, plan.strategy.options),
         plan.training,
         number=plan.rounds + 1,
         rounds=plan.rounds + 1,

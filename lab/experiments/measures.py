@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean, stdev
 
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.draws import last_round
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.record import RunRecord
 
 TARGET = 0.9
@@ -37,19 +37,25 @@ class Spread:
         return {"mean": self.mean, "deviation": self.deviation, "seeds": self.count}
 
 
-def circumstances(plan: Plan) -> str:
+def circumstances(plan: Scenario) -> str:
     """Digest of a plan without its method, what is tuned for a method, and the seed.
 
     Methods are compared where it is the same: same data, split, clients, rounds and local work.
     """
     tuned = {"learning_rate": 1.0, "learning_rate_decay": 1.0, "momentum": 0.0, "weight_decay": 0.0}
     training = replace(plan.training, **tuned)
-    return replace(plan, strategy="fedavg", options={}, training=training, server=None, seed=0, probe_every=0).digest()
+    return plan.changed(
+        strategy={"name": "fedavg", "options": {}},
+        federation={"seed": 0},
+        run={"probe_every": 0},
+        training=training,
+        server=None,
+    ).digest()
 
 
 def diverged(record: RunRecord) -> bool:
     """Whether the run ended before its last round, or before that which its privacy budget affords."""
-    return len(record.rounds) < last_round(record.plan)
+    return len(record.rounds) < last_round(record.scenario)
 
 
 def curve(record: RunRecord) -> list[tuple[int, float]]:

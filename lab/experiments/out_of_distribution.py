@@ -3,8 +3,8 @@
 from functools import partial
 from pathlib import Path
 
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import accuracy_figure, ood_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.measures import LAST, Spread, end_accuracy, ood_end
 from fedgrove_lab.experiments.regimes import METHODS, by_method
@@ -13,9 +13,9 @@ from fedgrove_lab.experiments.tables import NAMES, markdown, to_json, with_devia
 PROBE_EVERY = 10
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """Five methods at α = 0.2."""
-    return by_method(METHODS, alpha=0.2, rounds=60, probe_every=PROBE_EVERY)
+    return by_method(METHODS, alpha=0.2, rounds=60, run={"probe_every": PROBE_EVERY})
 
 
 def report(findings: Findings) -> Report:

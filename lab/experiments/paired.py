@@ -84,7 +84,7 @@ def table(runs: Runs, last: int = LAST) -> str:
     ValueError
         The runs differ in more than method, tuning and seed.
     """
-    if len({circumstances(record.plan) for group in runs.values() for record in group.values()}) > 1:
+    if len({circumstances(record.scenario) for group in runs.values() for record in group.values()}) > 1:
         raise ValueError("these runs differ in data, split, clients, rounds or local work: they cannot be compared")
     ends = accuracies(runs, last)
     base, rows = ends.get(BASE, {}), []
@@ -104,7 +104,7 @@ def read_cell(folder: Path, cell: str) -> Runs:
     for method in NAMES:
         label = f"{cell}-{method}" if cell else method
         records = (read_record(path) for path in sorted((folder / RUNS).glob(f"{label}-seed*.json")))
-        group = {record.plan.seed: record for record in records}
+        group = {record.scenario.seed: record for record in records}
         if group:
             found[method] = group
     return found

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import deal_data
 from fedgrove.node.simulation.figures import partition_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.regimes import plan_of
 from fedgrove_lab.experiments.tables import markdown
@@ -15,7 +15,7 @@ from fedgrove_lab.experiments.tables import markdown
 SHOWN = 20
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """CIFAR-10 as the accuracy table deals it."""
     splits = {f"dirichlet-{alpha:g}": PartitionSettings("dirichlet", alpha=alpha) for alpha in (0.1, 0.2, 0.5)}
     splits["shards-2"] = PartitionSettings("shards", per_client=2)
@@ -26,7 +26,7 @@ def report(findings: Findings) -> Report:
     """A figure a split, and how skewed it is in figures."""
     rows, results, figures = [], {}, {}
     for label, plan in findings.plans.items():
-        dealt = deal_data(plan, findings.laboratory.dataset(plan.dataset), with_shared=False)
+        dealt = deal_data(plan, findings.laboratory.dataset(plan.cast.dataset), with_shared=False)
         sizes = np.array([len(part) for part in dealt.parts])
         classes = np.array([len(np.unique(dealt.training.y[part])) for part in dealt.parts])
         largest = np.array([np.bincount(dealt.training.y[part]).max() / len(part) for part in dealt.parts])

@@ -13,8 +13,9 @@ from fedgrove.node.scenario.clusters import (
     IfcaSettings,
     SimulatedProCfl,
 )
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import personal_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.measures import Spread, circumstances, diverged
@@ -48,21 +49,17 @@ CLIENTS = 100
 EACH = {"": (0, 30), "-each100": (100, 60)}
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """Data sets × skews × many samples or few × methods; only where there are few, IFCA is told wrong k, too."""
     return {
-        f"{dataset}-others{others:g}{suffix}-{method}": Plan(
-            dataset=dataset,
-            clients=CLIENTS,
-            sampled=0.3,
-            rounds=rounds,
+        f"{dataset}-others{others:g}{suffix}-{method}": MANY.changed(
+            cast={"dataset": dataset, "clients": CLIENTS, "train_samples": CLIENTS * each},
+            federation={"sampling_rate": 0.3, "rounds": rounds},
+            model={"name": MODELS[dataset]},
+            run={"evaluate_every": 2},
             training=replace(TRAINING[dataset], epochs=EPOCHS),
             partition=PartitionSettings("groups", groups=GROUPS, others=others),
-            model=MODELS[dataset],
-            # Each time all hundred clients choose among the models, which costs as much as a round.
-            evaluate_every=2,
-            train_samples=CLIENTS * each,
-            clustering=settings,
+            method=settings,
         )
         for dataset in NAMES
         for suffix, (each, rounds) in EACH.items()
@@ -98,7 +95,7 @@ LEGEND = (
 
 def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
     return {
-        "seeds": [record.plan.seed for record in group],
+        "seeds": [record.scenario.seed for record in group],
         "rounds": [len(record.rounds) for record in group],
         "personalised": to_json(Spread.of_all(map(end_personal, group))),
         "plain": to_json(Spread.of_all(map(_end_plain, group))),
@@ -122,10 +119,10 @@ def _mean_of_last(record: RunRecord, values: Sequence[float]) -> float | None:
 
 def _ahead(records: Mapping[str, Sequence[RunRecord]], setting: str) -> dict[str, Any]:
     """Personalised accuracy of ProCFL minus a rival's, of seeds that both were run with alike."""
-    own = {record.plan.seed: record for record in records.get(f"{setting}-procfl", ())}
+    own = {record.scenario.seed: record for record in records.get(f"{setting}-procfl", ())}
     found = {}
     for rival in [method for method in METHODS if method != "procfl"]:
-        pairs = [(own[r.plan.seed], r) for r in records.get(f"{setting}-{rival}", ()) if r.plan.seed in own]
+        pairs = [(own[r.scenario.seed], r) for r in records.get(f"{setting}-{rival}", ()) if r.scenario.seed in own]
         alike = [pair for pair in pairs if _circumstances(pair[0]) == _circumstances(pair[1])]
         values = [(end_personal(first), end_personal(second)) for first, second in alike]
         differences = [first - second for first, second in values if first is not None and second is not None]
@@ -135,7 +132,7 @@ def _ahead(records: Mapping[str, Sequence[RunRecord]], setting: str) -> dict[str
 
 
 def _circumstances(record: RunRecord) -> str:
-    return circumstances(replace(record.plan, clustering=None))
+    return circumstances(replace(record.scenario, method=None))
 
 
 def _lines(ahead: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.scenario.clusters import ClusteringSettings, GlobalSettings, SimulatedProCfl
 from fedgrove.node.scenario.poisoning import ATTACKS, AttackSettings
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.measures import Spread
@@ -34,7 +35,7 @@ METHODS: dict[str, tuple[str, ClusteringSettings]] = {
 }
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """Data sets × attacks × placements × shares × methods, and each method without attack."""
     found = {}
     for dataset in NAMES:
@@ -54,20 +55,15 @@ def _attacks(start: int) -> Iterator[tuple[str, AttackSettings]]:
                 yield f"{kind}-{placement}-{share:g}", attack
 
 
-def _plan(dataset: str, settings: ClusteringSettings) -> Plan:
-    return Plan(
-        dataset=dataset,
-        clients=50,
-        sampled=1.0,
-        rounds=ROUNDS[dataset],
+def _plan(dataset: str, settings: ClusteringSettings) -> Scenario:
+    return MANY.changed(
+        cast={"dataset": dataset, "clients": 50, "train_samples": 10_000, "test_samples": 2_500},
+        federation={"sampling_rate": 1.0, "rounds": ROUNDS[dataset]},
+        model={"name": MODELS[dataset]},
+        run={"evaluate_every": ROUNDS[dataset]},
         training=TRAINING[dataset],
         partition=PartitionSettings("groups", groups=GROUPS, others=0.3),
-        model=MODELS[dataset],
-        train_samples=10_000,
-        test_samples=2_500,
-        # At the end only: so the rounds before the attack are the same for all attacks, and are trained once.
-        evaluate_every=ROUNDS[dataset],
-        clustering=settings,
+        method=settings,
     )
 
 
@@ -104,7 +100,7 @@ def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
     counted = [_counts(record) for record in group]
     backdoor = [record.rounds[-1].clusters.backdoor for record in group]
     return {
-        "seeds": [record.plan.seed for record in group],
+        "seeds": [record.scenario.seed for record in group],
         **{name: sum(counts[name] for counts in counted) for name in counted[0]},
         "personalised": to_json(Spread.of_all(map(end_personal, group))),
         "backdoor": to_json(Spread.of_all(backdoor)),
@@ -121,7 +117,7 @@ def _counts(record: RunRecord) -> dict[str, int]:
         "found": len(attackers & expelled),
         "majority": len(majority),
         "found_of_majority": len(majority & expelled),
-        "honest": record.plan.clients - len(attackers),
+        "honest": record.scenario.clients - len(attackers),
         "wronged": len(expelled - attackers),
         "judged": len({client for found in judgements for client in found.members}),
     }
@@ -129,7 +125,7 @@ def _counts(record: RunRecord) -> dict[str, int]:
 
 def _majorities(record: RunRecord, attackers: set[int]) -> set[int]:
     """Attackers that were more than half of those who trained a model in the attack's first round."""
-    begun = record.rounds[record.plan.attack.start - 1].clusters.groups if record.plan.attack else ()
+    begun = record.rounds[record.scenario.attack.start - 1].clusters.groups if record.scenario.attack else ()
     won = [group for group in begun if 2 * len(attackers.intersection(group)) > len(group)]
     return attackers.intersection(client for group in won for client in group)
 

@@ -1,10 +1,11 @@
 """Settings that several experiments share. The paper's own tables of settings (2 and 3) are lost."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 
 METHODS = ("fedavg", "fedprox", "fedcurv", "moon", "fedaom")
 
@@ -32,16 +33,29 @@ TRAINING = {"mnist": PAPER_LIKE, "cifar10": CIFAR10}
 TUNED_ROUNDS = 40
 
 
-def plan_of(strategy: str, *, dataset: str = "mnist", alpha: float = 0.1, rounds: int = 200, **changes: Any) -> Plan:
+def plan_of(
+    strategy: str,
+    *,
+    dataset: str = "mnist",
+    alpha: float = 0.1,
+    rounds: int = 200,
+    sampled: float = SAMPLED,
+    options: Mapping[str, float] | None = None,
+    **changes: Any,
+) -> Scenario:
     """100 clients, 5 drawn a round, labels split by Dirichlet(α), the data set's training settings."""
     usual = {
         "training": TRAINING[dataset],
         "partition": PartitionSettings("dirichlet", alpha=alpha),
-        "sampled": SAMPLED,
     }
-    return Plan(dataset=dataset, clients=100, rounds=rounds, strategy=strategy, **{**usual, **changes})
+    return MANY.changed(
+        cast={"dataset": dataset, "clients": 100},
+        federation={"rounds": rounds, "sampling_rate": sampled},
+        strategy={"name": strategy, "options": dict(options or {})},
+        **{**usual, **changes},
+    )
 
 
-def by_method(strategies: Iterable[str], **changes: Any) -> dict[str, Plan]:
+def by_method(strategies: Iterable[str], **changes: Any) -> dict[str, Scenario]:
     """One arm a strategy, labelled with its name."""
     return {strategy: plan_of(strategy, **changes) for strategy in strategies}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.tables import markdown
 from fedgrove_lab.made import Made, read_made
@@ -22,15 +22,15 @@ README = "README.md"
 def write_report(out: Path, experiment: Experiment, report: Report, findings: Findings) -> dict[str, Any]:
     """Write all files of an experiment and return what summary.json holds."""
     if experiment.simulates:
-        shown = {label: group[0].plan for label, group in findings.records.items()}
-        seeds = {label: [record.plan.seed for record in group] for label, group in findings.records.items()}
+        shown = {label: group[0].scenario for label, group in findings.records.items()}
+        seeds = {label: [record.scenario.seed for record in group] for label, group in findings.records.items()}
     else:
         shown, seeds = findings.plans, {label: [plan.seed] for label, plan in findings.plans.items()}
     plans = {label: _settings(plan, simulated=experiment.simulates) for label, plan in shown.items()}
     summary = {
         "experiment": experiment.name,
         "paper": experiment.paper,
-        "plans": plans,
+        "scenarios": plans,
         "seeds": seeds,
         "results": report.results,
     }
@@ -95,19 +95,21 @@ def settings_text(plans: Mapping[str, Any], seeds: Mapping[str, Sequence[int]]) 
     return text + "\n" + markdown(["arm", *different], rows)
 
 
-def _settings(plan: Plan, simulated: bool) -> dict[str, Any]:
-    """A plan as JSON: what was run except for the seed, or what was split."""
+def _settings(plan: Scenario, simulated: bool) -> dict[str, Any]:
+    """A scenario as JSON: what was run except for the seed, or what was split."""
     values = plan.to_json()
     if not simulated:
-        return {name: values[name] for name in ("dataset", "clients", "partition", "train_samples")}
-    return {name: value for name, value in values.items() if name != "seed"}
+        cast = {name: values["scenario"][name] for name in ("dataset", "clients", "train_samples")}
+        return {"scenario": cast, "partition": values["partition"]}
+    federation = {name: value for name, value in values["federation"].items() if name != "seed"}
+    return {**values, "federation": federation}
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for name, entry in value.items():
         if isinstance(entry, Mapping):
-            flat |= _flat(entry, f"{name}." if name != "training" else "")
+            flat |= _flat(entry, "" if name in ("scenario", "federation", "training", "run") else f"{name}.")
         else:
             flat[prefix + name] = f"{entry:g}" if isinstance(entry, float) else str(entry)
     return flat

@@ -3,15 +3,15 @@
 from functools import partial
 from pathlib import Path
 
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import accuracy_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.measures import TARGET, WINDOW
 from fedgrove_lab.experiments.regimes import METHODS, by_method
 from fedgrove_lab.experiments.tables import NAMES, curve_results, curve_table, ratio_lines, ratios
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """Every strategy at the paper-like settings."""
     return by_method((*METHODS, "share"))
 

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove_lab.experiments import rounds_to_90, sweep
 from fedgrove_lab.experiments.fedaom_options import MORE_TRIALS
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """The methods that have a best in the sweep."""
     best = sweep.best_settings(results)
     return {method: sweep.tuned_plan(method, settings) for method, settings in best.items()}

@@ -3,14 +3,14 @@
 from functools import partial
 from pathlib import Path
 
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import accuracy_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.regimes import by_method
 from fedgrove_lab.experiments.tables import NAMES, curve_results, curve_table, ratio_lines, ratios
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """FedAvg without the shared set, and the two ways to use it."""
     return by_method(("fedavg", "share", "fedaom"))
 

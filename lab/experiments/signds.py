@@ -8,8 +8,9 @@ from typing import Any
 
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import SignDsSettings
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import accuracy_figure
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.measures import LAST, Spread, end_accuracy
@@ -19,18 +20,16 @@ BASE = "fedavg"
 SETTINGS = SignDsSettings(epsilon=100.0, top=0.05, dimensions=50, step=2.5, step_decay=0.955)
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """The same federation with dense uploads and with SignDS."""
-    plan = Plan(
-        dataset="mnist",
-        clients=1_000,
-        sampled=0.1,
-        rounds=60,
+    plan = MANY.changed(
+        cast={"dataset": "mnist", "clients": 1_000},
+        federation={"sampling_rate": 0.1, "rounds": 60},
+        model={"name": "small-cnn"},
         training=TrainingSettings(
             epochs=2, batch_size=10, learning_rate=0.1, learning_rate_decay=0.99, momentum=0.5, weight_decay=0.0
         ),
         partition=PartitionSettings("iid"),
-        model="small-cnn",
     )
     return {BASE: plan, "signds": replace(plan, privacy=SETTINGS)}
 
@@ -47,7 +46,7 @@ def report(findings: Findings) -> Report:
 
 
 def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
-    last, privacy = group[0].rounds[-1], group[0].plan.privacy
+    last, privacy = group[0].rounds[-1], group[0].scenario.privacy
     return {
         "end_accuracy": to_json(Spread.of_all(map(end_accuracy, group))),
         "upload_bytes": last.figure("upload_bytes") if last.privacy else None,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import InvalidRunRecord, RunRecord
 from fedgrove_lab.experiments.base import InvalidExperiment
 
@@ -25,7 +25,7 @@ class RunStore:
         self._runs = out / RUNS
         self._beside = out.parent
 
-    def find(self, label: str, plan: Plan) -> RunRecord | None:
+    def find(self, label: str, plan: Scenario) -> RunRecord | None:
         """The finished record of this plan, if there is one."""
         own = self._path(label, plan.seed)
         if own.is_file() and _is_of(record := read_record(own), own, plan):
@@ -40,7 +40,7 @@ class RunStore:
     def put(self, label: str, record: RunRecord) -> None:
         """Keep a record; one of another plan under the same label and seed is replaced."""
         self._runs.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path(label, record.plan.seed), record.to_bytes())
+        write_atomically(self._path(label, record.scenario.seed), record.to_bytes())
 
     def gathered(self, labels: Iterable[str]) -> dict[str, list[RunRecord]]:
         """What is there for each label: records of one plan, ascending in the seed; labels without any are left out.
@@ -52,10 +52,10 @@ class RunStore:
         for label in labels:
             groups: dict[str, list[RunRecord]] = defaultdict(list)
             for record in self._of(label):
-                groups[record.plan.with_seed(0).digest()].append(record)
+                groups[record.scenario.with_seed(0).digest()].append(record)
             if groups:
-                best = max(groups.values(), key=lambda group: (len(group), group[0].plan.rounds))
-                found[label] = sorted(best, key=lambda record: record.plan.seed)
+                best = max(groups.values(), key=lambda group: (len(group), group[0].scenario.rounds))
+                found[label] = sorted(best, key=lambda record: record.scenario.seed)
         return found
 
     def _of(self, label: str) -> Iterator[RunRecord]:
@@ -68,12 +68,12 @@ class RunStore:
         return self._runs / f"{label}-seed{seed}.json"
 
 
-def _is_of(record: RunRecord, path: Path, plan: Plan) -> bool:
+def _is_of(record: RunRecord, path: Path, plan: Scenario) -> bool:
     """Whether it is the record of this very plan; not one of before there was some setting.
 
     What a setting's default does now was not done then.
     """
-    return record.plan == plan and json.loads(path.read_bytes())["plan"] == plan.to_json()
+    return json.loads(path.read_bytes())["scenario"] == plan.to_json() == record.scenario.to_json()
 
 
 def read_record(path: Path) -> RunRecord:

@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from fedgrove.common.text import command_line
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
 from fedgrove_lab.experiments.measures import TARGET, WINDOW, curve, diverged, rounds_to
@@ -27,12 +28,12 @@ OPTIONS: dict[str, tuple[str, tuple[float, float]]] = {
 }
 
 
-def arms(results: Path) -> dict[str, Plan]:
+def arms(results: Path) -> dict[str, Scenario]:
     """Eight trials a method; the label says what is tried."""
     return {label: plan for method in (*METHODS, "share") for label, plan in trials(method).items()}
 
 
-def trials(method: str) -> dict[str, Plan]:
+def trials(method: str) -> dict[str, Scenario]:
     """A method's trials by label, such as moon-lr0.1-momentum0.9-mu1."""
     name, values = OPTIONS.get(method, ("", ()))
     found = {}
@@ -50,8 +51,8 @@ def trials(method: str) -> dict[str, Plan]:
 def score(group: Sequence[RunRecord]) -> tuple[float, float]:
     """What is best is largest: fewest rounds to the target (mean over the seeds), then the highest last mean of 5."""
     if any(diverged(record) for record in group):
-        return -(group[0].plan.rounds + 1.0), 0.0
-    reached = [rounds_to(record) or record.plan.rounds + 1 for record in group]
+        return -(group[0].scenario.rounds + 1.0), 0.0
+    reached = [rounds_to(record) or record.scenario.rounds + 1 for record in group]
     last = [fmean(value for _, value in curve(record)[-WINDOW:]) for record in group]
     return -sum(reached) / len(reached), sum(last) / len(last)
 
@@ -61,17 +62,25 @@ def report(findings: Findings) -> Report:
     best: dict[str, Any] = {}
     rows, results = [], {}
     for method in (*METHODS, "share"):
-        scores = {label: score(group) for label, group in findings.records.items() if group[0].plan.strategy == method}
+        scores = {
+            label: score(group)
+            for label, group in findings.records.items()
+            if group[0].scenario.strategy.name == method
+        }
         if not scores:
             continue
         diverging = {label for label in scores if any(map(diverged, findings.records[label]))}
         sound = [label for label in scores if label not in diverging]
         chosen = max(sound, key=lambda label: scores[label], default=None)
         if chosen is not None:
-            plan = findings.records[chosen][0].plan
-            best[method] = {"label": chosen, "training": plan.to_json()["training"], "options": dict(plan.options)}
+            plan = findings.records[chosen][0].scenario
+            best[method] = {
+                "label": chosen,
+                "training": plan.to_json()["training"],
+                "options": dict(plan.strategy.options),
+            }
         for label, (rounds, accuracy) in scores.items():
-            reached = -rounds <= findings.records[label][0].plan.rounds
+            reached = -rounds <= findings.records[label][0].scenario.rounds
             lost = label in diverging
             results[label] = {
                 "rounds_to_target": -rounds if reached else None,
@@ -111,12 +120,13 @@ def best_settings(results: Path) -> Mapping[str, Any]:
         raise InvalidExperiment(f"{path} is no summary of a sweep: run the sweep again") from None
 
 
-def tuned_plan(method: str, settings: Mapping[str, Any]) -> Plan:
+def tuned_plan(method: str, settings: Mapping[str, Any]) -> Scenario:
     """A method's plan with the settings that its sweep chose."""
     try:
         plan = plan_of(method, rounds=TUNED_ROUNDS).to_json()
-        return Plan.from_json({**plan, "training": settings["training"], "options": settings["options"]})
-    except (KeyError, TypeError, InvalidPlan) as fault:
+        strategy = {**plan["strategy"], "options": settings["options"]}
+        return Scenario.from_tables({**plan, "training": settings["training"], "strategy": strategy})
+    except (KeyError, TypeError, InvalidConfig) as fault:
         raise InvalidExperiment(f"the sweep's settings of {method} cannot be used ({fault}): run it again") from None
 
 

@@ -70,9 +70,9 @@ def curve_results(records: Mapping[str, Sequence[RunRecord]]) -> dict[str, Any]:
     """
     return {
         label: {
-            "seeds": [record.plan.seed for record in group],
-            "rounds": group[0].plan.rounds,
-            "diverged": [record.plan.seed for record in group if diverged(record)],
+            "seeds": [record.scenario.seed for record in group],
+            "rounds": group[0].scenario.rounds,
+            "diverged": [record.scenario.seed for record in group if diverged(record)],
             "rounds_to_target": [rounds_to(record) for record in group],
             **{name: to_json(Spread.of_all(map(measure, group))) for name, measure in MEASURES.items()},
         }
@@ -108,12 +108,16 @@ def ratios(records: Mapping[str, Sequence[RunRecord]], base: str = "fedavg") -> 
     how many both were run.
     """
     found: dict[str, Any] = {}
-    base_rounds = {record.plan.seed: rounds_to(record) for record in records.get(base, ())}
+    base_rounds = {record.scenario.seed: rounds_to(record) for record in records.get(base, ())}
     for label, group in records.items():
-        if label == base or not base_rounds or circumstances(group[0].plan) != circumstances(records[base][0].plan):
+        if (
+            label == base
+            or not base_rounds
+            or circumstances(group[0].scenario) != circumstances(records[base][0].scenario)
+        ):
             continue
-        both = [record for record in group if record.plan.seed in base_rounds]
-        pairs = [(rounds_to(record), base_rounds[record.plan.seed]) for record in both]
+        both = [record for record in group if record.scenario.seed in base_rounds]
+        pairs = [(rounds_to(record), base_rounds[record.scenario.seed]) for record in both]
         by_seed = [own / other for own, other in pairs if own and other]
         if by_seed:
             found[label] = {"by_seed": by_seed, "seeds_run": len(both), **Spread.of(by_seed).to_json()}

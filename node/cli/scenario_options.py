@@ -63,15 +63,18 @@ class Asked:
         Keys that options give values to.
     names : frozenset of str
         The options of keys that were given, as Python has their names.
+    preset : dict or None
+        Other defaults than those of the keys, where there is no file.
     """
 
     file: Path | None = None
     tables: Tables = field(default_factory=dict)
     names: frozenset[str] = frozenset()
+    preset: Tables | None = None
 
-    def scenario(self, preset: Tables | None = None) -> Scenario:
-        """The scenario; ``preset`` are other defaults where there is no file."""
-        return read_scenario(self.file, self.tables, None if self.file else preset)
+    def scenario(self) -> Scenario:
+        """The scenario that is asked for; raises InvalidConfig."""
+        return read_scenario(self.file, self.tables, None if self.file else self.preset)
 
     @contextmanager
     def as_options(self) -> Iterator[None]:
@@ -96,10 +99,12 @@ def option(name: str) -> str:
     return f"--{_OPTIONS.get(name, name).replace('_', '-')}"
 
 
-def takes(*names: str, **metavars: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def takes(
+    *names: str, preset: Tables | None = None, **metavars: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Have a command take ``--scenario``, ``--set`` and options of these names, and give it ``asked``, an ``Asked``.
 
-    ``metavars`` replace what is shown of the values of some.
+    ``preset`` are other defaults than those of the keys; ``metavars`` replace what is shown of the values of some.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,13 +118,13 @@ def takes(*names: str, **metavars: str) -> Callable[[Callable[..., Any]], Callab
                     raise CommandError(f"{option(name)} is not for tasks: leave it out with --task")
             with asked.as_options():
                 tables = reduce(merged, map(setting, settings or ()), tables_of(named))
-                return command(asked=Asked(scenario, tables, asked.names), **given)
+                return command(asked=Asked(scenario, tables, asked.names, preset), **given)
 
         own = inspect.signature(command, eval_str=True).parameters
         kept = [each for name, each in own.items() if name != "asked"]
         file = inspect.Parameter("scenario", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ScenarioFile)
         change = inspect.Parameter("settings", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Settings)
-        made = [_parameter(name, metavars) for name in names]
+        made = [_parameter(name, metavars, preset or {}) for name in names]
         every = [file, change, *made, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in kept)]
         run.__signature__ = inspect.Signature(every)  # pyright: ignore[reportAttributeAccessIssue] (typer reads it)
         run.__annotations__ = {each.name: each.annotation for each in every}
@@ -129,7 +134,7 @@ def takes(*names: str, **metavars: str) -> Callable[[Callable[..., Any]], Callab
     return decorate
 
 
-def _parameter(name: str, metavars: Mapping[str, str]) -> inspect.Parameter:
+def _parameter(name: str, metavars: Mapping[str, str], preset: Tables) -> inspect.Parameter:
     """The option of a key: its type and its meaning are those of the scenario's field."""
     kind, shown = _kind(name), dict(_WORDS.get(name, {}))
     choices = typing.get_args(NAMED[name].type) if typing.get_origin(NAMED[name].type) is typing.Literal else ()
@@ -138,7 +143,7 @@ def _parameter(name: str, metavars: Mapping[str, str]) -> inspect.Parameter:
     if name in metavars:
         shown["metavar"] = metavars[name]
     declared = (f"{option(name)}",) if kind is not bool else (f"{option(name)}/--no-{option(name)[2:]}",)
-    annotation = Annotated[kind | None, typer.Option(*declared, help=_help(name), **shown)]
+    annotation = Annotated[kind | None, typer.Option(*declared, help=_help(name, preset), **shown)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
@@ -159,12 +164,13 @@ def _is_mapping(kind: Any) -> bool:
     )
 
 
-def _help(name: str) -> str:
+def _help(name: str, preset: Tables) -> str:
     """What the key means, with its default where it is not said."""
     named = NAMED[name]
     if named.meaning:
         return named.meaning
-    default = default_of(named.key)
+    table, _, key = named.key.partition(".")
+    default = preset.get(table, {}).get(key, default_of(named.key))
     plain = isinstance(default, int | float | str) and not isinstance(default, bool) and default not in ("", "auto")
     return f"{named.help} [default: {default}]" if plain else named.help
 

@@ -15,9 +15,9 @@ LAST_ROUNDS = 20
 
 def print_runs(runs: Sequence[SimulatedRun]) -> None:
     """Print a table with a line a run, and the sentences that a reader of its figures needs."""
-    plan = runs[0].record.plan
+    plan = runs[0].record.scenario
     stepped = f" and the server's {plan.server.step}" if plan.server else ""
-    table = Table(title=f"{plan.strategy}{stepped} on {plan.subject}", box=box.SIMPLE_HEAD)
+    table = Table(title=f"{plan.strategy.name}{stepped} on {plan.subject}", box=box.SIMPLE_HEAD)
     headings = ("seed", "rounds", "accuracy", f"mean of last {LAST_ROUNDS}", "loss", "seconds")
     for heading in (*headings, *(("ε", "δ") if plan.privacy else ())):
         table.add_column(heading, justify="right")
@@ -26,7 +26,7 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
         accuracies = [result.accuracy for result in rounds[-LAST_ROUNDS:] if result.accuracy is not None]
         spent = rounds[-1].privacy
         table.add_row(
-            str(run.record.plan.seed),
+            str(run.record.scenario.seed),
             str(len(rounds)),
             _figure(rounds[-1].accuracy),
             _figure(sum(accuracies) / len(accuracies) if accuracies else None),
@@ -35,7 +35,7 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
             *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
         )
     answer_with(table)
-    for run in runs if plan.clustering else ():
+    for run in runs if plan.method else ():
         answer(_of_clusters(run.record))
     if plan.task and runs[0].record.rounds[-1].loss is None:
         sentence = "The task's data() holds nothing out, so models are not evaluated; the records have train_loss."
@@ -44,7 +44,9 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
         _print_members(record)
     if any(result.cut_off for run in runs for result in run.record.rounds):
         values = ", ".join(str(sum(result.cut_off for result in run.record.rounds)) for run in runs)
-        answer(f"Values that clients uploaded at masking.bound ({plan.bound:g}) instead of beyond it: {values}.")
+        answer(
+            f"Values that clients uploaded at masking.bound ({plan.masking.bound:g}) instead of beyond it: {values}."
+        )
     if plan.privacy and any(len(run.record.rounds) < plan.rounds for run in runs):
         answer(f"The privacy budget ends before round {plan.rounds}.")
     if getattr(plan.privacy, "participation", "") == "secret":
@@ -58,7 +60,7 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
 
 def _print_members(record: RunRecord) -> None:
     """What the clients found of the last model, and why their loss ended the run; nothing where it is not asked for."""
-    found, seed = record.last_model, record.plan.seed
+    found, seed = record.last_model, record.scenario.seed
     if found and (found.get("samples") or "noise" in found):
         told = f"members for the last model, seed {seed}: {described(found)}"
         answer(told)
@@ -72,8 +74,8 @@ def _of_clusters(record: RunRecord) -> str:
     last = record.rounds[-1].clusters
     expelled = sum(len(found.expelled) for result in record.rounds for found in result.clusters.judgements)
     return (
-        f"Seed {record.plan.seed}: personalised accuracy {last.personal_accuracy:.4f}, {sum(map(bool, last.groups))} "
-        f"models in the last round, {expelled} clients expelled"
+        f"Seed {record.scenario.seed}: personalised accuracy {last.personal_accuracy:.4f}, "
+        f"{sum(map(bool, last.groups))} models in the last round, {expelled} clients expelled"
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import SHARING, bf16_fault
 from fedgrove.node.scenario.scenario import ATTRIBUTES, OF_NETWORKS, Scenario
 
@@ -32,6 +33,14 @@ def check_subject(scenario: Scenario) -> None:
     if scenario.strategy.name in SHARING and not scenario.task.shared:
         name = scenario.strategy.name
         raise InvalidConfig(f"task.shared must name a file of the task's folder where strategy.name is {name}")
+
+
+def check_data(scenario: Scenario, dataset: Dataset) -> None:
+    """Raise InvalidConfig if the scenario's model is for samples of another shape or number of classes."""
+    for key in ("input_shape", "classes"):
+        wanted, found = getattr(scenario.model, key), getattr(dataset, key)
+        if wanted and wanted != found:
+            raise InvalidConfig(f"model.{key} is {wanted}, and of the data set {dataset.name} {found}: give --dataset")
 
 
 def check_training(scenario: Scenario) -> None:

@@ -34,6 +34,8 @@ MANY_CLIENTS: Tables = {
     "strategy": {"name": "fedavg"},
 }
 """What ``fedgrove simulate`` runs where neither a file nor an option says otherwise."""
+MANY = Scenario.from_tables(MANY_CLIENTS)
+"""The same, to change: the training settings are the defaults of theirs, not those that suit a data set."""
 IN_PYTHON: Tables = {"run": {"executor": "inline", "workers": 1}}
 """What calls from Python begin with: processes would import the script again."""
 
@@ -137,7 +139,7 @@ def _with_federation(tables: Tables) -> Tables:
     dataset = _of(merged(suited, tables), "scenario", "dataset", "digits")
     subject = "task" if "task" in tables else dataset if dataset in DATASETS else Path(str(dataset)).stem
     repeats = _of(merged(suited, tables), "federation", "rounds", FederationSettings.rounds)
-    suited["federation"] |= {"name": f"{subject} demo"[-80:], "repeats": repeats}
+    suited["federation"] |= {"name": f"{subject} demo"[-80:]} | ({"repeats": repeats} if type(repeats) is int else {})
     return merged(suited, tables)
 
 

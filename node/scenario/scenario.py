@@ -103,6 +103,21 @@ class Scenario:
             raise InvalidConfig(f"model.name must be one of {', '.join(MODELS)}, not {self.model.name!r}")
 
     @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return self.cast.clients
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that train."""
+        return self.federation.rounds
+
+    @property
+    def seed(self) -> int:
+        """Root of all training randomness."""
+        return self.federation.seed
+
+    @property
     def subject(self) -> str:
         """What is trained on, for people: the task's folder, or the data set."""
         return self.cast.dataset if self.task is None else self.task.folder
@@ -132,7 +147,21 @@ class Scenario:
 
     def with_seed(self, seed: int) -> "Scenario":
         """The same scenario from another root of randomness."""
-        return replace(self, federation=replace(self.federation, seed=seed))
+        return self.changed(federation={"seed": seed})
+
+    def changed(self, **parts: Any) -> "Scenario":
+        """The same scenario with other values.
+
+        Parameters
+        ----------
+        **parts
+            By attribute, a mapping of the keys that change, as ``cast={"clients": 4}``, or all of it.
+        """
+        values = {
+            name: replace(getattr(self, name), **part) if isinstance(part, Mapping) else part
+            for name, part in parts.items()
+        }
+        return replace(self, **values)
 
     def to_tables(self) -> dict[str, Any]:
         """The tables of its file, with all keys; read again they give an equal scenario."""
@@ -200,18 +229,17 @@ class Scenario:
     def without_paths(self) -> "Scenario":
         """The same, without what only this machine knows: places of files, and on what it is run."""
         task = self.task and replace(self.task, folder="")
-        return replace(self, cast=replace(self.cast, data="", bases={}), task=task, run=RunSettings())
+        return self.changed(cast={"data": "", "bases": {}}, task=task, run=RunSettings())
 
     def absolute(self) -> "Scenario":
         """The same, with absolute paths, so that it can be kept and run from elsewhere."""
-        cast = replace(
-            self.cast,
-            data=_absolute(self.cast.data),
-            dataset=_absolute(self.cast.dataset) if Path(self.cast.dataset).is_file() else self.cast.dataset,
-            bases={name: _absolute(path) for name, path in self.cast.bases.items()},
-        )
+        cast = {
+            "data": _absolute(self.cast.data),
+            "dataset": _absolute(self.cast.dataset) if Path(self.cast.dataset).is_file() else self.cast.dataset,
+            "bases": {name: _absolute(path) for name, path in self.cast.bases.items()},
+        }
         task = self.task and replace(self.task, folder=_absolute(self.task.folder))
-        return replace(self, cast=cast, task=task, run=replace(self.run, data_dir=_absolute(self.run.data_dir)))
+        return self.changed(cast=cast, task=task, run={"data_dir": _absolute(self.run.data_dir)})
 
 
 KINDS: dict[str, type] = {

@@ -22,7 +22,7 @@ class Cast(Settings):
         Number of clients; they are numbered from 1, as on the ledger.
     dataset : str
         Data set for the shipped networks: digits, mnist, fashion-mnist, cifar10, a .npz or .safetensors file, or
-        module:attribute. For K-means gaussian, celltype, covtype, or such a file with the array points.
+        module:attribute. For K-means gaussian, celltype, covtype, or a file with the array points.
     data : str
         What the task's `data` reads: a folder with one source for each client, in the order of their names, and
         perhaps one whose name starts with `test`; any other is shared out, each client taking every n-th sample.

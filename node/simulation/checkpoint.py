@@ -17,7 +17,7 @@ from typing import Any
 
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
@@ -41,7 +41,7 @@ class Checkpoint:
     tensors: Tensors
 
 
-def check_directory(directory: Path, plan: Plan, resume: bool) -> None:
+def check_directory(directory: Path, plan: Scenario, resume: bool) -> None:
     """See that a run of this plan may begin, or with ``resume`` go on, in a directory; nothing is changed.
 
     Raises
@@ -53,7 +53,7 @@ def check_directory(directory: Path, plan: Plan, resume: bool) -> None:
     if not path.exists():
         return
     record = RunRecord.from_json(_parse(path)[0]["record"])
-    if record.plan.digest() != plan.digest():
+    if record.scenario.digest() != plan.digest():
         raise InvalidCheckpoint(f"{directory} holds a run of another plan: give another directory")
     if not resume:
         done = len(record.rounds)
@@ -72,7 +72,7 @@ def rounds_done(directory: Path) -> int:
     return len(_parse(path)[0]["record"]["rounds"]) if path.exists() else 0
 
 
-def begin_with(source: Path, directory: Path, plan: Plan) -> None:
+def begin_with(source: Path, directory: Path, plan: Scenario) -> None:
     """Let a run of ``plan`` begin with the rounds of the run in ``source``, whose rounds so far are the same.
 
     Raises
@@ -81,7 +81,7 @@ def begin_with(source: Path, directory: Path, plan: Plan) -> None:
         The source's checkpoint is missing or damaged.
     """
     document, tensors = _parse(source / CHECKPOINT)
-    document["record"]["plan"] = plan.to_json()
+    document["record"]["scenario"] = plan.to_json()
     shutil.copytree(source / STATES, directory / STATES, dirs_exist_ok=True)
     sync_directory(directory / STATES)
     _write(directory, document, tensors)
@@ -94,13 +94,13 @@ class RunDirectory:
     ----------
     directory : Path
         Where they stand; it belongs to this process (``node.base.files.exclusive``).
-    plan : Plan
+    plan : Scenario
         The run's plan.
     data : str
         Digest of its data.
     """
 
-    def __init__(self, directory: Path, plan: Plan, data: str) -> None:
+    def __init__(self, directory: Path, plan: Scenario, data: str) -> None:
         self._directory = directory
         self._plan = plan
         self._data = data

@@ -11,10 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.partition import Partition, deal
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.settings import ModelSpec, default_model
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
+from fedgrove.node.scenario.scenario import Scenario
 
 # Training, test and shared samples of one simulation; more would keep deleted files' space taken.
 OPEN_FILES = 3
@@ -54,28 +55,28 @@ class Dealt:
         return total.hexdigest()
 
 
-def deal_data(plan: Plan, dataset: Dataset, with_shared: bool) -> Dealt:
+def deal_data(plan: Scenario, dataset: Dataset, with_shared: bool) -> Dealt:
     """Deal a data set as the plan says; the demonstration's federation deals with the same function.
 
     Raises
     ------
-    InvalidPlan
+    InvalidConfig
         The data do not suit the plan.
     """
     training, test = dataset.train(), dataset.test()
     try:
-        if plan.train_samples:
-            training = _subset(training, plan.train_samples, plan.seed)
-        if plan.validation:
-            training, test = _split(training, plan.validation, plan.seed)
-        if plan.test_samples:
-            test = Samples(test.x[: plan.test_samples], test.y[: plan.test_samples])
-        per_class = plan.shared_per_class if with_shared else 0
+        if plan.cast.train_samples:
+            training = _subset(training, plan.cast.train_samples, plan.seed)
+        if plan.cast.validation:
+            training, test = _split(training, plan.cast.validation, plan.seed)
+        if plan.cast.test_samples:
+            test = Samples(test.x[: plan.cast.test_samples], test.y[: plan.cast.test_samples])
+        per_class = plan.cast.shared_per_class if with_shared else 0
         parts, shared = deal(training, plan.clients, plan.partition, per_class, plan.seed)
-        name = plan.model or default_model(dataset.name, dataset.input_shape)
+        name = plan.model.name or default_model(dataset.name, dataset.input_shape)
         return Dealt(ModelSpec(name, dataset.input_shape, dataset.classes), training, parts, test, shared)
     except ValueError as fault:
-        raise InvalidPlan(f"the data do not suit this plan: {fault}") from None
+        raise InvalidConfig(f"the data do not suit this plan: {fault}") from None
 
 
 def _subset(samples: Samples, count: int, seed: int) -> Samples:
@@ -88,7 +89,7 @@ def _split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]
     """Training and validation samples."""
     count = int(share * len(samples))
     if count == 0:
-        raise ValueError(f"data.validation leaves none of the {len(samples)} training samples to test on")
+        raise ValueError(f"scenario.validation leaves none of the {len(samples)} training samples to test on")
     held_out = np.zeros(len(samples), bool)
     held_out[np.random.default_rng([seed, 5]).choice(len(samples), count, replace=False)] = True
     return samples.take(np.flatnonzero(~held_out)), samples.take(np.flatnonzero(held_out))

@@ -3,13 +3,14 @@
 from concurrent.futures import Executor
 from pathlib import Path
 
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.together import check_suits
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import Dealt, deal_data
 from fedgrove.node.simulation.loop import Progress, SimulationRun
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.work import RunTerms
 
 
@@ -18,7 +19,7 @@ class DatasetRun(SimulationRun):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Scenario,
         dataset: Dataset,
         executor: Executor,
         workers: int,
@@ -27,7 +28,7 @@ class DatasetRun(SimulationRun):
         progress: Progress | None = None,
     ) -> None:
         if plan.task is not None:
-            raise InvalidPlan("a plan with a task is simulated by fedgrove.node.simulation.task_run")
+            raise InvalidConfig("a plan with a task is simulated by fedgrove.node.simulation.task_run")
         self._dataset = dataset
         super().__init__(plan, executor, workers, directory, resume, progress)
 
@@ -38,16 +39,16 @@ class DatasetRun(SimulationRun):
 
     def _found(self) -> str:
         plan = self._plan
-        strategy = make_strategy(plan.strategy, plan.options)
+        strategy = make_strategy(plan.strategy.name, plan.strategy.options)
         self._data = deal_data(plan, self._dataset, strategy.needs_shared)
         spec, digest = self._data.spec, self._data.digest()
         for seed in self._model_seeds():
             weights = initial_tensors(spec.name, spec.input_shape, spec.classes, seed)
             self._models.append({**weights, **strategy.initial_extras(weights)})
-        if plan.together > 1:
+        if plan.run.together > 1:
             check_suits(spec, strategy, plan.training)
-        learned = (digest, spec, strategy, plan.training, plan.rounds, plan.seed, plan.device, plan.evaluation)
-        self._terms = RunTerms(*learned, plan.together)
+        learned = (digest, spec, strategy, plan.training, plan.rounds, plan.seed, plan.run.device, plan.evaluation)
+        self._terms = RunTerms(*learned, plan.run.together)
         return digest
 
     def _model_seeds(self) -> list[int]:

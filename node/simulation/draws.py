@@ -14,10 +14,10 @@ from itertools import islice, pairwise
 import numpy as np
 from fedgrove.node.privacy.accountant import GaussianRelease, affords, rounds_left
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 
 
-def draws(plan: Plan, rounds: int = 0) -> Iterator[tuple[int, ...]]:
+def draws(plan: Scenario, rounds: int = 0) -> Iterator[tuple[int, ...]]:
     """The clients of rounds 1, 2, …, ascending in each, until the plan or what clients may spend is at its end.
 
     ``rounds`` is their number, where that is not the plan's.
@@ -26,25 +26,25 @@ def draws(plan: Plan, rounds: int = 0) -> Iterator[tuple[int, ...]]:
     if not isinstance(plan.privacy, ClientLevelSettings):
         yield from map(plan.draw, range(1, rounds + 1))
     elif plan.privacy.participation == "secret":
-        for number in range(1, _affordable(plan.privacy, plan.sampled, rounds) + 1):
-            yield _clients(_lots(plan, number) < plan.privacy.sampling_rate_of(number, plan.sampled))
+        for number in range(1, _affordable(plan.privacy, plan.federation.sampling_rate, rounds) + 1):
+            yield _clients(_lots(plan, number) < plan.privacy.sampling_rate_of(number, plan.federation.sampling_rate))
     else:
         yield from _while_clients_afford(plan, plan.privacy, rounds)
 
 
-def draw_of(plan: Plan, number: int) -> tuple[int, ...] | None:
+def draw_of(plan: Scenario, number: int) -> tuple[int, ...] | None:
     """The clients of one round, which may be behind the plan's last; None where they cannot afford it."""
     return next(islice(draws(plan, number), number - 1, None), None)
 
 
-def rate_of(plan: Plan, number: int) -> float:
+def rate_of(plan: Scenario, number: int) -> float:
     """Share of the clients that a round draws; on average where they are drawn one by one."""
     if isinstance(plan.privacy, ClientLevelSettings):
-        return plan.privacy.sampling_rate_of(number, plan.sampled)
+        return plan.privacy.sampling_rate_of(number, plan.federation.sampling_rate)
     return plan.drawn / plan.clients
 
 
-def last_round(plan: Plan) -> int:
+def last_round(plan: Scenario) -> int:
     """The round after which the plan's training ends: its last, or the last that is affordable."""
     return sum(1 for _ in draws(plan)) if isinstance(plan.privacy, ClientLevelSettings) else plan.rounds
 
@@ -63,7 +63,7 @@ def _affordable(settings: ClientLevelSettings, rate: float, rounds: int) -> int:
     return rounds
 
 
-def _while_clients_afford(plan: Plan, settings: ClientLevelSettings, rounds: int) -> Iterator[tuple[int, ...]]:
+def _while_clients_afford(plan: Scenario, settings: ClientLevelSettings, rounds: int) -> Iterator[tuple[int, ...]]:
     sigmas = sorted(set(settings.noise_multipliers))
     taken = np.zeros((len(sigmas), plan.clients), np.int32)  # rounds that a client took part in, by their σ
     for number in range(1, rounds + 1):
@@ -74,7 +74,7 @@ def _while_clients_afford(plan: Plan, settings: ClientLevelSettings, rounds: int
         ]
         if not able.any():
             return
-        drawn = able & (_lots(plan, number) < settings.sampling_rate_of(number, plan.sampled))
+        drawn = able & (_lots(plan, number) < settings.sampling_rate_of(number, plan.federation.sampling_rate))
         taken[sigmas.index(sigma), drawn] += 1
         yield _clients(drawn)
 
@@ -84,7 +84,7 @@ def _affords_one_more(settings: ClientLevelSettings, sigmas: list[float], histor
     return affords([*spent, GaussianRelease(sigma)], settings.epsilon, settings.delta)
 
 
-def _lots(plan: Plan, number: int) -> np.ndarray:
+def _lots(plan: Scenario, number: int) -> np.ndarray:
     """Each client's β of the round, uniform in [0, 1): float64 (clients,)."""
     digest = hashlib.sha256(f"fedgrove lots {plan.seed} {plan.clients} {number}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest, "big")).random(plan.clients)

@@ -4,16 +4,16 @@ from concurrent.futures import Executor
 from pathlib import Path
 
 from fedgrove.node.learning.samples import Dataset
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.loop import Progress, SimulationRun
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import OpenedTask
 from fedgrove.node.simulation.task_run import TaskRun
 
 
 def simulation_of(
-    plan: Plan,
+    plan: Scenario,
     subject: Dataset | OpenedTask,
     executor: Executor,
     workers: int,
@@ -24,5 +24,5 @@ def simulation_of(
     """A simulation of the plan on a data set, or of its task; the other arguments are those of ``SimulationRun``."""
     if isinstance(subject, OpenedTask):
         return TaskRun(plan, subject, executor, workers, directory, resume, progress)
-    kind = Simulation if plan.clustering is None else ClusteredSimulation
+    kind = Simulation if plan.method is None else ClusteredSimulation
     return kind(plan, subject, executor, workers, directory, resume, progress)

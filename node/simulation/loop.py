@@ -11,12 +11,14 @@ from itertools import islice
 from pathlib import Path
 
 from fedgrove.node.base.files import exclusive
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors, dump
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, RunDirectory
+from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.draws import draw_of, draws, last_round
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.record import Released, RoundResult, RunRecord, ending_of
 from fedgrove.node.simulation.tasks import RoundTasks
 from fedgrove.node.simulation.workers import PendingTest, Workforce
@@ -32,7 +34,7 @@ class SimulationRun(ABC):
 
     Parameters
     ----------
-    plan : Plan
+    plan : Scenario
         What is simulated.
     executor : Executor
         Where tasks run.
@@ -52,7 +54,7 @@ class SimulationRun(ABC):
 
     Raises
     ------
-    InvalidPlan
+    InvalidConfig
         Unknown options of the strategy, data that do not suit the plan, or a privacy budget for not even one round.
     TaskFailed
         A task of the user's own failed.
@@ -60,13 +62,14 @@ class SimulationRun(ABC):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Scenario,
         executor: Executor,
         workers: int,
         directory: Path | None = None,
         resume: bool = False,
         progress: Progress | None = None,
     ) -> None:
+        check_simulated(plan)
         self._plan, self._directory, self._resume, self._progress = plan, directory, resume, progress
         self.keep: Callable[[int, Tensors], None] | None = None
         self._workforce = Workforce(executor, workers)
@@ -75,7 +78,7 @@ class SimulationRun(ABC):
         self._last_model: Released | None = None
         self._last = last_round(plan)
         if not self._last:
-            raise InvalidPlan(
+            raise InvalidConfig(
                 "the privacy budget does not afford a single round: ask for more noise, or a larger ε or δ"
             )
         try:
@@ -84,7 +87,7 @@ class SimulationRun(ABC):
             self._layout = Layout.of(self._models[0])
             self._prepare()
         except ValueError as fault:
-            raise InvalidPlan(str(fault)) from None
+            raise InvalidConfig(str(fault)) from None
 
     @property
     def record(self) -> RunRecord:

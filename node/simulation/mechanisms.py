@@ -32,7 +32,7 @@ from fedgrove.node.privacy.mechanism import Mechanism, Weight
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.privacy.signds import SignDsVotes
 from fedgrove.node.privacy.weighted import WeightedMean
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import Released, RoundResult
 from fedgrove.node.simulation.uploads import Encoder, Measured, Upload, measured_rates, seeded
 from fedgrove.node.simulation.work import ClientResult
@@ -92,7 +92,7 @@ class Releases(Protocol):
         ...
 
 
-def releases_of(plan: Plan, layout: Layout) -> Releases:
+def releases_of(plan: Scenario, layout: Layout) -> Releases:
     """The mechanism of a plan for a model of this layout.
 
     Raises
@@ -115,8 +115,8 @@ def releases_of(plan: Plan, layout: Layout) -> Releases:
 class MasksOnly:
     """No mechanism of privacy: nothing but the models is released."""
 
-    def __init__(self, plan: Plan, layout: Layout) -> None:
-        self._mean, self._evaluation = WeightedMean(layout, plan.bound, plan.masked), plan.evaluation
+    def __init__(self, plan: Scenario, layout: Layout) -> None:
+        self._mean, self._evaluation = WeightedMean(layout, plan.masking.bound, plan.masking.masked), plan.evaluation
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         """Nothing but the models is released."""
@@ -146,7 +146,7 @@ class ClientLevel:
     drawn has the noise of one client: that there was nobody must not show.
     """
 
-    def __init__(self, plan: Plan, settings: ClientLevelSettings, layout: Layout) -> None:
+    def __init__(self, plan: Scenario, settings: ClientLevelSettings, layout: Layout) -> None:
         self._plan = plan
         self._settings = settings
         self._layout = layout
@@ -225,7 +225,7 @@ class ClientLevel:
         return figures_of_rates(rates, planned.rate_deviation(planned.sharers))
 
     def _rate(self, number: int) -> float:
-        return self._settings.sampling_rate_of(number, self._plan.sampled)
+        return self._settings.sampling_rate_of(number, self._plan.federation.sampling_rate)
 
     def _round(self, number: int, clients: int, trains: bool = True) -> ClientLevelRound:
         public = self._plan.clients, self._rate(number), max(1, clients)
@@ -275,10 +275,10 @@ class _EachUpload:
 class Local(_EachUpload):
     """Each client's own noise (Balle and Wang 2018), then the weighted mean."""
 
-    def __init__(self, plan: Plan, settings: LocalSettings, layout: Layout) -> None:
+    def __init__(self, plan: Scenario, settings: LocalSettings, layout: Layout) -> None:
         super().__init__()
         self._settings = settings
-        self._mean = LocalMean(layout, plan.bound, plan.masked, settings=settings)
+        self._mean = LocalMean(layout, plan.masking.bound, plan.masking.masked, settings=settings)
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Upload(self._mean, "local")
@@ -297,10 +297,10 @@ class Local(_EachUpload):
 class SignDs(_EachUpload):
     """Votes on a few dimensions (Jiang et al. 2022)."""
 
-    def __init__(self, plan: Plan, settings: SignDsSettings, layout: Layout) -> None:
+    def __init__(self, plan: Scenario, settings: SignDsSettings, layout: Layout) -> None:
         super().__init__()
-        if plan.strategy in SENDING:
-            raise ValueError(f"SignDS moves weights only: choose another strategy than {plan.strategy}")
+        if plan.strategy.name in SENDING:
+            raise ValueError(f"SignDS moves weights only: choose another strategy than {plan.strategy.name}")
         self._settings, self._layout = settings, layout
         self._mechanism = self._votes(1).mechanism
         self._costs: dict[int, float] = {}  # ε by number of uploads

@@ -10,7 +10,7 @@ from typing import Any
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import global_rounds
 from fedgrove.node.methods.training.metric_sums import ending_after
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 
 Released = Mapping[str, float | int | None]
 Clients = tuple[int, ...]
@@ -165,13 +165,13 @@ class RoundResult:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run's plan, its rounds so far, and the SHA-256 (hex) of its model's safetensors bytes.
+    """A run's scenario, its rounds so far, and the SHA-256 (hex) of its model's safetensors bytes.
 
     ``last_model`` is what the clients' own evaluation of the last model came to, when the run is over; None where the
     plan asks for none.
     """
 
-    plan: Plan
+    scenario: Scenario
     rounds: tuple[RoundResult, ...]
     model_digest: str
     last_model: Released | None = None
@@ -179,12 +179,12 @@ class RunRecord:
     @property
     def ending(self) -> str:
         """Why the clients' loss has ended the run, in one clause; empty where it has not."""
-        return ending_of(self.plan, self.rounds)
+        return ending_of(self.scenario, self.rounds)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a JSON document."""
         rounds = [result.to_json() for result in self.rounds]
-        found = {"plan": self.plan.to_json(), "rounds": rounds, "model_digest": self.model_digest}
+        found = {"scenario": self.scenario.to_json(), "rounds": rounds, "model_digest": self.model_digest}
         return found | self._behind()
 
     def to_bytes(self) -> bytes:
@@ -192,10 +192,10 @@ class RunRecord:
         value = self.to_json()
         rounds = ",\n".join("  " + json.dumps(result, sort_keys=True) for result in value["rounds"])
         head = f'{{\n "model_digest": {json.dumps(value["model_digest"])},\n'
-        plan = f' "plan": {json.dumps(value["plan"], sort_keys=True)},\n'
+        scenario = f' "scenario": {json.dumps(value["scenario"], sort_keys=True)},\n'
         behind = self._behind()
         head += "".join(f' "{name}": {json.dumps(behind[name], sort_keys=True)},\n' for name in behind)
-        return f'{head}{plan} "rounds": [\n{rounds}\n ]\n}}\n'.encode()
+        return f'{head}{scenario} "rounds": [\n{rounds}\n ]\n}}\n'.encode()
 
     def _behind(self) -> dict[str, Any]:
         """What there is only where the clients evaluate."""
@@ -215,7 +215,7 @@ class RunRecord:
             results = tuple(_result(entry) for entry in value["rounds"])
             last_model = value.get("last_model")
             _check_released("last_model", last_model)
-            record = cls(Plan.from_json(value["plan"]), results, str(value["model_digest"]), last_model)
+            record = cls(Scenario.from_tables(value["scenario"]), results, str(value["model_digest"]), last_model)
         except (KeyError, TypeError, ValueError) as fault:
             raise InvalidRunRecord(f"it is not the record of a simulation: {fault}") from None
         if [result.round for result in results] != list(range(1, len(results) + 1)):
@@ -223,18 +223,18 @@ class RunRecord:
         return record
 
 
-def ending_of(plan: Plan, rounds: Iterable[RoundResult]) -> str:
+def ending_of(plan: Scenario, rounds: Iterable[RoundResult]) -> str:
     """Why the plan's patience is over after these rounds, in one clause: by the rule of federations; else empty."""
-    if not plan.patience:
+    if not plan.federation.patience:
         return ""
-    return ending_after((each.members or {} for each in rounds), plan.patience, _first_stage(plan))
+    return ending_after((each.members or {} for each in rounds), plan.federation.patience, _first_stage(plan))
 
 
-def _first_stage(plan: Plan) -> int:
+def _first_stage(plan: Scenario) -> int:
     """Rounds that train one model for all before each cluster has its own."""
-    if not isinstance(plan.clustering, ProCflSettings):
+    if not isinstance(plan.method, ProCflSettings):
         return 0
-    last_global = global_rounds(plan.rounds, plan.clustering.global_share)
+    last_global = global_rounds(plan.rounds, plan.method.global_share)
     return last_global if last_global < plan.rounds else 0
 
 

@@ -8,13 +8,14 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors, unflatten
 from fedgrove.node.learning.server_side import ServerSide, server_side
 from fedgrove.node.privacy.weighted import bound_of_weights
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.dataset_run import DatasetRun
 from fedgrove.node.simulation.loop import SimulationRun
 from fedgrove.node.simulation.mechanisms import Uploads, releases_of
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.record import Released, RoundResult
 from fedgrove.node.simulation.tasks import ClientsTasks, TaskMaker
 from fedgrove.node.simulation.uploads import Encoder, Measured
@@ -26,8 +27,8 @@ class OneModelRun(SimulationRun):
     """A plan without clustering, on whatever data."""
 
     def _check_plan(self) -> None:
-        if self._plan.clustering is not None:
-            raise InvalidPlan("a plan with clustering is simulated by fedgrove.node.simulation.clustered")
+        if self._plan.method is not None:
+            raise InvalidConfig("a plan with clustering is simulated by fedgrove.node.simulation.clustered")
 
     def _prepare(self) -> None:
         self._releases = releases_of(self._plan, self._layout)
@@ -91,9 +92,11 @@ class Simulation(OneModelRun, DatasetRun):
         return TaskMaker(self._plan, self._terms, self._data, self._workforce.reach, scratch)
 
 
-def server_of(plan: Plan) -> ServerSide:
+def server_of(plan: Scenario) -> ServerSide:
     """The server's part in a plan's rounds; the bound counts where clients upload weights."""
-    return server_side(plan.server, plan.strategy, bound_of_weights(plan.privacy, plan.masked, plan.bound))
+    return server_side(
+        plan.server, plan.strategy.name, bound_of_weights(plan.privacy, plan.masking.masked, plan.masking.bound)
+    )
 
 
 def _scored(result: RoundResult, slices: Sequence[SliceScore]) -> RoundResult:

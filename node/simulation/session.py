@@ -2,29 +2,29 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.procfl.settings import ProCflSettings
+from fedgrove.node.scenario.checks import check_data, check_training
+from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.scenario.writing import scenario_bytes
 from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, check_directory
+from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import open_executor
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.simulation.plan_file import GivenPlan, plan_bytes
 from fedgrove.node.simulation.record import RoundResult, RunRecord
-from fedgrove.node.tasks.sandbox.modes import AUTO, choose
 
 if TYPE_CHECKING:  # it brings torch, which this process loads while its workers do
     from fedgrove.node.simulation.task_folder import OpenedTask
 
-PLAN = "plan.toml"
+PLAN = "scenario.toml"
 SUITED = "auto"
 """The executor's name for processes where there is much to train, else this process."""
 MUCH = 50_000
@@ -37,37 +37,29 @@ _PASSES_PER_COMPARISON = 200  # a private comparison of two clients takes about 
 
 
 @dataclass(frozen=True)
-class SimulationRequest:
-    """What is asked for: the plan as it was given, one for each seed, and where to run and keep it.
+class Runs:
+    """Runs of one scenario from several seeds, and where they are kept.
 
     Attributes
     ----------
-    given : GivenPlan
-    plans : sequence of Plan
-        They differ in their seeds.
-    data_dir : Path or None
-        Folder of the data sets.
-    sandbox : str
-        How a task's code is contained.
-    executor, workers : str, int
-        As ``open_executor`` takes them; ``auto`` is processes where that many are asked for, or where they pay.
+    scenario : Scenario
+    seeds : sequence of int
+        One run each; empty takes the scenario's own.
     out : Path or None
         Keeps checkpoints, records and figures; None keeps nothing.
     resume : bool
         Go on from what is there.
-    bases : mapping
-        Paths of a task's frozen bases by name.
     """
 
-    given: GivenPlan
-    plans: Sequence[Plan]
-    data_dir: Path | None = None
-    sandbox: str = AUTO
-    executor: str = "inline"
-    workers: int = 0
+    scenario: Scenario
+    seeds: Sequence[int] = ()
     out: Path | None = None
     resume: bool = False
-    bases: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def scenarios(self) -> list[Scenario]:
+        """The scenario from each seed."""
+        return [self.scenario.with_seed(seed) for seed in self.seeds] or [self.scenario]
 
 
 @dataclass(frozen=True)
@@ -96,15 +88,13 @@ class Watcher(Protocol):
 
 
 class SimulationSession:
-    """Data and workers, ready for the runs of a request."""
+    """Data and workers, ready for the runs of a runs."""
 
-    def __init__(
-        self, request: SimulationRequest, pool: Executor, workers: int, subject: "Dataset | OpenedTask"
-    ) -> None:
-        self._request, self._pool, self._workers, self._subject = request, pool, workers, subject
+    def __init__(self, runs: Runs, pool: Executor, workers: int, subject: "Dataset | OpenedTask") -> None:
+        self._runs, self._pool, self._workers, self._subject = runs, pool, workers, subject
 
-    def run(self, plan: Plan, watcher: Watcher, keep: Callable[[int, Tensors], None] | None = None) -> SimulatedRun:
-        """Run one plan of the request; raises as ``SimulationRun`` and its ``run``.
+    def run(self, plan: Scenario, watcher: Watcher, keep: Callable[[int, Tensors], None] | None = None) -> SimulatedRun:
+        """Run one plan of these runs; raises as ``SimulationRun`` and its ``run``.
 
         Parameters
         ----------
@@ -113,16 +103,16 @@ class SimulationSession:
         """
         from fedgrove.node.simulation.kinds import simulation_of
 
-        started, directory = time.monotonic(), run_directory(self._request, plan)
+        started, directory = time.monotonic(), run_directory(self._runs, plan)
         simulation = simulation_of(
-            plan, self._subject, self._pool, self._workers, directory, self._request.resume, watcher.compared
+            plan, self._subject, self._pool, self._workers, directory, self._runs.resume, watcher.compared
         )
         simulation.keep = keep
         watcher.begin(f"seed {plan.seed}", plan.rounds)
         for result in simulation.run():
             watcher.advance(result)
         if directory is not None:
-            write_atomically(directory / PLAN, plan_bytes(plan))
+            write_atomically(directory / PLAN, scenario_bytes(plan))
         return SimulatedRun(simulation.record, round(time.monotonic() - started, 3), simulation.tensors)
 
     def draw(self, records: Sequence[RunRecord]) -> None:
@@ -137,90 +127,90 @@ class SimulationSession:
         from fedgrove.node.simulation.data import deal_data
         from fedgrove.node.simulation.task_folder import OpenedTask
 
-        plan, out = records[0].plan, self._request.out
+        plan, out = records[0].scenario, self._runs.out
         if out is None:
             return
         if all(record.rounds[-1].accuracy is not None for record in records):
-            figures.accuracy_figure({plan.strategy: records}, out / "accuracy.png")
+            figures.accuracy_figure({plan.strategy.name: records}, out / "accuracy.png")
         if not isinstance(self._subject, OpenedTask):
             data = deal_data(plan, self._subject, with_shared=False)
             figures.partition_figure(data.training.y, data.parts, out / "partition.png")
-        if plan.clustering is not None:
-            figures.personal_figure({plan.clustering.method: records}, out / "personal.png")
-        if isinstance(plan.clustering, ProCflSettings):
+        if plan.method is not None:
+            figures.personal_figure({plan.method.method: records}, out / "personal.png")
+        if isinstance(plan.method, ProCflSettings):
             for record in records:
-                _draw_clusters(out / _name(record.plan))
+                _draw_clusters(out / _name(record.scenario))
         if any(result.ood_accuracy is not None for result in records[0].rounds):
-            figures.ood_figure({plan.strategy: records}, out / "ood.png")
+            figures.ood_figure({plan.strategy.name: records}, out / "ood.png")
 
 
-def run_directory(request: SimulationRequest, plan: Plan) -> Path | None:
-    """Where a run of the request is kept; None where nothing is."""
-    return request.out / _name(plan) if request.out is not None else None
+def run_directory(runs: Runs, plan: Scenario) -> Path | None:
+    """Where a run of these runs is kept; None where nothing is."""
+    return runs.out / _name(plan) if runs.out is not None else None
 
 
 @contextmanager
-def open_session(request: SimulationRequest) -> Iterator[SimulationSession]:
+def open_session(runs: Runs) -> Iterator[SimulationSession]:
     """Get the directory, the workers and the data ready; processes end behind it.
 
     Raises
     ------
-    InvalidPlan, InvalidBundle, DatasetError, TaskFailed, SandboxUnavailable
-        The plan, the task or the data are at fault, or nothing contains a task's code here.
+    InvalidConfig, InvalidBundle, DatasetError, TaskFailed, SandboxUnavailable
+        The scenario, the task or the data are at fault, or nothing contains a task's code here.
     InvalidCheckpoint
         The directory holds another run, or cannot be made.
     NoExecutor
         There is no such executor.
     """
-    for plan in request.plans:
-        try:
-            check_processor(plan.training.portable, plan.training.precision, plan.device)
-        except UnsuitedProcessor as fault:
-            raise InvalidPlan(str(fault)) from None
-    if request.out is not None:
-        for plan in request.plans:
-            check_directory(request.out / _name(plan), plan, request.resume)
-        _make(request.out)
+    check_simulated(runs.scenario)
+    check_training(runs.scenario)
+    if runs.out is not None:
+        for plan in runs.scenarios:
+            check_directory(runs.out / _name(plan), plan, runs.resume)
+        _make(runs.out)
     with ExitStack() as stack:
-        task = stack.enter_context(_opened_task(request)) if request.plans[0].task is not None else None
-        portable = any(plan.training.portable for plan in request.plans) and task is None
-        pool, workers = stack.enter_context(open_executor(executor_for(request, task), request.workers, portable))
+        task = stack.enter_context(_opened_task(runs)) if runs.scenario.task is not None else None
+        portable = runs.scenario.training.portable and task is None
+        pool, workers = stack.enter_context(
+            open_executor(executor_for(runs, task), runs.scenario.run.workers, portable)
+        )
         # A data set is read while the processes load torch.
-        yield SimulationSession(request, pool, workers, task or _read(request))
+        yield SimulationSession(runs, pool, workers, task or _read(runs))
 
 
-def executor_for(request: SimulationRequest, task: "OpenedTask | None") -> str:
-    """The executor that a request names, or the one that suits what its plans train."""
-    if request.executor != SUITED:
-        return request.executor
-    few = not request.workers and all(_passes(plan, task) < MUCH for plan in request.plans)
+def executor_for(runs: Runs, task: "OpenedTask | None") -> str:
+    """The executor that a scenario names, or the one that suits what its plans train."""
+    if runs.scenario.run.executor != SUITED:
+        return runs.scenario.run.executor
+    few = not runs.scenario.run.workers and all(_passes(plan, task) < MUCH for plan in runs.scenarios)
     return "inline" if few else "processes"
 
 
-def _passes(plan: Plan, task: "OpenedTask | None") -> float:
+def _passes(plan: Scenario, task: "OpenedTask | None") -> float:
     """How often a plan's clients train on a sample, comparisons of clients included.
 
     Infinite where the number says little of the work: with larger images, and with frozen bases.
     """
-    samples: float = _DIGITS if plan.dataset == "digits" else math.inf
+    samples: float = _DIGITS if plan.cast.dataset == "digits" else math.inf
     if task is not None:
         samples = math.inf if task.place.bases else sum(each.description.samples for each in task.clients)
-    pairs = math.comb(plan.clients, 2) if isinstance(plan.clustering, ProCflSettings) else 0
-    return plan.rounds * plan.sampled * samples * plan.training.epochs + _PASSES_PER_COMPARISON * pairs
+    pairs = math.comb(plan.clients, 2) if isinstance(plan.method, ProCflSettings) else 0
+    return plan.rounds * plan.federation.sampling_rate * samples * plan.training.epochs + _PASSES_PER_COMPARISON * pairs
 
 
-def _opened_task(request: SimulationRequest) -> AbstractContextManager["OpenedTask"]:
+def _opened_task(runs: Runs) -> AbstractContextManager["OpenedTask"]:
     """The user's own task, whose processes end behind it."""
     from fedgrove.node.simulation.task_folder import opened_task
 
-    return opened_task(request.plans[0], choose(request.sandbox), request.bases)
+    return opened_task(runs.scenario)
 
 
-def _read(request: SimulationRequest) -> Dataset:
+def _read(runs: Runs) -> Dataset:
     from fedgrove.node.learning.datasets import load_dataset
 
-    dataset = load_dataset(request.plans[0].dataset, request.data_dir)
-    request.given.check_data(dataset)
+    folder = runs.scenario.run.data_dir
+    dataset = load_dataset(runs.scenario.cast.dataset, Path(folder) if folder else None)
+    check_data(runs.scenario, dataset)
     return dataset
 
 
@@ -231,7 +221,7 @@ def _make(out: Path) -> None:
         raise InvalidCheckpoint(f"cannot make the directory {out}: {fault.strerror}") from None
 
 
-def _name(plan: Plan) -> str:
+def _name(plan: Scenario) -> str:
     """The folder of a run in its request's."""
     return f"seed-{plan.seed}"
 

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
 
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.draws import rate_of
 from fedgrove.node.simulation.executors import Reach
 from fedgrove.node.simulation.loop import Progress
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.run import OneModelRun
 from fedgrove.node.simulation.task_folder import OpenedTask, terms_of
 from fedgrove.node.simulation.task_work import TaskClient, TaskEvaluation, TaskRound, TaskTraining, end_process
@@ -22,7 +23,7 @@ class TaskRun(OneModelRun):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Scenario,
         task: OpenedTask,
         executor: Executor,
         workers: int,
@@ -35,7 +36,7 @@ class TaskRun(OneModelRun):
 
     def _found(self) -> str:
         if self._workforce.reach == "message":
-            raise InvalidPlan("a task is simulated on this machine only: choose the executor processes or inline")
+            raise InvalidConfig("a task is simulated on this machine only: choose the executor processes or inline")
         self._models = [self._task.first_model(terms_of(self._plan))]
         return self._task.digest
 
@@ -48,7 +49,7 @@ class TaskRun(OneModelRun):
 class TaskRounds(ClientsTasks):
     """Makes the tasks of one simulation of a user's own task; arguments as ``TaskMaker`` has them."""
 
-    def __init__(self, plan: Plan, task: OpenedTask, reach: Reach, scratch: Path) -> None:
+    def __init__(self, plan: Scenario, task: OpenedTask, reach: Reach, scratch: Path) -> None:
         super().__init__(reach, scratch)
         self._plan, self._task, self._terms = plan, task, terms_of(plan)
         self.tests = bool(task.held_out)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.samples import Samples
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import Dealt, OnDisk, put_on_disk
 from fedgrove.node.simulation.draws import rate_of
 from fedgrove.node.simulation.executors import Reach
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.uploads import Encoder
 from fedgrove.node.simulation.work import (
     ClientTraining,
@@ -150,7 +150,7 @@ class TaskMaker(ClientsTasks):
         As in ``RoundTasks``.
     """
 
-    def __init__(self, plan: Plan, terms: RunTerms, data: Dealt, reach: Reach, scratch: Path) -> None:
+    def __init__(self, plan: Scenario, terms: RunTerms, data: Dealt, reach: Reach, scratch: Path) -> None:
         super().__init__(reach, scratch)
         self._plan = plan
         self._terms = terms

@@ -30,7 +30,7 @@ from fedgrove.node.simulation.uploads import ClientPart, Encoder, Measured
 
 @dataclass(frozen=True)
 class RunTerms:
-    """What is the same in all rounds (see ``Plan``); ``data`` is the digest of the data."""
+    """What is the same in all rounds (see ``Scenario``); ``data`` is the digest of the data."""
 
     data: str
     spec: ModelSpec

@@ -7,12 +7,11 @@ import fedgrove as fg
 import numpy as np
 import pytest
 from fedgrove.node.base.tensors import dump
+from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario
 from fedgrove.node.simulation.executors import InlineExecutor
-from fedgrove.node.simulation.plan_file import plan_of
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.bundle import draft, pack
-from fedgrove.node.tasks.sandbox.modes import choose
 from sklearn.datasets import load_diabetes
 
 from tests.examples.held import EXAMPLES, copied, held
@@ -48,16 +47,16 @@ def test_it_is_learned_under_masks_audited_and_the_simulation_has_the_same_bytes
     assert losses[2] < losses[1] < losses[0] and losses[2] < np.square(targets).mean()
     assert all(each["accuracy"] is None for each in report["rounds"])
 
-    plan = plan_of(
-        {
-            "simulation": {"clients": 4},
+    plan = read_scenario(
+        preset=MANY_CLIENTS,
+        changes={
+            "scenario": {"clients": 4, "data": str(source)},
             "federation": {"rounds": ROUNDS, "sampling_rate": 1.0, "seed": 2},
-            "data": {"source": str(source)},
             "task": {"folder": str(folder)},
             "strategy": {"name": "fedavg"},
-        }
+        },
     )
-    with opened_task(plan, choose()) as task:
+    with opened_task(plan) as task:
         run = TaskRun(plan, task, InlineExecutor(), 1)
         assert len(tuple(run.run())) == ROUNDS
     last = fg.History(str(tmp_path / "run")).model()

@@ -10,11 +10,10 @@ import pytest
 import tomli_w
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario
 from fedgrove.node.simulation.executors import InlineExecutor
-from fedgrove.node.simulation.plan_file import plan_of
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
-from fedgrove.node.tasks.sandbox.modes import choose
 
 from tests.examples.held import EXAMPLES, copied, held
 
@@ -68,17 +67,17 @@ def test_it_is_learned_under_masks_and_audited(prepared, tmp_path, strategy, opt
 @pytest.mark.parametrize("strategy", ["moon", "fedcurv"])
 def test_strategies_that_look_into_models_train_it(prepared, strategy):
     folder, source = prepared()
-    plan = plan_of(
-        {
-            "simulation": {"clients": 3},
+    plan = read_scenario(
+        preset=MANY_CLIENTS,
+        changes={
+            "scenario": {"clients": 3, "data": str(source)},
             "federation": {"rounds": 2, "sampling_rate": 1.0},
-            "data": {"source": str(source)},
             "task": {"folder": str(folder), "options": NARROW, "shared": "shared.npz"},
             "training": TRAINING,
             "strategy": {"name": strategy},
-        }
+        },
     )
-    with opened_task(plan, choose()) as task:
+    with opened_task(plan) as task:
         run = TaskRun(plan, task, InlineExecutor(), 1)
         rounds = tuple(run.run())
     assert rounds[1].accuracy > 0.6

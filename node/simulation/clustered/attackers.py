@@ -13,7 +13,7 @@ from fedgrove.node.masking.ring import WORD
 from fedgrove.node.privacy.mechanism import Weight
 from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.scenario.poisoning import Attack, AttackSettings
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.uploads import ClientPart, Encoder
 
 
@@ -51,7 +51,7 @@ class Attackers:
         return self.settings.attack.model(trained, start, np.random.default_rng([self.seed, turn.client, turn.round]))
 
 
-def attackers_of(plan: Plan, counts: np.ndarray) -> Attackers | None:
+def attackers_of(plan: Scenario, counts: np.ndarray) -> Attackers | None:
     """Who attacks in a plan, of clients with these label counts; None where nobody does."""
     if plan.attack is None:
         return None

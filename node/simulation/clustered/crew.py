@@ -18,11 +18,11 @@ from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.training import Cluster, choose_cluster
 from fedgrove.node.privacy.mechanism import Weight
 from fedgrove.node.privacy.weighted import WeightedMean
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import RunDirectory
 from fedgrove.node.simulation.clustered.attackers import Attackers, Showing, Weighing
 from fedgrove.node.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask
 from fedgrove.node.simulation.data import Dealt
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.tasks import TASK_BYTES, TaskMaker
 from fedgrove.node.simulation.uploads import Encoder
 from fedgrove.node.simulation.work import ClientResult, MembersEvaluation, ModelReference, RunTerms, TrainingTask
@@ -74,7 +74,7 @@ class Crew:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Scenario,
         terms: RunTerms,
         data: Dealt,
         layout: Layout,
@@ -108,7 +108,7 @@ class Crew:
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
         """Train each group's model; as ``sums``, with the means behind them."""
         sums, results = self.sums(number, models, groups, weights)
-        mean, whole = WeightedMean(self._layout, self._plan.bound), Weight(1, 1)
+        mean, whole = WeightedMean(self._layout, self._plan.masking.bound), Weight(1, 1)
         vectors = {k: mean.mean(total, models[k].tensors, whole) for k, total in sums.items()}
         return {k: unflatten(vector, self._layout) for k, vector in vectors.items()}, results
 
@@ -133,7 +133,7 @@ class Crew:
         dict of int to uint32 array, list of ClientResult
             The sums, and what is told of the clients, ascending.
         """
-        encoder = Weighing(weights, self._plan.bound, self._attackers)
+        encoder = Weighing(weights, self._plan.masking.bound, self._attackers)
         tasks = self._training(number, models, groups, encoder, WORD.itemsize * self._layout.length)
         return self._workforce.train(tasks, groups, self._layout.length, self._keeper(number, keep=True))
 
@@ -146,7 +146,7 @@ class Crew:
         keep: bool = False,
     ) -> tuple[dict[int, np.ndarray], list[ClientResult]]:
         """Each client's model of a round, float32 (parameters,), and what is told of the clients, ascending."""
-        encoder = Showing(self._plan.bound, self._attackers, noise, self._plan.seed)
+        encoder = Showing(self._plan.masking.bound, self._attackers, noise, self._plan.seed)
         # As if a model were as large as a task may be: then it has one client, whose sum is its own.
         tasks = self._training(number, models, groups, encoder, TASK_BYTES)
         alone = {client: (client,) for group in groups.values() for client in group}
@@ -157,7 +157,9 @@ class Crew:
         self, number: int, models: Mapping[int, ModelReference], groups: Mapping[int, Cluster]
     ) -> dict[int, HeldOutSums]:
         """Each client's evaluation of its group's model, by client; nobody trains."""
-        tasks = self._training(number, models, groups, Showing(self._plan.bound), WORD.itemsize * self._layout.length)
+        tasks = self._training(
+            number, models, groups, Showing(self._plan.masking.bound), WORD.itemsize * self._layout.length
+        )
         return dict(chain.from_iterable(self._workforce.run(map(MembersEvaluation, tasks))))
 
     def tests(self, number: int, models: Mapping[int, ModelReference]) -> Iterator[LabelTest]:
@@ -210,7 +212,7 @@ class Crew:
 
         ``labels`` counts the samples of each label that the members have together, int64 (classes,).
         """
-        encoder = Showing(self._plan.bound)
+        encoder = Showing(self._plan.masking.bound)
         (own,) = self._training(number, {cluster: model}, {cluster: (judge,)}, encoder, TASK_BYTES)
         size = {client: len(self._data.parts[client - 1]) for client in (judge, *shown)}
         steps = tuple(size[member] / size[judge] for member in shown)

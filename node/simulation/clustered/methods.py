@@ -5,8 +5,25 @@ Clients are numbered from 1, models from 0.
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Protocol
 
 from fedgrove.node.methods.procfl.training import Cluster
+
+
+class SharingScheme(Protocol):
+    """How a plan's clients share models."""
+
+    def models(self, number: int) -> int:
+        """How many there are in a round."""
+        ...
+
+    def options(self, client: int, number: int) -> tuple[int, ...]:
+        """The models that a client may train, and use, in a round: the first unless another suits its data better."""
+        ...
+
+    def groups(self, choices: Mapping[int, int]) -> dict[int, Cluster]:
+        """Who trains each model, by its number, where these clients chose these models; without models of nobody."""
+        ...
 
 
 class OneModel:
@@ -16,15 +33,12 @@ class OneModel:
         self._samples = samples
 
     def models(self, number: int) -> int:
-        """How many there are in a round."""
         return 1
 
     def options(self, client: int, number: int) -> tuple[int, ...]:
-        """The models that a client may train, and use, in a round: the first unless another suits its data better."""
         return (0,)
 
     def groups(self, choices: Mapping[int, int]) -> dict[int, Cluster]:
-        """Who trains each model, by its number, where these clients chose these models; without models of nobody."""
         chosen = sorted(set(choices.values()))
         return {number: tuple(client for client in choices if choices[client] == number) for number in chosen}
 

@@ -7,7 +7,6 @@ the round that calls for it.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors, unflatten
@@ -29,7 +28,7 @@ from fedgrove.node.simulation.record import CommitteeVerdict, RoundResult
 from fedgrove.node.simulation.work import ClientResult
 
 # Nobody states anything here, so nobody's key matters.
-_NOBODY: dict[str, Any] = {"counter": "00" * 32, "signer": "0x" + "00" * 20}
+_NOBODY = {"counter": "00" * 32, "signer": "0x" + "00" * 20}
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class SimulatedProCflCourse:
         attackers: Attackers | None = None,
         seed: int = 0,
     ) -> None:
-        given: dict[str, Any] = {item.name: getattr(settings, item.name) for item in fields(ProCflSettings)}
+        given = {item.name: getattr(settings, item.name) for item in fields(ProCflSettings)}
         terms = ProCflTerms(**given, **_NOBODY)
         self._course = Course(terms, rounds + terms.first_rounds, counts.shape[1])
         self._bound, self._attackers, self._seed = bound, attackers, seed
@@ -99,13 +98,13 @@ class SimulatedProCflCourse:
         sums = [tuple(shares[own].sum(axis=0).tolist()) if own else () for own in rows]
         return list(zip(groups, sums, strict=True))
 
-    # --- who trains what, as ``OneModel`` has it ---------------------------------------------------------------
+    # --- who trains what, as ``SharingScheme`` has it ---------------------------------------------------------------
 
     def models(self, number: int) -> int:
         return 1 if number <= self._course.last_global else len(self.state.clusters)
 
     def options(self, client: int, number: int) -> tuple[int, ...]:
-        """As ``OneModel``; who was expelled keeps the use of its cluster's model."""
+        """As ``SharingScheme``; who was expelled keeps the use of its cluster's model."""
         if number <= self._course.last_global:
             return (0,)
         if client in self.state.expelled:
@@ -113,7 +112,7 @@ class SimulatedProCflCourse:
         return self._course.options(self.state, client)
 
     def groups(self, choices: Mapping[int, int]) -> dict[int, Cluster]:
-        """As ``OneModel``; of one model perhaps in parts, which are summed apart."""
+        """As ``SharingScheme``; of one model perhaps in parts, which are summed apart."""
         found = self._course.groups(self.state, self._stated(choices))
         return {number: group for number, group in enumerate(found) if group}
 

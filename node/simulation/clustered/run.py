@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.base.files import write_atomically
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors, unflatten
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
@@ -24,7 +25,7 @@ from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings
 from fedgrove.node.simulation.clustered import robust
 from fedgrove.node.simulation.clustered.attackers import attackers_of
 from fedgrove.node.simulation.clustered.crew import Crew, together
-from fedgrove.node.simulation.clustered.methods import Ifca, OneModel
+from fedgrove.node.simulation.clustered.methods import Ifca, OneModel, SharingScheme
 from fedgrove.node.simulation.clustered.procfl import SimulatedProCflCourse, TrainedRound
 from fedgrove.node.simulation.clustered.similarity import (
     CLUSTERS,
@@ -34,7 +35,6 @@ from fedgrove.node.simulation.clustered.similarity import (
 )
 from fedgrove.node.simulation.clustered.work import LabelCounts
 from fedgrove.node.simulation.dataset_run import DatasetRun
-from fedgrove.node.simulation.plan import InvalidPlan
 from fedgrove.node.simulation.record import ClusterResult, Released, RoundResult
 from fedgrove.node.simulation.run import round_result
 from fedgrove.node.simulation.tasks import TaskMaker
@@ -51,7 +51,7 @@ class ClusteredSimulation(DatasetRun):
 
     def _check_plan(self) -> None:
         if self._plan.clients > MAX_CLIENTS:
-            raise InvalidPlan(f"clustering is simulated for at most {MAX_CLIENTS} clients, not {self._plan.clients}")
+            raise InvalidConfig(f"clustering is simulated for at most {MAX_CLIENTS} clients, not {self._plan.clients}")
 
     def _prepare(self) -> None:
         classes = self._data.spec.classes
@@ -143,7 +143,7 @@ class ClusteredSimulation(DatasetRun):
 
     def _trained(self, method: OneModel, number: int, choices: Mapping[int, int]) -> TrainedRound:
         """A round of a rival, whose new models take the place of the old ones."""
-        settings, models = self._plan.clustering, dict(enumerate(self._crew.publish(self._models)))
+        settings, models = self._plan.method, dict(enumerate(self._crew.publish(self._models)))
         groups = method.groups(choices)
         if isinstance(settings, GlobalSettings) and settings.mean != "mean":
             vectors, results = self._crew.shown(number, models, groups, keep=True)
@@ -188,9 +188,9 @@ class ClusteredSimulation(DatasetRun):
         attackers = self._attackers.clients if self._attackers else ()
         return tuple(client for client in range(1, self._plan.clients + 1) if client not in attackers)
 
-    def _sharing(self, directory: Path) -> OneModel | SimulatedProCflCourse:
+    def _sharing(self, directory: Path) -> SharingScheme:
         """The plan's method; ProCFL's clusters are found, and written down, first."""
-        settings, plan = self._plan.clustering, self._plan
+        settings, plan = self._plan.method, self._plan
         samples = {client: len(own) for client, own in enumerate(self._data.parts, 1)}
         if isinstance(settings, IfcaSettings):
             return Ifca(samples, settings.models)
@@ -200,19 +200,19 @@ class ClusteredSimulation(DatasetRun):
         compared = compare_all(self._counts, settings, work.executor, work.count, directory, self._progress)
         self._clusters = find_clusters(compared, settings.alpha, self.attackers)
         write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_json()) + "\n").encode())
-        first = self._models[0], plan.rounds, plan.bound
+        first = self._models[0], plan.rounds, plan.masking.bound
         return SimulatedProCflCourse(settings, compared, self._counts, *first, self._attackers, plan.seed)
 
     def _model_seeds(self) -> list[int]:
         """The plan's seed for one model; IFCA's models differ from the start."""
-        settings, seed = self._plan.clustering, self._plan.seed
+        settings, seed = self._plan.method, self._plan.seed
         count = settings.models if isinstance(settings, IfcaSettings) else 1
         texts = [f"fedgrove model {seed} {number}" for number in range(1, count)]
         return [seed, *(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]) for text in texts)]
 
     def _split_test(self) -> tuple[Samples, Samples | None]:
         """Test samples for evaluation, and those of the public set, which evaluation leaves out."""
-        settings, test = self._plan.clustering, self._data.test
+        settings, test = self._plan.method, self._data.test
         if not isinstance(settings, ProCflSettings) or not settings.seats:
             return test, None
         order = np.random.default_rng([self._plan.seed, 3]).permutation(len(test))
@@ -221,14 +221,14 @@ class ClusteredSimulation(DatasetRun):
 
     def _check_sizes(self) -> None:
         """Refuse what private comparisons, or means of single models, cannot hold."""
-        settings = self._plan.clustering
+        settings = self._plan.method
         largest = int(self._counts.sum(axis=1).max())
         if getattr(settings, "psi", "clear") != "clear" and largest > MAX_ELEMENTS:
-            raise InvalidPlan(f"{largest} samples of a client are too many to compare: {MAX_ELEMENTS} at most")
+            raise InvalidConfig(f"{largest} samples of a client are too many to compare: {MAX_ELEMENTS} at most")
         size = 4 * self._layout.length * self._plan.drawn
         mean = getattr(settings, "mean", "mean")
         if mean != "mean" and size > MAX_MODEL_BYTES:
-            raise InvalidPlan(f"{mean} needs a round's models at once, {size >> 30} GiB: draw fewer clients")
+            raise InvalidConfig(f"{mean} needs a round's models at once, {size >> 30} GiB: draw fewer clients")
 
 
 def _mean(shares: Sequence[float]) -> float:
@@ -244,7 +244,7 @@ def _robust_mean(name: str, models: np.ndarray, attackers: int) -> np.ndarray:
         return robust.trimmed_mean(models, min(attackers, (count - 1) // 2))
     withstood = min(attackers, (count - 3) // 2)
     if withstood < 0:
-        raise InvalidPlan(f"{name} needs at least 3 clients a round, not {count}")
+        raise InvalidConfig(f"{name} needs at least 3 clients a round, not {count}")
     return robust.krum(models, withstood, 1 if name == "krum" else count - withstood)
 
 

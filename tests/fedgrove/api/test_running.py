@@ -13,7 +13,6 @@ import torch
 from fedgrove.api import demonstrating, simulating
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.methods.training.task_data import TaskFailed
-from fedgrove.node.simulation.plan import InvalidPlan
 from fedgrove.node.tasks.names import BundleError
 
 from tests.node.cli.test_bad_input import fedgrove
@@ -157,7 +156,7 @@ def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path
         (lambda place: fg.demo("digits", rounds=0), InvalidConfig, "rounds must be a whole number from 1 to 100000"),
         (lambda place: fg.demo("no-such", place / "points.csv"), BundleError, "no-such is neither a task's folder"),
         (lambda place: fg.simulate("digits", place / "points.csv"), BundleError, "only a task reads data"),
-        (lambda place: fg.demo("digits", drop=1), InvalidConfig, "drop must be at least 0 and below 1"),
+        (lambda place: fg.demo("digits", drop=1), InvalidConfig, "drop must be from 0 to below 1"),
         (
             lambda place: fg.demo("digits", settings={"scenario.table_format.delimiter": ";"}),
             InvalidConfig,
@@ -165,8 +164,8 @@ def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path
         ),
         (lambda place: fg.demo("digits", out=place), InvalidConfig, "is not empty .* nothing was changed"),
         (lambda place: fg.demo("no-such"), ValueError, "unknown dataset 'no-such'"),
-        (lambda place: fg.simulate(place / "points"), InvalidPlan, "data.source is missing"),
-        (lambda place: fg.simulate("digits", method="best"), InvalidPlan, "method must be training, or one of"),
+        (lambda place: fg.simulate(place / "points"), InvalidConfig, "scenario.data is missing"),
+        (lambda place: fg.simulate("digits", method="best"), InvalidConfig, "method must be training, or one of"),
         (lambda place: fg.simulate("digits", settings={"a.b": 1}), ValueError, "unknown table a"),
         (
             lambda place: fg.simulate(
@@ -215,6 +214,6 @@ def test_a_log_or_a_run_that_cannot_be_is_named(wrong, said):
 
 def test_a_simulation_logs_its_rounds(tmp_path):
     log = tmp_path / "figures.csv"
-    settings = {"federation.sampling_rate": 1, "data.test_samples": 50}
+    settings = {"federation.sampling_rate": 1, "scenario.test_samples": 50}
     fg.simulate("digits", clients=3, rounds=2, settings=settings, log_to=[f"csv:{log}"])
     assert {line.split(",")[1] for line in log.read_text().splitlines()[1:]} == {"1", "2"}

@@ -25,8 +25,10 @@ TRIALS = (comparison_trials.MNIST_TRIALS, comparison_trials.CIFAR10_TRIALS)
 def results(tmp_path):
     """A folder of results with the summaries of a sweep and of trials."""
     (tmp_path / "sweep").mkdir()
-    plans = {plan.strategy: plan for plan in sweep.arms(tmp_path).values()}
-    best = {name: {"training": p.to_json()["training"], "options": dict(p.options)} for name, p in plans.items()}
+    plans = {plan.strategy.name: plan for plan in sweep.arms(tmp_path).values()}
+    best = {
+        name: {"training": p.to_json()["training"], "options": dict(p.strategy.options)} for name, p in plans.items()
+    }
     (tmp_path / "sweep" / "summary.json").write_text(json.dumps({"results": {"best": best}}))
     for trials in TRIALS:
         methods = comparison_trials.METHODS.items()
@@ -45,7 +47,7 @@ def test_every_arm_can_be_run_at_any_scale(experiment, results):
     for label, plan in experiment.arms(results).items():
         assert "/" not in label and " " not in label
         settled = settle(plan, small)
-        assert (settled.rounds, settled.clients, settled.dataset) == (2, 10, "digits")
+        assert (settled.rounds, settled.clients, settled.cast.dataset) == (2, 10, "digits")
         assert settled.training == replace(plan.training, epochs=2)
         assert settle(settled, Overrides()) == settled
 
@@ -54,7 +56,7 @@ def test_the_paper_like_regime_is_the_specified_one(results):
     plans = rounds_to_90.arms(results)
     assert set(plans) == {*METHODS, "share"}
     for plan in plans.values():
-        assert (plan.dataset, plan.clients, plan.drawn, plan.partition.alpha) == ("mnist", 100, 5, 0.1)
+        assert (plan.cast.dataset, plan.clients, plan.drawn, plan.partition.alpha) == ("mnist", 100, 5, 0.1)
         training = plan.training
         assert (training.epochs, training.batch_size, training.learning_rate) == (1, 50, 0.01)
         assert (training.learning_rate_decay, training.momentum, training.weight_decay) == (0.998, 0.5, 1e-4)
@@ -63,11 +65,11 @@ def test_the_paper_like_regime_is_the_specified_one(results):
 
 def test_a_plan_says_every_option_it_is_run_with(results):
     settled = settle(rounds_to_90.arms(results)["fedaom"], Overrides())
-    assert {"beta", "epsilon", "q"} <= set(settled.options)
+    assert {"beta", "epsilon", "q"} <= set(settled.strategy.options)
 
 
 def test_every_method_has_the_same_number_of_trials(results):
-    methods = {plan.strategy for plan in sweep.arms(results).values()}
+    methods = {plan.strategy.name for plan in sweep.arms(results).values()}
     assert methods == {*METHODS, "share"} and {len(sweep.trials(method)) for method in methods} == {8}
     assert len({plan.digest() for plan in sweep.arms(results).values()}) == 8 * len(methods)
 
@@ -80,7 +82,7 @@ def test_the_table_has_forty_cells(results):
 def test_tuned_arms_take_their_settings_from_the_sweep(results, tmp_path_factory):
     plans = rounds_to_90_tuned.arms(results)
     last = list(sweep.trials("moon").values())[-1]
-    assert plans["moon"].training == last.training and plans["moon"].options == last.options
+    assert plans["moon"].training == last.training and plans["moon"].strategy == last.strategy
     with pytest.raises(InvalidExperiment, match="there is no sweep"):
         rounds_to_90_tuned.arms(tmp_path_factory.mktemp("empty"))
     (results / "sweep" / "summary.json").write_text('{"results": {"best": [1]}}')
@@ -109,7 +111,7 @@ def test_every_method_of_the_comparison_has_four_trials_on_validation_samples(tr
     for method in comparison_trials.METHODS:
         assert len([label for label in arms if label.partition("-")[0] == method]) == 4
     assert len({plan.digest() for plan in arms.values()}) == len(arms)
-    assert {(plan.dataset, plan.validation) for plan in arms.values()} == {(trials.dataset, 0.1)}
+    assert {(plan.cast.dataset, plan.cast.validation) for plan in arms.values()} == {(trials.dataset, 0.1)}
 
 
 def test_the_comparison_runs_the_best_trials_on_test_samples_of_the_same_circumstances(results):
@@ -118,13 +120,13 @@ def test_the_comparison_runs_the_best_trials_on_test_samples_of_the_same_circums
     arms = EXPERIMENTS["comparison"].arms(results)
     assert set(arms) == {f"{cell}-{name}" for cell in ("dirichlet0.1", "shards2") for name in ("fedaom_eq7", "fedavgm")}
     literal = arms["shards2-fedaom_eq7"]
-    assert (literal.strategy, literal.training.learning_rate, literal.options) == (
+    assert (literal.strategy.name, literal.training.learning_rate, literal.strategy.options) == (
         "fedaom",
         0.03,
         {"refresh": 1, "shared_batch": 30},
     )
     assert arms["shards2-fedavgm"].server == MomentumStep(momentum=0.9)
-    assert {plan.validation for plan in arms.values()} == {0}
+    assert {plan.cast.validation for plan in arms.values()} == {0}
     assert len({circumstances(plan) for label, plan in arms.items() if label.startswith("shards2")}) == 1
 
 
@@ -133,7 +135,7 @@ def test_the_comparison_on_cifar10_takes_the_trials_on_cifar10(results):
     arms = EXPERIMENTS["comparison_cifar10"].arms(results)
     assert set(arms) == {"dirichlet0.1-moon", "shards2-moon"}
     for plan in arms.values():
-        assert (plan.dataset, plan.training.learning_rate, plan.options["mu"]) == ("cifar10", 0.01, 1)
+        assert (plan.cast.dataset, plan.training.learning_rate, plan.strategy.options["mu"]) == ("cifar10", 0.01, 1)
 
 
 @pytest.mark.parametrize(("content", "says"), [(None, "there are no trials"), ("{}", "has no best settings")])

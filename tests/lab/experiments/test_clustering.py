@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
 from fedgrove_lab.experiments import personalised, poisoning
 from fedgrove_lab.experiments.base import Findings, Overrides
@@ -15,7 +15,7 @@ PERSONALISED = personalised.arms(Path("results"))
 POISONING = poisoning.arms(Path("results"))
 
 
-def record_of(plan: Plan, personal: float, *, seed: int = 0, judgements=(), attackers=()) -> RunRecord:
+def record_of(plan: Scenario, personal: float, *, seed: int = 0, judgements=(), attackers=()) -> RunRecord:
     last = ClusterResult(((1, 2), (3,), ()), personal, (), tuple(judgements), attackers)
     earlier = replace(last, judgements=())
     rounds = [RoundResult(n, 0.5, 1.0, 1.0, (1, 2, 3), 60, clustering=earlier) for n in range(1, plan.rounds + 1)]
@@ -39,13 +39,13 @@ def test_methods_are_compared_seed_by_seed_where_they_were_run_alike():
     assert "| CIFAR-10, 50%, 100 samples a client | ProCFL |" in (
         personalised.report(Findings({few: [record_of(PERSONALISED[few], 0.5)]}, {}, Bench())).text
     )
-    other = replace(PERSONALISED[labels["ifca"]], train_samples=100)
+    other = PERSONALISED[labels["ifca"]].changed(cast={"train_samples": 100})
     unlike = {**records, labels["ifca"]: [record_of(other, 0.7)]}
     assert "ifca" not in personalised.report(Findings(unlike, {}, Bench())).results["ahead"]["mnist-others0.2"]
 
 
 def test_the_arms_differ_in_method_and_skew_alone():
-    plans = [replace(plan, clustering=None) for label, plan in PERSONALISED.items() if label.startswith("mnist-")]
+    plans = [plan.changed(method=None) for label, plan in PERSONALISED.items() if label.startswith("mnist-")]
     assert len(plans) == 16 and len({plan.digest() for plan in plans}) == 4
 
 

@@ -1,12 +1,11 @@
 """The arms of Geyer's experiment are what the budget affords, and the report reads off records what it says it does."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.draws import last_round
-from fedgrove.node.simulation.plan import Plan
 from fedgrove.node.simulation.record import RoundResult, RunRecord
 from fedgrove_lab.experiments import geyer
 from fedgrove_lab.experiments.base import Findings
@@ -16,7 +15,7 @@ from tests.lab.experiments.test_reports import Bench
 PLANS = geyer.arms(Path("results"))
 
 
-def record_of(plan: Plan, accuracies: list[float], epsilon: float = 7.9) -> RunRecord:
+def record_of(plan: Scenario, accuracies: list[float], epsilon: float = 7.9) -> RunRecord:
     scales = {"between_clients_variance": 3e-6, "update_scale": 1e-7}
     privacy = {"epsilon": epsilon, "median_norm": 2.0, "effective_multiplier": 1.0, **scales}
     rounds = [
@@ -33,15 +32,15 @@ def report_of(**records: list[RunRecord]):
 @pytest.mark.parametrize("label", geyer.ROWS)
 def test_each_row_has_the_papers_rounds_and_they_are_all_that_eight_affords(label):
     plan, row = PLANS[label], geyer.ROWS[label]
-    assert (plan.clients, plan.sampled, plan.rounds) == (row.clients, row.rate, row.rounds)
+    assert (plan.clients, plan.federation.sampling_rate, plan.rounds) == (row.clients, row.rate, row.rounds)
     assert plan.privacy.epsilon == 8 and plan.privacy.participation == "secret"
-    assert last_round(replace(plan, rounds=2 * row.rounds)) == row.rounds
+    assert last_round(plan.changed(federation={"rounds": 2 * row.rounds})) == row.rounds
 
 
 def test_each_client_has_two_shards_of_250_however_many_there_are():
     for plan in PLANS.values():
         owners = plan.partition.copies
-        assert plan.train_samples * owners == 500 * plan.clients and plan.partition.per_client == 2
+        assert plan.cast.train_samples * owners == 500 * plan.clients and plan.partition.per_client == 2
 
 
 def test_the_table_has_the_last_rounds_accuracy_beside_the_papers():
@@ -59,6 +58,6 @@ def test_the_table_has_the_last_rounds_accuracy_beside_the_papers():
 
 
 def test_a_row_that_was_cut_short_says_so_and_is_not_compared():
-    short = replace(PLANS["K1000"], rounds=5)
+    short = PLANS["K1000"].changed(federation={"rounds": 5})
     found = report_of(K100=[record_of(PLANS["K100"], [0.7] * 11)], K1000=[record_of(short, [0.9] * 5)])
     assert "| 5 of 54 |" in found.text and found.results["grows_with_clients"] is None

@@ -55,7 +55,7 @@ def test_arms_run_seed_by_seed_and_only_once(tmp_path):
     watch, again = Watch(), Watch()
     records = work(tmp_path, request(tmp_path / "a"), watch)
     assert watch.begun == [("fedavg", 0), ("fedaom", 0), ("fedavg", 1), ("fedaom", 1)]
-    assert {label: [r.plan.seed for r in group] for label, group in records.items()} == {
+    assert {label: [r.scenario.seed for r in group] for label, group in records.items()} == {
         "fedavg": [0, 1],
         "fedaom": [0, 1],
     }
@@ -108,13 +108,13 @@ def test_a_model_is_the_one_that_the_record_names(tmp_path):
     asked = request(tmp_path / "a", seeds=(0,), strategies=("fedavg",))
     record = work(tmp_path, asked, Watch())["fedavg"][0]
     with Workshop(tmp_path / "work", None, lambda: open_executor("inline"), Watch()) as workshop:
-        assert sha256(dump(workshop.model(record.plan))).hexdigest() == record.model_digest
+        assert sha256(dump(workshop.model(record.scenario))).hexdigest() == record.model_digest
 
 
 GUARDED = SimulatedProCfl(alpha=0.5, seats=3, tolerance=0.0, pause=1)
 ATTACKS = [AttackSettings(kind, 0.3, "concentrated", start=3) for kind in ("sign-flip", "label-flip")]
 ATTACKED = [
-    grouped_plan(rounds=5, evaluate_every=5, clustering=GUARDED, attack=attack, strategy="moon") for attack in ATTACKS
+    grouped_plan(rounds=5, evaluate_every=5, method=GUARDED, attack=attack, strategy="moon") for attack in ATTACKS
 ]
 
 
@@ -156,7 +156,7 @@ def test_stopped_before_or_after_the_attack_it_goes_on_to_the_same_bytes(rounds,
 def test_rounds_that_show_who_attacks_later_are_not_shared():
     (plan, _) = ATTACKED
     assert before_attack(plan) == replace(plan, attack=None)
-    assert before_attack(replace(plan, evaluate_every=2)) is None, "an evaluation is of the honest clients"
+    assert before_attack(plan.changed(run={"evaluate_every": 2})) is None, "an evaluation is of the honest clients"
     assert before_attack(replace(plan, attack=replace(plan.attack, start=1))) is None
-    assert before_attack(replace(plan, attack=replace(plan.attack, start=6), rounds=5)) is None
+    assert before_attack(plan.changed(federation={"rounds": 5}, attack=replace(plan.attack, start=6))) is None
     assert before_attack(replace(plan, attack=None)) is None

@@ -1,7 +1,7 @@
 """What is read off a curve, on curves where the answer can be seen."""
 
 import pytest
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments import measures
 from fedgrove_lab.experiments.measures import Spread
 
@@ -41,7 +41,7 @@ def test_out_of_distribution_takes_the_probes_of_the_last_rounds():
 
 
 def test_a_run_that_diverged_has_no_end_and_is_not_called_steady():
-    record = record_of([0.2, 0.3], Plan(rounds=10))
+    record = record_of([0.2, 0.3], MANY.changed(federation={"rounds": 10}))
     assert measures.diverged(record)
     assert measures.end_accuracy(record) is None
     assert measures.end_deviation(record) is measures.mean_change(record) is measures.largest_drop(record) is None

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments.paired import first, paired, read_cell, table
 
 from tests.node.simulation.records import record_of
@@ -35,7 +35,7 @@ def test_first_is_only_who_is_above_every_other():
 
 
 def of(method: str, *ends: float, rounds: int = 20) -> dict:
-    plan = Plan(rounds=rounds, strategy=method)
+    plan = MANY.changed(federation={"rounds": rounds}, strategy={"name": method})
     return {seed: record_of([end] * len(range(20)), plan, seed=seed) for seed, end in enumerate(ends)}
 
 
@@ -45,7 +45,7 @@ def test_the_table_has_methods_by_the_alphabet_and_a_run_that_diverged_at_chance
     assert lines[2].startswith("| FedAvg | 0, 1, 2 | 51.00 ± 1.00 | – |")
     assert lines[3].startswith("| MOON | 0, 1, 2 | 70.00 ± 0.00 | +19.0 [+16.5, +21.5] |")
     assert lines[-1] == "First: MOON."
-    wild = {0: record_of([0.7] * 5, Plan(rounds=20, strategy="moon"))}
+    wild = {0: record_of([0.7] * 5, MANY.changed(federation={"rounds": 20}, strategy={"name": "moon"}))}
     assert "| MOON | 0 | 10.00 (diverged, counts as 10: seed 0) |" in table({**runs, "moon": wild})
     mixed = table({**runs, "moon": {**of("moon", 0.7, 0.7), 2: wild[0]}})
     assert "| MOON | 0, 1, 2 | 50.00 ± 34.64 (diverged, counts as 10: seed 2) |" in mixed

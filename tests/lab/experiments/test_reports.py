@@ -8,7 +8,7 @@ import pytest
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments import (
     accuracy_table,
     masking,
@@ -57,7 +57,10 @@ def rising(reach: int, rounds: int = 30) -> list[float]:
 def found(**curves) -> Findings:
     """Findings with a list of accuracy curves an arm, seeds 0, 1, …"""
     records = {
-        label: [record_of(curve, Plan(rounds=30, strategy=label), seed=seed) for seed, curve in enumerate(group)]
+        label: [
+            record_of(curve, MANY.changed(federation={"rounds": 30}, strategy={"name": label}), seed=seed)
+            for seed, curve in enumerate(group)
+        ]
         for label, group in curves.items()
     }
     return Findings(records, {}, Bench())
@@ -85,13 +88,20 @@ def test_an_arm_that_never_arrives_has_no_mean_and_only_the_others_seeds_a_ratio
 
 def test_runs_of_another_length_are_not_compared():
     findings = found(fedavg=[rising(20)], fedaom=[rising(10)])
-    longer = record_of(rising(10, 40), Plan(rounds=40, strategy="fedaom"))
+    longer = record_of(rising(10, 40), MANY.changed(federation={"rounds": 40}, strategy={"name": "fedaom"}))
     report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [longer]}))
     assert report.results["ratio_to_fedavg"] == {}
-    fewer = record_of(rising(10), Plan(rounds=30, strategy="fedaom", clients=10))
+    fewer = record_of(
+        rising(10), MANY.changed(federation={"rounds": 30}, strategy={"name": "fedaom"}, cast={"clients": 10})
+    )
     report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [fewer]}))
     assert report.results["ratio_to_fedavg"] == {}
-    tuned = record_of(rising(10), Plan(rounds=30, strategy="fedaom", training=TrainingSettings(learning_rate=0.1)))
+    tuned = record_of(
+        rising(10),
+        MANY.changed(
+            federation={"rounds": 30}, strategy={"name": "fedaom"}, training=TrainingSettings(learning_rate=0.1)
+        ),
+    )
     report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [tuned]}))
     assert report.results["ratio_to_fedavg"]["fedaom"]["by_seed"] == [0.5]
 
@@ -105,9 +115,12 @@ def test_a_run_that_diverged_is_named():
 def test_the_best_trial_has_fewest_rounds_then_the_highest_end():
     labels = list(sweep.trials("fedavg"))
     curves = [rising(20), rising(12), [*rising(12)[:-1], 0.99], [0.5] * 30]
-    records = {label: [record_of(curve, Plan(rounds=30))] for label, curve in zip(labels, curves, strict=False)}
+    records = {
+        label: [record_of(curve, MANY.changed(federation={"rounds": 30}))]
+        for label, curve in zip(labels, curves, strict=False)
+    }
     lost = next(iter(sweep.trials("fedprox")))
-    records[lost] = [record_of([1.0] * 6, Plan(rounds=30, strategy="fedprox"))]
+    records[lost] = [record_of([1.0] * 6, MANY.changed(federation={"rounds": 30}, strategy={"name": "fedprox"}))]
     report = sweep.report(Findings(records, {}, Bench()))
     assert report.results["best"]["fedavg"]["label"] == labels[1]
     assert report.results["trials"][labels[3]]["rounds_to_target"] is None
@@ -124,7 +137,9 @@ def test_the_accuracy_table_is_made_from_what_is_there():
         ]
         for method, level in methods.items()
     }
-    records["cifar10-shards2-moon"] = [record_of([0.2] * 5, Plan(rounds=5, train_samples=900))]
+    records["cifar10-shards2-moon"] = [
+        record_of([0.2] * 5, MANY.changed(federation={"rounds": 5}, cast={"train_samples": 900}))
+    ]
     report = accuracy_table.report(Findings(records, {}, Bench()))
     row = next(line for line in report.text.splitlines() if line.startswith("| MNIST, α = 0.1"))
     assert "| 3, all, 2 |" in row and "| 51.00 ± 1.41 |" in row and row.endswith("| **71.00 ± 1.41** |")
@@ -140,8 +155,8 @@ def test_a_row_with_unequal_runs_has_no_best():
     unlike = (
         record_of([0.9] * 9),
         record_of([0.9] * 3, seed=1),
-        record_of([0.9] * 3, Plan(rounds=3, clients=10)),
-        record_of([0.9] * 3, Plan(rounds=3, training=TrainingSettings(epochs=5))),
+        record_of([0.9] * 3, MANY.changed(federation={"rounds": 3}, cast={"clients": 10})),
+        record_of([0.9] * 3, MANY.changed(federation={"rounds": 3}, training=TrainingSettings(epochs=5))),
     )
     for record in unlike:
         report = accuracy_table.report(Findings({**records, "mnist-shards2-moon": [record]}, {}, Bench()))
@@ -181,7 +196,7 @@ def test_masked_models_are_tested_on_their_own_clients_data():
     with pytest.raises(InvalidExperiment, match="seed 0 leaves no models"):
         masking.report(Findings({"fedavg": [record_of([0.1], wild)]}, {}, Bench()))
     with pytest.raises(InvalidExperiment, match="needs 8 clients"):
-        masking.masked_accuracies(replace(plan, sampled=0.5), findings)
+        masking.masked_accuracies(plan.changed(federation={"sampling_rate": 0.5}), findings)
 
 
 def test_a_report_of_what_was_measured_before_trains_nothing(monkeypatch):

@@ -29,7 +29,7 @@ def test_it_asks_for_the_plan_that_is_stored(script, monkeypatch, folder):
     runs = [run for dataset in ("mnist", "cifar10") for run in script.stored(folder, dataset)]
     for run in (runs[0], runs[-1]):
         command = script.command_of(folder, run)
-        plan = read_record(run.path).plan.to_json()
+        plan = read_record(run.path).scenario.to_json()
         assert asked(monkeypatch, folder, shlex.join(["fedgrove", *command])) == {(run.label, run.seed): plan}
 
 

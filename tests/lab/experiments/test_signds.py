@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RoundResult, RunRecord
 from fedgrove_lab.experiments import signds
 from fedgrove_lab.experiments.base import Findings
@@ -14,7 +14,7 @@ from tests.lab.experiments.test_reports import Bench
 PLANS = signds.arms(Path("results"))
 
 
-def record_of(plan: Plan, accuracy: float) -> RunRecord:
+def record_of(plan: Scenario, accuracy: float) -> RunRecord:
     released = {"upload_bytes": 204, "dense_bytes": 408_000, "epsilon": 100.0, "delta": 0.0}
     privacy = released if plan.privacy else None
     rounds = [RoundResult(n, accuracy, 1.0, 1.0, (1,), 60, None, privacy) for n in range(1, plan.rounds + 1)]

@@ -1,17 +1,16 @@
 """A finished run is used again where its plan is the same, and only there."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from fedgrove.node.scenario.clusters import SimulatedProCfl
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments.base import InvalidExperiment
 from fedgrove_lab.experiments.store import RunStore, read_record
 
 from tests.node.simulation.records import record_of
 
-PLAN = Plan(rounds=2)
+PLAN = MANY.changed(federation={"rounds": 2})
 
 
 def test_a_run_is_found_by_its_plan(tmp_path):
@@ -20,7 +19,7 @@ def test_a_run_is_found_by_its_plan(tmp_path):
     store.put("arm", record)
     assert store.find("arm", PLAN) == record
     assert store.find("arm", PLAN.with_seed(1)) is None
-    assert store.find("arm", Plan(rounds=3)) is None
+    assert store.find("arm", MANY.changed(federation={"rounds": 3})) is None
 
 
 def test_a_run_of_another_experiment_is_taken_over(tmp_path):
@@ -37,20 +36,20 @@ def test_results_of_other_forms_beside_it_are_passed_over(tmp_path):
     other.parent.mkdir(parents=True)
     other.write_text('{"trial": {"dataset": "celltype"}, "losses": [1.0]}')
     RunStore(tmp_path / "second").put("fedavg", record)
-    assert RunStore(tmp_path / "third").find("fedavg", record.plan) == record
+    assert RunStore(tmp_path / "third").find("fedavg", record.scenario) == record
 
 
 def test_a_record_of_before_there_was_a_setting_is_not_used_again(tmp_path):
     """What the setting's default does now was not done then."""
-    plan = replace(PLAN, clustering=SimulatedProCfl(seats=3))
+    plan = PLAN.changed(method=SimulatedProCfl(seats=3))
     store = RunStore(tmp_path / "a")
     store.put("guarded", record_of([0.1, 0.2], plan))
     assert store.find("guarded", plan) and RunStore(tmp_path / "b").find("guarded", plan)
     for path in tmp_path.glob("*/runs/*.json"):
         table = json.loads(path.read_bytes())
-        del table["plan"]["clustering"]["least_pool"]
+        del table["scenario"]["procfl"]["least_pool"]
         path.write_text(json.dumps(table))
-        assert read_record(path).plan == plan  # it can be reported
+        assert read_record(path).scenario == plan  # it can be reported
     assert store.find("guarded", plan) is None and RunStore(tmp_path / "c").find("guarded", plan) is None
 
 
@@ -73,7 +72,7 @@ def test_only_records_of_one_plan_are_reported_together(tmp_path):
     store.put("arm", record_of([0.1, 0.2, 0.3], seed=3))
     store.put("arm-b", record_of([0.1, 0.2], PLAN))
     found = store.gathered(["arm", "absent"])
-    assert [record.plan.seed for record in found.pop("arm")] == [2, 10]
+    assert [record.scenario.seed for record in found.pop("arm")] == [2, 10]
     assert not found
 
 

@@ -38,7 +38,7 @@ def asked(monkeypatch, folder: Path, line: str) -> dict[tuple[str, int], dict]:
 
 def stored(folder: Path) -> dict[tuple[str, int], dict]:
     """Plans by label and seed of the records; what a record is older than has its default."""
-    runs = ((path, read_record(path).plan) for path in sorted((folder / "runs").glob("*.json")))
+    runs = ((path, read_record(path).scenario) for path in sorted((folder / "runs").glob("*.json")))
     return {(path.stem.rpartition("-seed")[0], plan.seed): plan.to_json() for path, plan in runs}
 
 

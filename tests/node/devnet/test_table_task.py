@@ -19,12 +19,10 @@ from fedgrove.node.devnet.demo import Demo, DemoFailed
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.methods.training.task_data import TaskFailed
-from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario, scenario
 from fedgrove.node.simulation.executors import InlineExecutor
-from fedgrove.node.simulation.plan_file import plan_of
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
-from fedgrove.node.tasks.sandbox.modes import choose
 
 TERMS = """
 [task]
@@ -109,16 +107,16 @@ def test_a_first_round_under_masks_gives_the_pooled_moments_and_later_ones_learn
 
 def test_a_simulation_has_the_bytes_of_the_federation(common):
     place, history = common
-    plan = plan_of(
-        {
-            "simulation": {"clients": 4},
+    plan = read_scenario(
+        preset=MANY_CLIENTS,
+        changes={
+            "scenario": {"clients": 4, "data": str(place / "sites")},
             "federation": {"rounds": 4, "sampling_rate": 1.0, "seed": 5},
             "strategy": {"name": "fedavg"},
-            "data": {"source": str(place / "sites")},
             "task": {"folder": str(place / "task")},
-        }
+        },
     )
-    with opened_task(plan, choose()) as task:
+    with opened_task(plan) as task:
         simulated = TaskRun(plan, task, InlineExecutor(), 1)
         for _ in simulated.run():
             pass

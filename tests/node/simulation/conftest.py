@@ -5,16 +5,37 @@ import pytest
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset, Loaded, Samples
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 
 # Rates at which digits are learnt visibly within a few rounds.
 QUICK = TrainingSettings(epochs=2, batch_size=16, learning_rate=0.05, momentum=0.9)
 
 
-def small_plan(**changes) -> Plan:
+SHORT = {
+    **dict.fromkeys(("dataset", "clients", "train_samples", "test_samples", "validation", "shared_per_class"), "cast"),
+    **dict.fromkeys(("evaluate_every", "probe_every", "device", "together"), "run"),
+    **dict.fromkeys(("rounds", "seed", "patience", "sampling_rate"), "federation"),
+    **{"bound": "masking", "masked": "masking", "options": "strategy"},
+}
+"""Parts of a scenario in which keys are that the tests change often."""
+
+
+def changed(scenario: Scenario, **values) -> Scenario:
+    """A scenario with other values of keys, by the names that they have in their parts, and of whole parts."""
+    for name, value in values.items():
+        part = SHORT.get(name)
+        if name in ("strategy", "model") and isinstance(value, str):
+            scenario = scenario.changed(**{name: {"name": value}})
+        else:
+            scenario = scenario.changed(**({name: value} if part is None else {part: {name: value}}))
+    return scenario
+
+
+def small_plan(**changes) -> Scenario:
     """Twelve clients, five drawn, three rounds on some of the digits."""
-    values = {"clients": 12, "sampled": 0.5, "rounds": 3, "training": QUICK, "train_samples": 400, "seed": 7}
-    return Plan(**{**values, **changes})
+    values = {"clients": 12, "sampling_rate": 0.5, "rounds": 3, "training": QUICK, "train_samples": 400, "seed": 7}
+    return changed(MANY, **{**values, **changes})
 
 
 def generated(count: int, side: int = 4, classes: int = 4) -> Loaded:

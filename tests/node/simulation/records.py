@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
-from fedgrove.node.simulation.plan import Plan
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RoundResult, RunRecord
 
 
-def record_of(accuracies: Sequence[float | None], plan: Plan | None = None, *, seed: int = 0, ood=None) -> RunRecord:
+def record_of(
+    accuracies: Sequence[float | None], plan: Scenario | None = None, *, seed: int = 0, ood=None
+) -> RunRecord:
     """A record with these test accuracies, one a round; ``ood`` maps rounds to accuracies out of distribution."""
-    plan = plan or Plan(rounds=len(accuracies))
+    plan = plan or MANY.changed(federation={"rounds": len(accuracies)})
     rounds = [
         RoundResult(number, accuracy, 1 / 3, 1 / 3, tuple(range(90, 100)), 6000, (ood or {}).get(number))
         for number, accuracy in enumerate(accuracies, 1)

@@ -4,24 +4,27 @@ import numpy as np
 import pytest
 from fedgrove.node.privacy.accountant import GaussianRelease, affords
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.draws import draws, last_round, rate_of
-from fedgrove.node.simulation.plan import Plan
 
 
-def plan_with(rounds: int = 10, clients: int = 200, sampled: float = 0.3, seed: int = 1, **settings) -> Plan:
-    return Plan(
-        clients=clients, sampled=sampled, rounds=rounds, seed=seed, privacy=ClientLevelSettings(delta=1e-3, **settings)
+def plan_with(rounds: int = 10, clients: int = 200, sampled: float = 0.3, seed: int = 1, **settings) -> Scenario:
+    return MANY.changed(
+        cast={"clients": clients},
+        federation={"sampling_rate": sampled, "rounds": rounds, "seed": seed},
+        privacy=ClientLevelSettings(delta=1e-3, **settings),
     )
 
 
 def test_without_client_level_privacy_a_fixed_number_is_drawn():
-    plan = Plan(clients=20, sampled=0.25, rounds=4)
+    plan = MANY.changed(cast={"clients": 20}, federation={"sampling_rate": 0.25, "rounds": 4})
     assert list(draws(plan)) == [plan.draw(number) for number in (1, 2, 3, 4)]
     assert last_round(plan) == 4
 
 
 def test_the_rate_of_a_round_is_the_share_of_the_clients_that_it_draws():
-    assert rate_of(Plan(clients=20, sampled=0.27, rounds=4), 1) == 5 / 20
+    assert rate_of(MANY.changed(cast={"clients": 20}, federation={"sampling_rate": 0.27, "rounds": 4}), 1) == 5 / 20
     plan = plan_with(epsilon=1000, noise_multipliers=(5.0, 4.0), sampling_rates=(0.3, 0.1), phases=(4,))
     assert [rate_of(plan, number) for number in (1, 3, 4)] == [0.3, 0.3, 0.1]
 

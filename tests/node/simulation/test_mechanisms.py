@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.settings import SENDING
@@ -12,10 +13,11 @@ from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.clipping import clip_factor, l2_norm, next_clip
 from fedgrove.node.privacy.grid import grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation import work
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.mechanisms import Uploads, releases_of
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.uploads import ClientPart, Measured
@@ -36,7 +38,10 @@ D = 3000
 LAYOUT = Layout(("w",), ((D,),))
 
 
-def private_plan(settings, **changes) -> Plan:
+FORTY = MANY.changed(cast={"clients": 40}, federation={"sampling_rate": 0.5})
+
+
+def private_plan(settings, **changes) -> Scenario:
     return small_plan(privacy=settings, **{"rounds": 2, "test_samples": 40, **changes})
 
 
@@ -47,9 +52,9 @@ def simulate(plan, dataset, executor=None, workers=1, directory=None, resume=Fal
     return simulation
 
 
-def round_of(settings, updates: np.ndarray, plan: Plan | None = None, number: int = 1):
+def round_of(settings, updates: np.ndarray, plan: Scenario | None = None, number: int = 1):
     """Send updates (clients, d) through a mechanism; the next model from zero, what was released, the mechanism."""
-    plan = plan or Plan(clients=40, sampled=0.5, privacy=settings)
+    plan = plan or MANY.changed(cast={"clients": 40}, federation={"sampling_rate": 0.5}, privacy=settings)
     mechanism, start = releases_of(plan, LAYOUT), np.zeros(D, np.float32)
     norms = [l2_norm(update) for update in updates]
     results = [ClientResult(client, 1, 0.5, norm, None, {}) for client, norm in enumerate(norms, 1)]
@@ -154,14 +159,18 @@ def test_votes_move_a_few_dimensions_by_parts_of_the_step(updates):
 
 def test_noise_follows_from_the_seed_and_rounds_differ(updates):
     first, again = (round_of(SECRET, updates)[0] for _ in range(2))
-    other = round_of(SECRET, updates, Plan(clients=40, sampled=0.5, privacy=SECRET, seed=1))[0]
+    other = round_of(
+        SECRET,
+        updates,
+        FORTY.changed(federation={"seed": 1}, privacy=SECRET),
+    )[0]
     later = round_of(SECRET, updates, number=2)[0]
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other) and not np.array_equal(first, later)
 
 
 def test_a_ring_that_is_too_small_for_those_who_may_be_drawn_shows_at_once():
-    plan = Plan(clients=1_000_000, sampled=0.001, privacy=SECRET)
+    plan = MANY.changed(cast={"clients": 1_000_000}, federation={"sampling_rate": 0.001}, privacy=SECRET)
     releases_of(plan, LAYOUT)
     later = dataclasses.replace(SECRET, noise_multipliers=(1.0, 1.0), sampling_rates=(0.001, 0.9), phases=(50,))
     with pytest.raises(ValueError, match="does not fit into 32 bits"):
@@ -169,7 +178,7 @@ def test_a_ring_that_is_too_small_for_those_who_may_be_drawn_shows_at_once():
 
 
 def test_a_hostile_update_counts_as_none():
-    encoder = releases_of(Plan(clients=40, sampled=0.5, privacy=SECRET), LAYOUT).encoder(1, 1)
+    encoder = releases_of(FORTY.changed(privacy=SECRET), LAYOUT).encoder(1, 1)
     hostile = np.full(D, np.nan, np.float32)
     assert not encoder.encode(hostile, np.zeros(D, np.float32), LAYOUT, ClientPart(1, 1, 0, 1, 1)).any()
 
@@ -226,5 +235,5 @@ def test_training_ends_with_the_budget_and_the_last_model_is_tested(digits):
     ],
 )
 def test_what_cannot_be_simulated_is_refused_with_a_sentence(settings, strategy, word, digits):
-    with pytest.raises(InvalidPlan, match=word):
+    with pytest.raises(InvalidConfig, match=word):
         Simulation(private_plan(settings, strategy=strategy), digits, InlineExecutor(), 1)

@@ -10,22 +10,21 @@ import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
-from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario, scenario
+from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.mechanisms import ClientLevel
-from fedgrove.node.simulation.plan import InvalidPlan
-from fedgrove.node.simulation.plan_file import plan_bytes, plan_of, read_plan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
-from fedgrove.node.tasks.sandbox.modes import choose
 
 from tests.node.simulation.conftest import generated
 from tests.node.simulation.own_task import TERMS, table, write_task
@@ -35,13 +34,16 @@ EVALUATION = '\n[evaluation]\nheld_out = {}\nmetrics = ["right"]\n'
 
 def tables(place, **others):
     return {
-        "simulation": {"clients": 3},
+        "scenario": {"clients": 3, "data": str(place / "points.csv")},
         "federation": {"rounds": 3, "sampling_rate": 1.0, "seed": 5},
         "strategy": {"name": "fedavg"},
-        "data": {"source": str(place / "points.csv")},
         "task": {"folder": str(place / "points")},
         **others,
     }
+
+
+def plan_of(tables):
+    return read_scenario(changes=tables, preset=MANY_CLIENTS)
 
 
 def place_with(folder, held_out):
@@ -51,7 +53,7 @@ def place_with(folder, held_out):
 
 
 def simulated(plan):
-    with opened_task(plan, choose()) as task:
+    with opened_task(plan) as task:
         run = TaskRun(plan, task, InlineExecutor(), 1)
         list(run.run())
     return run
@@ -103,9 +105,9 @@ def test_a_share_is_held_out_of_each_client_and_never_trained_on(tmp_path):
 
 
 def test_clients_of_a_data_set_evaluate_before_they_train():
-    small = {"data": {"train_samples": 300, "test_samples": 50}, "partition": {"kind": "iid"}}
-    common = {"simulation": {"clients": 4}, "federation": {"rounds": 3, "sampling_rate": 1.0}}
-    plan = plan_of(small | common | {"evaluation": {"held_out": 0.2}})
+    few = {"scenario": {"clients": 4, "train_samples": 300, "test_samples": 50}, "partition": {"kind": "iid"}}
+    federation = {"rounds": 3, "sampling_rate": 1.0}
+    plan = plan_of(few | {"federation": federation, "evaluation": {"held_out": 0.2}})
     run = Simulation(plan, load_dataset("digits"), InlineExecutor(), 1)
     list(run.run())
     members = [each.members for each in run.record.rounds]
@@ -114,15 +116,15 @@ def test_clients_of_a_data_set_evaluate_before_they_train():
     assert [each.samples for each in run.record.rounds] == [300] * 3
     assert run.record.last_model["samples"] == 4 * 15 and run.record.last_model["loss"] < members[-1]["loss"]
     assert not run.record.ending
-    assert RunRecord.from_json(json.loads(run.record.to_bytes())) == run.record
+    assert RunRecord.from_json(json.loads(run.record.to_bytes())).to_bytes() == run.record.to_bytes()
 
 
-SMALL = {"data": {"train_samples": 300, "test_samples": 50}, "partition": {"kind": "iid"}}
+SMALL = {"scenario": {"clients": 4, "train_samples": 300, "test_samples": 50}, "partition": {"kind": "iid"}}
 
 
 def digits_run(directory, patience, resume=False, **training):
     federation = {"rounds": 6, "sampling_rate": 0.5, "patience": patience}
-    common = {"simulation": {"clients": 4, "evaluate_every": 6}, "federation": federation, "training": training}
+    common = {"run": {"evaluate_every": 6}, "federation": federation, "training": training}
     plan = plan_of(SMALL | common | {"evaluation": {"held_out": 0.2}})
     return Simulation(plan, load_dataset("digits"), InlineExecutor(), 1, directory, resume)
 
@@ -151,18 +153,8 @@ def test_a_run_killed_before_its_last_evaluation_comes_to_the_same_record(tmp_pa
     assert (tmp_path / "killed" / "record.json").read_bytes() == whole.record.to_bytes()
 
 
-def test_a_plan_with_an_evaluation_survives_its_file(tmp_path):
-    plan = plan_of({"evaluation": {"held_out": 0.25, "metrics": ["right"]}})
-    (tmp_path / "plan.toml").write_bytes(plan_bytes(plan))
-    assert read_plan(tmp_path / "plan.toml").plan == plan
-    assert not {"evaluation", "patience"} & plan_of({}).to_json().keys()
-    patient = plan_of({"evaluation": {}, "federation": {"patience": 3}})
-    (tmp_path / "plan.toml").write_bytes(plan_bytes(patient))
-    assert read_plan(tmp_path / "plan.toml").plan == patient and b"patience" not in plan_bytes(plan)
-
-
 CLIENT = {"privacy": {"mechanism": "client"}}
-MANY = {"simulation": {"clients": 300}, "federation": {"sampling_rate": 1.0}}
+ENOUGH = {"scenario": {"clients": 300}, "federation": {"sampling_rate": 1.0}}
 
 
 @pytest.mark.parametrize(
@@ -172,14 +164,14 @@ MANY = {"simulation": {"clients": 300}, "federation": {"sampling_rate": 1.0}}
         ({"privacy": {"mechanism": "local"}}, "evaluation must be left out with local"),
         ({"procfl": {}, "evaluation": {"held_out": 0.0}}, "evaluation must have a held_out above 0, and metrics right"),
         (
-            CLIENT | {"simulation": {"clients": 1000}},
+            CLIENT | {"scenario": {"clients": 1000}},
             "evaluation with privacy.mechanism client needs 300 drawn clients",
         ),
-        (CLIENT | MANY | {"evaluation": {"metrics": []}}, "evaluation.metrics must name one at least with privacy"),
-        (CLIENT | MANY | {"federation": {"patience": 1, "sampling_rate": 1.0}}, "patience must be 0 with privacy"),
+        (CLIENT | ENOUGH | {"evaluation": {"metrics": []}}, "evaluation.metrics must name one at least with privacy"),
+        (CLIENT | ENOUGH | {"federation": {"patience": 1, "sampling_rate": 1.0}}, "patience must be 0 with privacy"),
         (
             {"privacy": CLIENT["privacy"] | {"sampling_rates": [1.0, 0.2], "phases": [5], "noise_multipliers": [1, 1]}}
-            | MANY,
+            | ENOUGH,
             "needs 300 drawn clients, not 60",
         ),
         (
@@ -194,8 +186,8 @@ MANY = {"simulation": {"clients": 300}, "federation": {"sampling_rate": 1.0}}
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_in_a_sentence(others, sentence):
-    with pytest.raises(InvalidPlan, match=sentence):
-        plan_of({"evaluation": {}} | others)
+    with pytest.raises(InvalidConfig, match=sentence):
+        check_simulated(plan_of({"evaluation": {}} | others))
 
 
 def test_a_suggestion_does_not_stand_in_the_way_of_privacy(tmp_path):
@@ -206,8 +198,8 @@ def test_a_suggestion_does_not_stand_in_the_way_of_privacy(tmp_path):
 
 
 def test_a_patience_needs_an_evaluation():
-    with pytest.raises(InvalidPlan, match=r"federation\.patience must be 0 without \[evaluation\]"):
-        plan_of({"federation": {"patience": 2}})
+    with pytest.raises(InvalidConfig, match=r"federation\.patience must be 0 without \[evaluation\]"):
+        check_simulated(plan_of({"federation": {"patience": 2}}))
 
 
 def private_run(directory=None, rounds=2, epsilon=50.0, participation="public", pool=None):
@@ -215,12 +207,14 @@ def private_run(directory=None, rounds=2, epsilon=50.0, participation="public", 
     sampling = {"rounds": rounds, "sampling_rate": 1.0, "seed": 3}
     plan = plan_of(
         {
-            "simulation": {"clients": 300, "evaluate_every": 9},
+            "scenario": {"clients": 300},
+            "run": {"evaluate_every": 9},
             "federation": sampling,
             "model": {"name": "small-mlp"},
             "partition": {"kind": "iid"},
             "training": {"epochs": 1, "batch_size": 3, "learning_rate": 0.05},
-            "privacy": {"mechanism": "client", "epsilon": epsilon, "delta": 1e-3, "participation": participation},
+            "privacy": {"mechanism": "client", "epsilon": epsilon, "delta": 1e-3, "participation": participation}
+            | {"noise_multipliers": [1.0]},
             "evaluation": {"held_out": 0.25},
         }
     )
@@ -255,7 +249,7 @@ def test_under_client_level_privacy_the_figures_are_noisy_rates_of_the_clients(t
     assert all(set(figures) == {"accuracy", "noise"} for figures in stated[:-1])
     spent = [*(each.privacy["epsilon"] for each in run.record.rounds), run.record.last_model["epsilon"]]
     assert spent == [pytest.approx(epsilon_of([GaussianRelease(1.0, count=rounds)], 1e-3)) for rounds in (1, 2, 3)]
-    assert RunRecord.from_json(json.loads(run.record.to_bytes())) == run.record
+    assert RunRecord.from_json(json.loads(run.record.to_bytes())).to_bytes() == run.record.to_bytes()
     with open_executor("processes", 2) as pool:
         others = private_run(pool=pool)
         list(others.run())

@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 import tomli_w
 from fedgrove.chain.records import Closed
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.settings import STRATEGIES, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.reading import MANY, read_scenario, scenario
 from fedgrove.node.simulation import workers as workforce
 from fedgrove.node.simulation.data import deal_data
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.simulation.plan_file import read_plan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.work import TrainingTask, perform
@@ -61,7 +60,7 @@ STRATEGIES_OF_EACH_KIND = ("fedaom", "moon", "fedcurv", "scaffold")
 def test_a_simulation_has_the_bytes_of_a_federation(strategy, digits, tmp_path):
     run = run_federation(tmp_path / "kept", scenario(clients=4, rounds=2, strategy=strategy, seed=5))
     (tmp_path / "federation.toml").write_text(tomli_w.dumps(run.report["config"]))
-    plan = read_plan(tmp_path / "federation.toml", [{"simulation": {"clients": 4}}]).plan
+    plan = read_scenario(tmp_path / "federation.toml", {"scenario": {"clients": 4}})
     simulation = simulate(plan, digits)
     closed = [record for record in run.records if isinstance(record, Closed)]
     assert run.store.fetch(closed[-1].model_digest, 1 << 26) == dump(simulation.tensors)
@@ -93,13 +92,13 @@ def test_processes_give_the_same_bytes_however_many_they_are(workers, inline, di
         assert count == workers
         for strategy in STRATEGIES if workers == 2 else STRATEGIES_OF_EACH_KIND:
             expected = inline(strategy).record
-            assert simulate(expected.plan, digits, executor, workers).record.to_bytes() == expected.to_bytes()
+            assert simulate(expected.scenario, digits, executor, workers).record.to_bytes() == expected.to_bytes()
 
 
 def test_threads_give_the_same_bytes(inline, digits):
     expected = inline("fedaom").record
     with ThreadPoolExecutor(3) as executor:
-        assert simulate(expected.plan, digits, executor, 3).record.to_bytes() == expected.to_bytes()
+        assert simulate(expected.scenario, digits, executor, 3).record.to_bytes() == expected.to_bytes()
 
 
 def test_a_dask_cluster_gives_the_same_bytes(inline, digits):
@@ -112,12 +111,12 @@ def test_a_dask_cluster_gives_the_same_bytes(inline, digits):
         assert workers == 2
         for strategy in STRATEGIES_OF_EACH_KIND:
             expected = inline(strategy).record
-            assert simulate(expected.plan, digits, executor, workers).record.to_bytes() == expected.to_bytes()
+            assert simulate(expected.scenario, digits, executor, workers).record.to_bytes() == expected.to_bytes()
 
 
 def test_another_seed_gives_another_model(inline, digits):
     known = inline("fedavg").record
-    assert simulate(known.plan.with_seed(8), digits).record.model_digest != known.model_digest
+    assert simulate(known.scenario.with_seed(8), digits).record.model_digest != known.model_digest
 
 
 # --- what is reported ----------------------------------------------------------------------------------------------
@@ -133,7 +132,7 @@ def test_accuracy_is_that_of_the_model_on_all_test_samples(inline, digits):
 def test_a_round_tells_who_was_drawn_and_how_much_they_have(inline):
     simulation = inline("fedavg")
     for result in simulation.record.rounds:
-        assert result.clients == simulation.record.plan.draw(result.round)
+        assert result.clients == simulation.record.scenario.draw(result.round)
         assert result.samples == sum(len(simulation.data.parts[client - 1]) for client in result.clients)
         assert result.train_loss > 0
         assert (result.ood_accuracy is None) == (result.round != 2)
@@ -141,7 +140,12 @@ def test_a_round_tells_who_was_drawn_and_how_much_they_have(inline):
 
 
 def test_it_learns(digits):
-    plan = Plan(clients=10, sampled=0.5, rounds=6, training=default_settings("digits"), evaluate_every=3)
+    plan = MANY.changed(
+        cast={"clients": 10},
+        federation={"sampling_rate": 0.5, "rounds": 6},
+        run={"evaluate_every": 3},
+        training=default_settings("digits"),
+    )
     accuracies = [result.accuracy for result in simulate(plan, digits).record.rounds]
     assert accuracies[:2] == [None, None] and accuracies[3:5] == [None, None]
     assert accuracies[5] > 0.8 and accuracies[5] > accuracies[2]
@@ -158,14 +162,14 @@ def test_subsets_are_of_the_size_that_the_plan_says(digits):
 
 def test_validation_samples_are_training_samples_that_nobody_trains_on(digits):
     plan = small_plan(train_samples=200, validation=0.25)
-    whole = deal_data(replace(plan, validation=0.0), digits, False).training
+    whole = deal_data(plan.changed(cast={"validation": 0.0}), digits, False).training
     data = deal_data(plan, digits, False)
     assert (len(data.training), len(data.test)) == (150, 50) and sum(map(len, data.parts)) == 150
     rows = [each.tobytes() for part in (data.training, data.test) for each in part.x]
     assert sorted(rows) == sorted(each.tobytes() for each in whole.x)
     assert not np.array_equal(deal_data(plan.with_seed(8), digits, False).test.y, data.test.y)
-    with pytest.raises(InvalidPlan, match=r"data\.validation leaves none of the 12"):
-        deal_data(replace(plan, train_samples=12, validation=0.05), digits, False)
+    with pytest.raises(InvalidConfig, match=r"scenario\.validation leaves none of the 12"):
+        deal_data(plan.changed(cast={"train_samples": 12, "validation": 0.05}), digits, False)
 
 
 def test_a_record_holds_no_times(inline):
@@ -207,7 +211,7 @@ def test_a_run_that_diverges_leaves_the_same_record_however_many_workers_there_a
     ],
 )
 def test_a_plan_that_does_not_suit_the_data_is_refused_with_a_sentence(changes, word, digits):
-    with pytest.raises(InvalidPlan, match=word):
+    with pytest.raises(InvalidConfig, match=word):
         Simulation(small_plan(**changes), digits, InlineExecutor(), 1)
 
 
@@ -218,7 +222,12 @@ def peak_of_a_round(clients: int, drawn: int) -> int:
     """Peak of traced memory, in bytes, of one round of a generated data set with a sample or two a client."""
     training = TrainingSettings(epochs=1, batch_size=50)
     skewed = PartitionSettings("dirichlet", 0.1)
-    plan = Plan("generated", clients, drawn / clients, 1, training=training, partition=skewed, test_samples=100)
+    plan = MANY.changed(
+        cast={"dataset": "generated", "clients": clients, "test_samples": 100},
+        federation={"sampling_rate": drawn / clients, "rounds": 1},
+        training=training,
+        partition=skewed,
+    )
     simulation = Simulation(plan, generated(20_000), InlineExecutor(), 1)
     tracemalloc.start()
     try:

@@ -23,9 +23,8 @@ from fedgrove.node.methods.training.signds import SignDsUploads
 from fedgrove.node.privacy.client_level import ClientLevelSum
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings, StartSettings
-from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.reading import read_scenario, scenario
 from fedgrove.node.simulation.executors import InlineExecutor
-from fedgrove.node.simulation.plan_file import read_plan
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.uploads import seeded
 
@@ -86,7 +85,7 @@ def test_a_simulation_has_the_models_of_the_federation(name, seeds, tmp_path):
     demo = scenario(clients=CLIENTS, rounds=ROUNDS, strategy="fedavg", seed=SEED)
     run = run_federation(tmp_path / "kept", demo, WithTerms(TERMS[name]))
     (tmp_path / "federation.toml").write_text(tomli_w.dumps(run.report["config"]))
-    plan = read_plan(tmp_path / "federation.toml", [{"simulation": {"clients": CLIENTS}}]).plan
+    plan = read_scenario(tmp_path / "federation.toml", {"scenario": {"clients": CLIENTS}})
     simulation, models = Simulation(plan, load_dataset("digits"), InlineExecutor(), 1), []
     simulation.keep = lambda number, model: models.append(dump(model))
     rounds = list(simulation.run())

@@ -5,19 +5,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.scenario.clusters import IfcaSettings
+from fedgrove.node.scenario.reading import MANY, MANY_CLIENTS, read_scenario
 from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD
+from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
-from fedgrove.node.simulation.plan_file import plan_of
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
-from fedgrove.node.tasks.sandbox.modes import choose
 
 from tests.node.simulation.conftest import small_plan
 from tests.node.simulation.own_task import TERMS, table, write_task
@@ -52,8 +52,8 @@ def test_a_run_that_stopped_goes_on_with_the_state(step, digits, tmp_path):
 
 
 def test_a_plan_without_a_step_has_the_digest_that_it_always_had(digits):
-    assert "server" not in Plan().to_json()
-    assert Plan().digest() != Plan(server=FEDACG).digest()
+    assert "server" not in MANY.to_json()
+    assert MANY.digest() != MANY.changed(server=FEDACG).digest()
     plain = simulate(replace(PLAN, server=None), digits)
     assert plain.tensors.keys() == without_state(simulate(PLAN, digits).tensors).keys()
 
@@ -75,7 +75,7 @@ def test_the_first_round_is_that_of_the_mean_and_later_ones_are_not(digits):
 def test_where_nobody_was_drawn_the_state_stays(digits):
     """In a federation no such round closes."""
     privacy = ClientLevelSettings(epsilon=500.0, delta=1e-3, noise_multipliers=(0.5,))
-    plan = replace(PLAN, sampled=0.2, rounds=8, privacy=privacy)
+    plan = PLAN.changed(federation={"sampling_rate": 0.2, "rounds": 8}, privacy=privacy)
     simulation = Simulation(plan, digits, InlineExecutor(), 1)
     published = [dump(simulation.tensors)]
     simulation.keep = lambda number, tensors: published.append(dump(tensors))
@@ -85,8 +85,8 @@ def test_where_nobody_was_drawn_the_state_stays(digits):
 
 
 def test_clusters_have_no_servers_step():
-    with pytest.raises(InvalidPlan, match="server must be left out with ifca: its step is on one model"):
-        replace(PLAN, clustering=IfcaSettings(2))
+    with pytest.raises(InvalidConfig, match="server must be left out with ifca: its step is on one model"):
+        check_simulated(PLAN.changed(method=IfcaSettings(2)))
 
 
 def test_running_statistics_of_a_task_are_averaged(tmp_path):
@@ -94,15 +94,14 @@ def test_running_statistics_of_a_task_are_averaged(tmp_path):
     (tmp_path / "points.csv").write_text(table(120, 1))
     folder = write_task(tmp_path / "points", TERMS.replace('keep = ["1.running_*"]', "keep = []"))
     tables = {
-        "simulation": {"clients": 4},
+        "scenario": {"clients": 4, "data": str(tmp_path / "points.csv")},
         "federation": {"rounds": 1, "sampling_rate": 1.0, "seed": 5},
-        "data": {"source": str(tmp_path / "points.csv")},
         "task": {"folder": str(folder)},
     }
     found = []
     for server in ({"step": "none"}, {"step": "adam", "rate": 1e-9}):
-        plan = plan_of({**tables, "server": server})
-        with opened_task(plan, choose()) as task:
+        plan = read_scenario(changes={**tables, "server": server}, preset=MANY_CLIENTS)
+        with opened_task(plan) as task:
             run = TaskRun(plan, task, InlineExecutor(), 1)
             first = without_state(run.tensors)
             list(run.run())

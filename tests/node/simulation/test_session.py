@@ -1,21 +1,21 @@
 """Which executor suits a request: processes only where training takes longer than they take to start."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.scenario.clusters import SimulatedProCfl
-from fedgrove.node.simulation.plan import Plan
-from fedgrove.node.simulation.plan_file import GivenPlan
-from fedgrove.node.simulation.session import MUCH, SUITED, SimulationRequest, executor_for
+from fedgrove.node.scenario.reading import MANY
+from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.simulation.session import MUCH, SUITED, Runs, executor_for
 
-DIGITS = Plan(rounds=10, clients=20, sampled=0.5, training=TrainingSettings(epochs=1))
+DIGITS = MANY.changed(
+    federation={"rounds": 10, "sampling_rate": 0.5}, cast={"clients": 20}, training=TrainingSettings(epochs=1)
+)
 
 
-def chosen(plan: Plan, task=None, **changes) -> str:
-    given = GivenPlan(plan)
-    return executor_for(SimulationRequest(given, [plan], **{"executor": SUITED, **changes}), task)
+def chosen(plan: Scenario, task=None, **changes) -> str:
+    return executor_for(Runs(plan.changed(run=changes)), task)
 
 
 def task(samples: int, bases=()):
@@ -28,11 +28,11 @@ def task(samples: int, bases=()):
     ("plan", "name"),
     [
         (DIGITS, "inline"),
-        (replace(DIGITS, rounds=1_000), "processes"),
-        (replace(DIGITS, training=TrainingSettings(epochs=100)), "processes"),
-        (replace(DIGITS, dataset="mnist", rounds=1, train_samples=100), "processes"),
-        (replace(DIGITS, clients=100, clustering=SimulatedProCfl(psi="ecdh")), "processes"),
-        (replace(DIGITS, clients=9, clustering=SimulatedProCfl(psi="ecdh")), "inline"),
+        (DIGITS.changed(federation={"rounds": 1_000}), "processes"),
+        (DIGITS.changed(training=TrainingSettings(epochs=100)), "processes"),
+        (DIGITS.changed(cast={"dataset": "mnist", "train_samples": 100}, federation={"rounds": 1}), "processes"),
+        (DIGITS.changed(cast={"clients": 100}, method=SimulatedProCfl(psi="ecdh")), "processes"),
+        (DIGITS.changed(cast={"clients": 9}, method=SimulatedProCfl(psi="ecdh")), "inline"),
     ],
 )
 def test_little_is_trained_in_this_process(plan, name):
@@ -45,7 +45,7 @@ def test_processes_that_are_asked_for_are_there(executor, workers):
 
 
 def test_whoever_asks_for_this_process_gets_it():
-    assert chosen(replace(DIGITS, rounds=100_000), executor="inline") == "inline"
+    assert chosen(DIGITS.changed(federation={"rounds": 100_000}), executor="inline") == "inline"
 
 
 def test_a_task_counts_its_own_samples_and_a_frozen_base_says_nothing_of_the_work():

@@ -10,22 +10,20 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.privacy.settings import ClientLevelSettings, SignDsSettings
-from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario, scenario
 from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.simulation.plan import InvalidPlan
-from fedgrove.node.simulation.plan_file import plan_of, read_plan
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.status.report import build_report
-from fedgrove.node.tasks.sandbox.modes import choose
 
 from tests.node.simulation.own_task import FAULTY_LINE, TERMS, table, write_task
 
@@ -51,18 +49,20 @@ def plan(tmp_path, source):
         if not folder.exists():
             write_task(folder, terms)
         given = {
-            "simulation": {"clients": 4},
+            "scenario": {"clients": 4, "data": str(source)},
             "federation": {"rounds": 2, "sampling_rate": 1.0, "seed": 5},
-            "data": {"source": str(source)},
             "task": {"folder": str(folder)},
         }
-        return plan_of({name: given.get(name, {}) | tables.get(name, {}) for name in given.keys() | tables.keys()})
+        return read_scenario(
+            changes={name: given.get(name, {}) | tables.get(name, {}) for name in given.keys() | tables.keys()},
+            preset=MANY_CLIENTS,
+        )
 
     return of
 
 
 def simulate(plan, executor=None, workers=1, directory=None, resume=False) -> TaskRun:
-    with opened_task(plan, choose()) as task:
+    with opened_task(plan) as task:
         run = TaskRun(plan, task, executor or InlineExecutor(), workers, directory, resume)
         assert tuple(run.run()) == run.record.rounds
         return run
@@ -86,9 +86,9 @@ def test_a_simulation_of_a_task_has_the_bytes_of_a_federation(strategy, terms, p
     report = build_report(history, store, demo.seconds)
     (tmp_path / "federation.toml").write_text(tomli_w.dumps(report["config"]))
     place = {"folder": str(tmp_path / "points")}
-    changes = {"simulation": {"clients": 4}, "data": {"source": str(source)}, "task": place}
-    stated = read_plan(tmp_path / "federation.toml", [changes]).plan
-    assert replace(stated, task=replace(stated.task, bundle="")) == simulated
+    changes = {"scenario": {"clients": 4, "data": str(source)}, "task": place}
+    stated = read_scenario(tmp_path / "federation.toml", changes)
+    assert stated.changed(task={"bundle": ""}).digest() == simulated.digest()
     run = simulate(stated)
     closed = [record for record in history.records() if isinstance(record, Closed)]
     assert store.fetch(closed[-1].model_digest, 1 << 26) == dump(run.tensors)
@@ -114,18 +114,18 @@ def test_a_folder_with_a_source_a_client_is_theirs_in_order_of_the_names(plan, t
     (tmp_path / "sites").mkdir()
     for number, name in enumerate("dbca"):
         (tmp_path / "sites" / name).write_text(table(12 * (number + 1), number))
-    with opened_task(plan(data={"source": str(tmp_path / "sites")}), choose()) as task:
+    with opened_task(plan(scenario={"data": str(tmp_path / "sites")})) as task:
         assert [each.inside for each in task.clients] == ["a", "b", "c", "d"]
         assert [each.description.samples for each in task.clients] == [40, 20, 30, 10]
-    run = simulate(plan(data={"source": str(tmp_path / "sites")}))
+    run = simulate(plan(scenario={"data": str(tmp_path / "sites")}))
     last = run.record.rounds[-1]
     assert last.samples == 100 and (last.accuracy * 20) % 1 == pytest.approx(0, abs=1e-9)
     (tmp_path / "sites" / "test.csv").write_text(table(42, 8))
-    with opened_task(plan(data={"source": str(tmp_path / "sites")}), choose()) as task:
+    with opened_task(plan(scenario={"data": str(tmp_path / "sites")})) as task:
         assert [each.inside for each in task.clients] == ["a", "b", "c", "d"]
         assert [(each.inside, each.description.held_out) for each in task.held_out] == [("test.csv", 7)]
     with pytest.raises(TaskFailed, match=r"raised IsADirectoryError"):  # three clients share the folder as one source
-        simulate(plan(data={"source": str(tmp_path / "sites")}, simulation={"clients": 3}))
+        simulate(plan(scenario={"data": str(tmp_path / "sites"), "clients": 3}))
 
 
 def test_a_task_without_right_answers_is_told_by_its_loss(plan):
@@ -157,7 +157,7 @@ def test_privacy_mechanisms_see_the_tensors_of_a_task(settings, plan):
 def test_a_run_goes_on_with_what_clients_keep_and_refuses_other_data(plan, source, tmp_path):
     whole = simulate(plan(WHOLE_NORM, federation={"rounds": 3})).record.to_bytes()
     wanted = plan(federation={"rounds": 3})
-    with opened_task(wanted, choose()) as task:
+    with opened_task(wanted) as task:
         stopped = TaskRun(wanted, task, InlineExecutor(), 1, tmp_path / "run").run()
         assert [next(stopped).round for _ in range(2)] == [1, 2]
         stopped.close()
@@ -189,13 +189,13 @@ def test_a_task_that_diverges_ends_the_run_and_under_privacy_counts_as_no_update
 @pytest.mark.parametrize(
     ("tables", "fault", "sentence"),
     [
-        ({"simulation": {"clients": 101}}, InvalidPlan, "there are 100 samples for 101 clients: each needs"),
-        ({"data": {"source": "gone.csv"}}, InvalidPlan, "data.source: there is no gone.csv"),
-        ({"data": {"source": ""}}, InvalidPlan, "data.source is missing: give --data"),
-        ({"task": {"folder": ""}}, InvalidPlan, "task.folder is missing: give --task"),
-        ({"task": {"bundle": "bafy"}}, InvalidPlan, "task.bundle is bafy, and .* packs to bafy"),
+        ({"scenario": {"clients": 101}}, InvalidConfig, "there are 100 samples for 101 clients: each needs"),
+        ({"scenario": {"data": "gone.csv"}}, InvalidConfig, "scenario.data: there is no gone.csv"),
+        ({"scenario": {"data": ""}}, InvalidConfig, "scenario.data is missing: give --data"),
+        ({"task": {"folder": ""}}, InvalidConfig, "task.folder is missing: give --task"),
+        ({"task": {"bundle": "bafy"}}, InvalidConfig, "task.bundle is bafy, and .* packs to bafy"),
         ({"task": {"options": {"depth": 3}}}, TaskFailed, "task.options do not fit Points"),
-        ({"task": {"keep": [""]}}, InvalidPlan, "task.keep must be"),
+        ({"task": {"keep": [""]}}, InvalidConfig, "task.keep must be"),
         ({"strategy": {"name": "moon", "options": {"power": 3}}}, TaskFailed, "unknown option 'power'"),
     ],
 )
@@ -206,10 +206,10 @@ def test_what_does_not_suit_is_said_in_a_sentence(tables, fault, sentence, plan)
 
 def test_a_cluster_of_machines_is_refused(plan, monkeypatch):
     monkeypatch.setattr("fedgrove.node.simulation.workers.reach", lambda executor: "message")
-    with pytest.raises(InvalidPlan, match="simulated on this machine only"):
+    with pytest.raises(InvalidConfig, match="simulated on this machine only"):
         simulate(plan())
 
 
 def test_a_data_set_is_not_taken_for_a_task(plan, digits):
-    with pytest.raises(InvalidPlan, match="task_run"):
+    with pytest.raises(InvalidConfig, match="task_run"):
         Simulation(plan(), digits, InlineExecutor(), 1)

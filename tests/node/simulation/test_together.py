@@ -1,15 +1,15 @@
 """Simulations that train clients together: the same bytes on any workers, and the one-by-one run up to rounding."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import ClientLevelSettings
+from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
-from fedgrove.node.simulation.plan import InvalidPlan, Plan
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.tasks import groups
 
@@ -18,13 +18,13 @@ from tests.node.simulation.conftest import generated, small_plan
 PRIVATE = ClientLevelSettings(epsilon=50.0, delta=1e-3, noise_multipliers=(0.5,), clip=0.2)
 
 
-def tiny_plan(**changes) -> Plan:
+def tiny_plan(**changes) -> Scenario:
     """Thirty clients with unequal numbers of samples, in groups of four."""
     unequal = PartitionSettings("dirichlet", alpha=0.5)
     return small_plan(**{"clients": 30, "model": "small-mlp", "partition": unequal, "together": 4, **changes})
 
 
-def simulate(plan: Plan, dataset, executor=None, workers=1) -> Simulation:
+def simulate(plan: Scenario, dataset, executor=None, workers=1) -> Simulation:
     simulation = Simulation(plan, dataset, executor or InlineExecutor(), workers)
     list(simulation.run())
     return simulation
@@ -42,7 +42,7 @@ def test_any_workers_give_the_same_bytes(privacy, digits):
 @pytest.mark.parametrize(("strategy", "options"), [("fedavg", {}), ("fedprox", {"mu": 0.1})])
 def test_the_run_is_that_of_one_client_after_the_other_up_to_rounding(privacy, strategy, options, digits):
     plan = tiny_plan(privacy=privacy, strategy=strategy, options=options)
-    found, alone = simulate(plan, digits), simulate(replace(plan, together=1), digits)
+    found, alone = simulate(plan, digits), simulate(plan.changed(run={"together": 1}), digits)
     # A private sum may round a parameter to the next integer of the grid: one client's unit over the mean.
     unit = 1e-5 if privacy is None else 2 * PRIVATE.clip / 2048
     np.testing.assert_allclose(flatten(found.tensors), flatten(alone.tensors), rtol=0, atol=unit)
@@ -62,7 +62,7 @@ def test_groups_follow_from_who_was_drawn():
 def test_one_at_a_time_has_the_digest_of_plans_before_there_was_the_choice():
     plan = tiny_plan(together=1)
     assert "together" not in plan.to_json() and plan.digest() != tiny_plan().digest()
-    assert Plan.from_json(tiny_plan().to_json()) == tiny_plan()
+    assert Scenario.from_tables(tiny_plan().to_tables()) == tiny_plan()
 
 
 def test_a_client_that_diverges_ends_the_run_and_counts_as_no_update_under_privacy():
@@ -70,26 +70,26 @@ def test_a_client_that_diverges_ends_the_run_and_counts_as_no_update_under_priva
     plan = tiny_plan(training=hot, train_samples=200, partition=PartitionSettings("iid"))
     with pytest.raises(DivergedTraining, match=r"client \d+ (diverged )?in round 1"):
         simulate(plan, generated(200))
-    last = simulate(replace(plan, privacy=PRIVATE, rounds=1), generated(200)).record.rounds[-1]
+    last = simulate(plan.changed(federation={"rounds": 1}, privacy=PRIVATE), generated(200)).record.rounds[-1]
     assert last.train_loss is None and last.figure("median_norm") == 0.0
 
 
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"together": 0}, "simulation.together must be a whole number"),
-        ({"probe_every": 1}, "simulation.together must be 1 with simulation.probe_every"),
-        ({"evaluation": EvaluationSettings()}, "simulation.together must be 1 with evaluation"),
-        ({"training": TrainingSettings(precision="bf16")}, "simulation.together must be 1 with training.precision"),
-        ({"device": "cuda"}, "simulation.together must be 1 with simulation.device = 'cuda'"),
+        ({"together": 0}, "together must be a whole number"),
+        ({"probe_every": 1}, "run.together must be 1 with run.probe_every"),
+        ({"evaluation": EvaluationSettings()}, "run.together must be 1 with evaluation"),
+        ({"training": TrainingSettings(precision="bf16")}, "run.together must be 1 with training.precision"),
+        ({"device": "cuda"}, "run.together must be 1 with run.device = 'cuda'"),
     ],
 )
-def test_what_the_plan_can_tell_is_refused_at_once(changes, word):
-    with pytest.raises(InvalidPlan, match=word):
-        tiny_plan(**changes)
+def test_what_the_scenario_says_is_refused_at_once(changes, word):
+    with pytest.raises(InvalidConfig, match=word):
+        check_simulated(tiny_plan(**changes))
 
 
 @pytest.mark.parametrize("changes", [{"model": "small-cnn"}, {"strategy": "moon"}])
 def test_other_networks_and_strategies_are_refused_before_the_first_round(changes, digits):
-    with pytest.raises(InvalidPlan, match="trained together"):
+    with pytest.raises(InvalidConfig, match="trained together"):
         Simulation(tiny_plan(**changes), digits, InlineExecutor(), 1)

@@ -37,9 +37,9 @@ from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.scenario.poisoning import SignFlip
+from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.executors import InlineExecutor
-from fedgrove.node.simulation.plan import Plan
 
 from tests.node.federation import Federation
 
@@ -157,16 +157,12 @@ def tell(directory: Path) -> Iterator[Story]:
 
 
 def _tell(directory: Path) -> Iterator[Story]:
-    plan = Plan(
-        clients=CLIENTS,
-        sampled=1.0,
-        rounds=ROUNDS - 3,
+    plan = MANY.changed(
+        cast={"clients": CLIENTS, "train_samples": 500, "test_samples": 500},
+        federation={"sampling_rate": 1.0, "rounds": ROUNDS - 3, "seed": SEED},
         training=QUICK,
         partition=PartitionSettings("groups", groups=2, others=0.2),
-        train_samples=500,
-        test_samples=500,
-        seed=SEED,
-        clustering=SimulatedProCfl(**{**SETTINGS, "seats": 0}),
+        method=SimulatedProCfl(**{**SETTINGS, "seats": 0}),
     )
     simulation = ClusteredSimulation(plan, load_dataset("digits"), InlineExecutor(), 1, directory / "simulated")
     results = simulation.run()

@@ -19,9 +19,8 @@ from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings, StartSettings, StrategySettings
-from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.scenario.reading import read_scenario, scenario
 from fedgrove.node.simulation.executors import InlineExecutor
-from fedgrove.node.simulation.plan_file import read_plan
 from fedgrove.node.simulation.run import Simulation
 
 from tests.node.conftest import run_federation
@@ -93,7 +92,7 @@ def test_every_round_is_verified(kept):
 
 def test_a_simulation_has_the_bytes_of_the_federation(kept, tmp_path):
     (tmp_path / "federation.toml").write_text(tomli_w.dumps(kept.report["config"]))
-    plan = read_plan(tmp_path / "federation.toml", [{"simulation": {"clients": 4}}]).plan
+    plan = read_scenario(tmp_path / "federation.toml", {"scenario": {"clients": 4}})
     simulation = Simulation(plan, load_dataset("digits"), InlineExecutor(), 1)
     accuracies = [result.accuracy for result in simulation.run()]
     closed = [record for record in kept.records if isinstance(record, Closed)]

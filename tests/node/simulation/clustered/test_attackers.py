@@ -80,7 +80,7 @@ def test_concentrated_attackers_are_a_majority_somewhere_whatever_method_is_atta
     counts = np.zeros((20, 4), np.int64)
     counts[np.arange(20), np.arange(20) % 4] = 10
     settings = AttackSettings("scaled", 0.2, "concentrated", majority=0.8)
-    plan = grouped_plan(clients=20, attack=settings, clustering=GlobalSettings())
+    plan = grouped_plan(clients=20, attack=settings, method=GlobalSettings())
     found = attackers_of(plan, counts)
     groups = [sum(client % 4 == rest for client in found.clients) for rest in range(4)]
     assert sorted(groups) == [0, 0, 0, 4]
@@ -98,9 +98,9 @@ def test_a_backdoor_is_reached_where_the_trigger_gets_its_label_and_no_other_att
 def test_a_run_says_how_far_a_backdoor_was_reached(digits):
     settings = GlobalSettings()
     attack = AttackSettings("backdoor", 0.4, start=2)
-    record = simulate(grouped_plan(clustering=settings, attack=attack, evaluate_every=4), digits).record
+    record = simulate(grouped_plan(method=settings, attack=attack, evaluate_every=4), digits).record
     assert [result.clustering.backdoor is None for result in record.rounds] == [True, True, True, False]
     assert record.rounds[-1].clustering.backdoor > 0.3
     assert RunRecord.from_json(json.loads(record.to_bytes())) == record
-    plain = simulate(grouped_plan(clustering=settings, evaluate_every=4), digits).record
+    plain = simulate(grouped_plan(method=settings, evaluate_every=4), digits).record
     assert b"backdoor" not in plain.to_bytes()

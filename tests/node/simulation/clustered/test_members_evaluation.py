@@ -28,9 +28,9 @@ from tests.node.simulation.clustered.conftest import QUICK, grouped_plan, simula
 CLIENTS, COMPARING, SEED = 9, 2, 9
 """With this seed some clients in several clusters choose others by all their samples than by those they train on."""
 HELD_OUT = EvaluationSettings(0.2)
-APART = {"clustering": SimulatedProCfl(alpha=0.5, global_share=0.3)}
+APART = {"method": SimulatedProCfl(alpha=0.5, global_share=0.3)}
 OVERLAPPING = {
-    "clustering": SimulatedProCfl(alpha=0.35, global_share=0.3),
+    "method": SimulatedProCfl(alpha=0.35, global_share=0.3),
     "partition": PartitionSettings("dirichlet", alpha=0.3),
 }
 STALLED = replace(QUICK, epochs=1, learning_rate=1e-6)
@@ -44,9 +44,10 @@ class Federated:
     """What a real federation with a simulation's terms, data and held-out samples states, and its last models."""
 
     def __init__(self, simulation, directory):
-        plan, data = simulation.record.plan, simulation.data
-        clusters = {name: getattr(plan.clustering, name) for name in ("alpha", "global_share", "seats")}
-        terms = {name: getattr(plan, name) for name in ("evaluation", "training", "patience", "seed")}
+        plan, data = simulation.record.scenario, simulation.data
+        clusters = {name: getattr(plan.method, name) for name in ("alpha", "global_share", "seats")}
+        terms = {name: getattr(plan, name) for name in ("evaluation", "training", "seed")}
+        terms["patience"] = plan.federation.patience
         with embedded() as network:
             made = found(network, directory, [0] * CLIENTS, COMPARING + plan.rounds, **terms, **clusters)
             made.samples = [data.training.take(part) for part in data.parts]
@@ -109,7 +110,7 @@ def test_who_is_in_no_group_evaluates_nothing(digits):
 def test_the_loss_ends_a_simulation_when_it_ends_a_federation(share, digits, tmp_path):
     """A model for all ends nothing while there is a second stage to come."""
     settings = SimulatedProCfl(alpha=0.5, global_share=share)
-    simulation = simulate(plan_of(clustering=settings, rounds=6, patience=1, training=STALLED), digits)
+    simulation = simulate(plan_of(method=settings, rounds=6, patience=1, training=STALLED), digits)
     federated = Federated(simulation, tmp_path)
     record, stated = simulation.record, federated.stated
     assert figures_of(record) == [each.to_figures() for each in stated]
@@ -120,7 +121,7 @@ def test_the_loss_ends_a_simulation_when_it_ends_a_federation(share, digits, tmp
 
 WATCHED = SimulatedProCfl(alpha=0.6, seats=3, public_samples=60, tolerance=0.1, pause=1)
 ATTACK = AttackSettings("scaled", 0.23, "concentrated", majority=0.6, alpha=0.6, factor=60, start=5)
-ATTACKED = plan_of(clustering=WATCHED, attack=ATTACK, strategy="moon", rounds=6, train_samples=180, seed=3)
+ATTACKED = plan_of(method=WATCHED, attack=ATTACK, strategy="moon", rounds=6, train_samples=180, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -173,14 +174,14 @@ def test_the_record_does_not_depend_on_workers_or_on_stops(attacked, digits, tmp
 
 @pytest.mark.parametrize("settings", [IfcaSettings(2), GlobalSettings(), GlobalSettings("median")])
 def test_clients_of_the_rivals_evaluate_too(settings, digits):
-    simulation = simulate(plan_of(clustering=settings), digits)
+    simulation = simulate(plan_of(method=settings), digits)
     members = figures_of(simulation.record)
     assert [each["samples"] for each in members] == [held_out_in(simulation, [range(1, CLIENTS + 1)])] * 4
     assert len({each["loss"] for each in members}) == 4
 
 
 def test_one_model_for_all_is_evaluated_as_without_clusters(digits):
-    clustered = simulate(plan_of(clustering=GlobalSettings()), digits)
-    plain = Simulation(replace(clustered.record.plan, clustering=None), digits, InlineExecutor(), 1)
+    clustered = simulate(plan_of(method=GlobalSettings()), digits)
+    plain = Simulation(replace(clustered.record.scenario, method=None), digits, InlineExecutor(), 1)
     list(plain.run())
     assert figures_of(clustered.record) == figures_of(plain.record)

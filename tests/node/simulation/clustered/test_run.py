@@ -8,6 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, flatten, unflatten
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.networks import evaluate, train
@@ -21,7 +22,6 @@ from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.clustered.similarity import CLUSTERS, COMPARISONS
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.kinds import simulation_of
-from fedgrove.node.simulation.plan import InvalidPlan
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.work import TrainingTask, perform
@@ -33,7 +33,7 @@ from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 PROCFL = SimulatedProCfl(alpha=0.6)
 WATCHED = SimulatedProCfl(alpha=0.6, psi="ecdh", seats=3, public_samples=60, tolerance=0.1, pause=1)
 ATTACKED = grouped_plan(
-    clustering=WATCHED,
+    method=WATCHED,
     attack=AttackSettings("scaled", 0.23, "concentrated", majority=0.6, alpha=0.6, factor=60, start=5),
     strategy="moon",
     rounds=6,
@@ -43,7 +43,7 @@ ATTACKED = grouped_plan(
 
 def trained(simulation, tensors, client, number):
     """A client's model of a round, as the node's own training gives it."""
-    plan, data = simulation.record.plan, simulation.data
+    plan, data = simulation.record.scenario, simulation.data
     update = train(
         data.spec,
         tensors,
@@ -72,9 +72,9 @@ def models_of(simulation) -> list[dict]:
 
 
 def test_one_model_for_all_is_fedavg_to_the_bit(digits):
-    plan = grouped_plan(sampled=0.5, rounds=2, clustering=GlobalSettings())
+    plan = grouped_plan(sampling_rate=0.5, rounds=2, method=GlobalSettings())
     simulation = simulate(plan, digits)
-    plain = Simulation(replace(plan, clustering=None), digits, InlineExecutor(), 1)
+    plain = Simulation(plan.changed(method=None), digits, InlineExecutor(), 1)
     results = list(plain.run())
     assert simulation.record.model_digest == plain.record.model_digest
     for own, other in zip(simulation.record.rounds, results, strict=True):
@@ -83,10 +83,10 @@ def test_one_model_for_all_is_fedavg_to_the_bit(digits):
 
 
 def test_procfl_averages_all_clusters_first_and_each_by_itself_then(digits):
-    simulation = simulate(grouped_plan(rounds=2, clustering=PROCFL), digits)
+    simulation = simulate(grouped_plan(rounds=2, method=PROCFL), digits)
     clusters = simulation.clusters.members
     assert sorted(clusters) == [(1, 4, 7), (2, 5, 8), (3, 6, 9)]
-    tensors = ClusteredSimulation(simulation.record.plan, digits, InlineExecutor(), 1).tensors
+    tensors = ClusteredSimulation(simulation.record.scenario, digits, InlineExecutor(), 1).tensors
     layout, bound = Layout.of(tensors), 8.0
     first = {client: trained(simulation, tensors, client, 1) for client in range(1, 10)}
     weights = global_weights(clusters)
@@ -100,8 +100,8 @@ def test_procfl_averages_all_clusters_first_and_each_by_itself_then(digits):
 
 
 def test_ifca_is_its_algorithm(digits):
-    simulation = simulate(grouped_plan(rounds=1, clustering=IfcaSettings(3)), digits)
-    fresh = ClusteredSimulation(simulation.record.plan, digits, InlineExecutor(), 1)
+    simulation = simulate(grouped_plan(rounds=1, method=IfcaSettings(3)), digits)
+    fresh = ClusteredSimulation(simulation.record.scenario, digits, InlineExecutor(), 1)
     data, models = fresh.data, models_of(fresh)
     assert len({flatten(model).tobytes() for model in models}) == 3
     own = [data.training.take(part) for part in data.parts]
@@ -118,7 +118,7 @@ def test_ifca_is_its_algorithm(digits):
 
 
 def test_personalised_accuracy_is_that_of_the_clients_models_on_data_like_their_own(digits):
-    simulation = simulate(grouped_plan(clustering=PROCFL), digits)
+    simulation = simulate(grouped_plan(method=PROCFL), digits)
     data, result = simulation.data, simulation.record.rounds[-1]
     personal, plain = [], []
     for client, part in enumerate(data.parts, 1):
@@ -135,10 +135,10 @@ def test_personalised_accuracy_is_that_of_the_clients_models_on_data_like_their_
 def test_a_client_in_several_clusters_takes_the_model_that_suits_it(digits):
     skewed = PartitionSettings("dirichlet", alpha=0.3)
     settings = SimulatedProCfl(alpha=0.35, global_share=0.3)
-    simulation = simulate(grouped_plan(rounds=3, partition=skewed, clustering=settings), digits)
+    simulation = simulate(grouped_plan(rounds=3, partition=skewed, method=settings), digits)
     clusters = simulation.clusters.members
     assert sum(map(len, clusters)) > 9
-    before = models_of(simulate(simulation.record.plan, digits, rounds=2))
+    before = models_of(simulate(simulation.record.scenario, digits, rounds=2))
     own = [simulation.data.training.take(part) for part in simulation.data.parts]
     groups = simulation.record.rounds[2].clustering.groups
     for number, group in enumerate(groups):
@@ -152,11 +152,11 @@ def test_a_client_in_several_clusters_takes_the_model_that_suits_it(digits):
 
 def test_robust_means_see_single_models_and_do_not_follow_noise(digits):
     attack = AttackSettings("gaussian", 0.2, factor=50)
-    plan = grouped_plan(rounds=1, clustering=GlobalSettings(), attack=attack, train_samples=90, evaluate_every=9)
+    plan = grouped_plan(rounds=1, method=GlobalSettings(), attack=attack, train_samples=90, evaluate_every=9)
     start = flatten(ClusteredSimulation(plan, digits, InlineExecutor(), 1).tensors)
     lengths = {}
     for mean in get_args(Mean):
-        robust = simulate(replace(plan, clustering=GlobalSettings(mean)), digits)
+        robust = simulate(plan.changed(method=GlobalSettings(mean)), digits)
         lengths[mean] = np.linalg.norm(flatten(robust.tensors) - start)
     assert all(lengths[mean] < 0.2 * lengths["mean"] for mean in get_args(Mean) if mean != "mean")
 
@@ -204,7 +204,7 @@ def test_a_run_that_diverges_leaves_the_same_record_however_many_workers_there_a
     monkeypatch.setattr("fedgrove.node.simulation.workers.perform", diverging)
     records = []
     for workers in (1, 2):
-        simulation = ClusteredSimulation(grouped_plan(clustering=PROCFL), digits, InlineExecutor(), workers)
+        simulation = ClusteredSimulation(grouped_plan(method=PROCFL), digits, InlineExecutor(), workers)
         with pytest.raises(DivergedTraining):
             list(simulation.run())
         records.append(simulation.record)
@@ -218,7 +218,7 @@ def test_a_record_survives_its_file(attacked):
 
 
 def test_the_clusters_do_not_depend_on_how_overlaps_are_found(attacked, digits):
-    clear = simulate(replace(ATTACKED, clustering=replace(WATCHED, psi="clear")), digits, rounds=1)
+    clear = simulate(replace(ATTACKED, method=replace(WATCHED, psi="clear")), digits, rounds=1)
     assert clear.clusters.to_json() == attacked[0].clusters.to_json()
 
 
@@ -253,10 +253,10 @@ def test_comparisons_of_others_and_damaged_ones_are_refused(attacked, digits, tm
     ],
 )
 def test_a_plan_that_does_not_suit_is_refused(changes, word, digits):
-    with pytest.raises(InvalidPlan, match=word):
-        ClusteredSimulation(grouped_plan(**{"clustering": PROCFL, **changes}), digits, InlineExecutor(), 1)
+    with pytest.raises(InvalidConfig, match=word):
+        ClusteredSimulation(grouped_plan(**{"method": PROCFL, **changes}), digits, InlineExecutor(), 1)
 
 
 def test_a_plain_simulation_refuses_clustering(digits):
-    with pytest.raises(InvalidPlan, match="clustered"):
-        Simulation(grouped_plan(clustering=PROCFL), digits, InlineExecutor(), 1)
+    with pytest.raises(InvalidConfig, match="clustered"):
+        Simulation(grouped_plan(method=PROCFL), digits, InlineExecutor(), 1)

@@ -1,0 +1,101 @@
+"""What can be simulated, and what not."""
+
+import sys
+
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.learning.server_steps import ServerSettings
+from fedgrove.node.learning.settings import CONFUSION, RIGHT, STEPPING, EvaluationSettings, bf16_fault
+from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
+from fedgrove.node.scenario.checks import check_subject
+from fedgrove.node.scenario.scenario import Scenario
+
+
+def check_simulated(scenario: Scenario) -> None:
+    """Raise InvalidConfig, which names the key, unless the scenario can be simulated."""
+    # Whole numbers of JSON may be too large for a float.
+    options = scenario.strategy.options.values()
+    if not all(type(value) in (int, float) and abs(value) <= sys.float_info.max for value in options):
+        raise InvalidConfig(f"strategy.options must be finite numbers by name, not {scenario.strategy.options!r}")
+    if scenario.kmeans is not None:
+        raise InvalidConfig("kmeans trains no model: `fedgrove kmeans --simulate` compares clusterings")
+    check_subject(scenario)
+    _check_clusters(scenario)
+    _check_evaluation(scenario)
+    _check_server(scenario, scenario.server)
+    fault = bf16_fault(scenario.training, scenario.strategy.name, scenario.task is not None)
+    if fault:
+        raise InvalidConfig(f"training.precision must be {fault}")
+    _check_together(scenario)
+
+
+def _check_clusters(scenario: Scenario) -> None:
+    if scenario.method is None:
+        if scenario.attack is not None:
+            raise InvalidConfig("attack is simulated with a method for clusters only: give procfl, ifca or global, too")
+        return
+    name = scenario.method.method
+    if scenario.task is not None:
+        raise InvalidConfig(f"{name} trains shipped networks, and no task: leave out one of the tables {name} and task")
+    if scenario.privacy is not None:
+        raise InvalidConfig(f"privacy and {name} are not simulated together: leave out one of them")
+    if scenario.masking.masked != "weights":
+        raise InvalidConfig(f"masking.masked must be weights with {name}, not {scenario.masking.masked!r}")
+    if scenario.server is not None:
+        raise InvalidConfig(f"server must be left out with {name}: its step is on one model")
+    if scenario.run.probe_every:
+        raise InvalidConfig(f"run.probe_every must be 0 with {name}, which measures personalised accuracy instead")
+    if scenario.attack is not None and scenario.partition.copies > 1:
+        raise InvalidConfig(
+            "partition.copies must be 1 with an attack: samples of several owners cannot be poisoned for one"
+        )
+
+
+def _check_evaluation(scenario: Scenario) -> None:
+    evaluation, privacy, patience = scenario.evaluation, scenario.privacy, scenario.federation.patience
+    if evaluation is None:
+        if patience:
+            why = "it waits for the clients' loss to fall"
+            raise InvalidConfig(f"federation.patience must be 0 without [evaluation]: {why}, not {patience}")
+        return
+    if isinstance(privacy, ClientLevelSettings):
+        _check_rates(scenario, privacy, evaluation)
+    elif privacy is not None:
+        name = privacy.mechanism
+        raise InvalidConfig(f"evaluation must be left out with {name}: members do not evaluate together there")
+    if scenario.task is None and (evaluation.held_out == 0 or set(evaluation.metrics) - {RIGHT, CONFUSION}):
+        known = f"{RIGHT} and {CONFUSION}"
+        raise InvalidConfig(f"evaluation must have a held_out above 0, and metrics {known} only, without a task")
+    if privacy and CONFUSION in evaluation.metrics:
+        raise InvalidConfig(f"evaluation.metrics must leave {CONFUSION} out with a privacy mechanism")
+
+
+def _check_rates(scenario: Scenario, privacy: ClientLevelSettings, evaluation: EvaluationSettings) -> None:
+    """What the clients can tell under noise, where enough of them are drawn; as in a federation's terms."""
+    drawn = scenario.cast.clients * min(privacy.sampling_rates, default=scenario.federation.sampling_rate)
+    with_client = "with privacy.mechanism client"
+    if drawn < LEAST_RATED:
+        reason = "noise drowns the rates of fewer"
+        raise InvalidConfig(f"evaluation {with_client} needs {LEAST_RATED} drawn clients, not {drawn:g}: {reason}")
+    if not evaluation.metrics:
+        raise InvalidConfig(f"evaluation.metrics must name one at least {with_client}, which tells rates and no loss")
+    if scenario.federation.patience:
+        raise InvalidConfig(f"federation.patience must be 0 {with_client}, which tells rates and no loss")
+
+
+def _check_server(scenario: Scenario, server: ServerSettings | None) -> None:
+    if server is not None and scenario.strategy.name in STEPPING:
+        raise InvalidConfig(f"server must be left out with {scenario.strategy.name}, which has a step of its own")
+
+
+def _check_together(scenario: Scenario) -> None:
+    """What a network and a strategy must be like is checked where torch is at hand (``node.learning.together``)."""
+    others = {
+        "evaluation": scenario.evaluation is not None,
+        "a method for clusters": scenario.method is not None,
+        "run.probe_every": scenario.run.probe_every > 0,
+        "run.device = 'cuda'": scenario.run.device != "cpu",
+        f"training.precision = '{scenario.training.precision}'": scenario.training.precision != "fp32",
+    }
+    if scenario.run.together > 1 and any(others.values()):
+        names = ", ".join(name for name, there in others.items() if there)
+        raise InvalidConfig(f"run.together must be 1 with {names}")
