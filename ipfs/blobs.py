@@ -133,10 +133,10 @@ class BlockReader(ABC):
             if depth > 0:
                 pending.extend((child, depth - 1) for child in self._read_node(link, depth))
 
-    def _chunked(self, pieces: Iterable[bytes]) -> Iterator[DagBlock]:
+    def _chunked(self, chunks: Iterable[bytes]) -> Iterator[DagBlock]:
         """Yield the blocks of new content given in chunks, root last; refuse what its digest would not give."""
         leaves = 0
-        for block in build(pieces, self.profile):
+        for block in build(chunks, self.profile):
             yield block
             leaves += block.cid.codec == RAW
             if leaves == 1 and decode_root(bytes(block.data), self.profile):
@@ -150,11 +150,11 @@ class BlockReader(ABC):
         return blocks
 
 
-def _joined(pieces: Iterable[bytes]) -> bytes:
-    """All pieces in one; ``b"".join`` would hold them all next to it."""
+def _joined(chunks: Iterable[bytes]) -> bytes:
+    """All chunks in one; ``b"".join`` would hold them all next to it."""
     whole = io.BytesIO()
-    for piece in pieces:
-        whole.write(piece)
+    for chunk in chunks:
+        whole.write(chunk)
     return whole.getvalue()
 
 

@@ -31,7 +31,7 @@ class Archive:
 
 
 def write(root: CID, blocks: Iterable[DagBlock]) -> Iterator[bytes]:
-    """Yield the bytes of an archive piece by piece; ``root`` and all blocks have CIDv1 names."""
+    """Yield the bytes of an archive chunk by chunk; ``root`` and all blocks have CIDv1 names."""
     yield varint(_HEADER_BYTES) + _HEADER_START + bytes(root) + _HEADER_END
     for block in blocks:
         yield from section(block)

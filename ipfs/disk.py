@@ -149,9 +149,9 @@ class DiskStore(DiskReader):
             self._write_pin(blocks[-1].cid.digest)
         return blocks[-1].cid
 
-    def add(self, pieces: Iterable[bytes]) -> CID:
+    def add(self, chunks: Iterable[bytes]) -> CID:
         root = None
-        for block in self._chunked(pieces):
+        for block in self._chunked(chunks):
             self.add_blocks([block])
             root = block.cid
         if root is None:

@@ -19,7 +19,7 @@ from typing import IO, Any, Protocol, TypeVar
 import ipfshttpclient
 import requests
 import urllib3
-from fedgrove.common.bounded_http import PIECE_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits, way_fault
+from fedgrove.common.bounded_http import CHUNK_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits, way_fault
 from fedgrove.common.text import one_line
 from fedgrove.ipfs import car
 from fedgrove.ipfs.blobs import BlockReader
@@ -101,12 +101,12 @@ class KuboStore(BlockReader):
         self._import(root, io.BufferedReader(_Pieces(car.write(root, blocks))), len(data))
         return root
 
-    def add(self, pieces: Iterable[bytes]) -> CID:
+    def add(self, chunks: Iterable[bytes]) -> CID:
         """As ``ContentStore`` says; the archive is a temporary file, as its header names the root, which comes last."""
         with tempfile.NamedTemporaryFile() as archive:  # ipfshttpclient reads its name
             root = CID.of_block(b"", RAW)
             archive.write(b"".join(car.write(root, [])))
-            for block in self._chunked(pieces):
+            for block in self._chunked(chunks):
                 archive.writelines(car.section(block))
                 root = block.cid
             size = archive.tell()
@@ -177,9 +177,9 @@ class KuboStore(BlockReader):
     def _receive(self, cid: CID) -> bytes:
         """Read a block as the node delivers it: never more than a block's size."""
         data = bytearray()
-        with self._client.block.get(str(cid), stream=True, opts=self._patience()) as pieces:
-            for piece in pieces:
-                data += piece
+        with self._client.block.get(str(cid), stream=True, opts=self._patience()) as chunks:
+            for chunk in chunks:
+                data += chunk
                 if len(data) > MAX_BLOCK_BYTES:
                     raise Corrupt(cid, f"the IPFS node at {self.url} returned more bytes than a block can have")
         return bytes(data)
@@ -246,20 +246,20 @@ def _read_password(path: Path) -> str:
 
 
 class _Pieces(io.RawIOBase):
-    """Bytes that come in pieces, as a file to read once: a large blob is sent from where it lies."""
+    """Bytes that come in chunks, as a file to read once: a large blob is sent from where it lies."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._rest = pieces, memoryview(b"")
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._rest = chunks, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
+            chunk = next(self._chunks, None)
+            if chunk is None:
                 return 0
-            self._rest = memoryview(piece)
+            self._rest = memoryview(chunk)
         count = min(len(buffer), len(self._rest))
         buffer[:count], self._rest = self._rest[:count], self._rest[count:]
         return count
@@ -280,12 +280,12 @@ class _BoundedClient(ClientSync):
 
     def _request(self, *args: Any, **options: Any):
         closables, _ = super()._request(*args, **options)
-        return closables, _receive_pieces(closables[0])  # pyright: ignore[reportArgumentType] (it is the response)
+        return closables, _receive_chunks(closables[0])  # pyright: ignore[reportArgumentType] (it is the response)
 
 
-def _receive_pieces(response: requests.Response) -> Iterator[bytes]:
-    while piece := response.raw.read1(PIECE_BYTES, decode_content=True):
-        yield piece
+def _receive_chunks(response: requests.Response) -> Iterator[bytes]:
+    while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
+        yield chunk
 
 
 def _connect(address: KuboAddress, timeout: float, password: str) -> _Api:

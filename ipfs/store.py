@@ -130,7 +130,7 @@ class ContentStore(ContentReader, Protocol):
         """
         ...
 
-    def add(self, pieces: Iterable[bytes]) -> CID:
+    def add(self, chunks: Iterable[bytes]) -> CID:
         """Store a large blob, given in chunks of 1 MiB (the last may be shorter), and pin it; few are held in memory.
 
         Raises

@@ -61,12 +61,12 @@ def chunks(data: bytes, profile: Profile = UNIXFS_V1_2025) -> Iterator[memoryvie
         yield view[start : start + profile.chunk_size]
 
 
-def build(pieces: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_2025) -> Iterator[DagBlock]:
+def build(chunks: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_2025) -> Iterator[DagBlock]:
     """Yield the blocks of a file given as chunks: leaves, then each level of nodes; the root is the last block."""
     level: list[Link] = []
-    for piece in pieces:
-        block = _leaf(piece, profile)
-        level.append(Link(block.cid, len(piece), len(block.data)))
+    for chunk in chunks:
+        block = _leaf(chunk, profile)
+        level.append(Link(block.cid, len(chunk), len(block.data)))
         yield block
     while len(level) > 1:
         parents = []
@@ -84,10 +84,10 @@ def cid_of(data: bytes, profile: Profile = UNIXFS_V1_2025) -> CID:
     return root_of(chunks(data, profile), profile)
 
 
-def root_of(pieces: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_2025) -> CID:
+def root_of(chunks: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_2025) -> CID:
     """Return the CID of a file given as chunks (all but the last of ``profile.chunk_size``), without keeping them."""
     cid = None
-    for block in build(pieces, profile):
+    for block in build(chunks, profile):
         cid = block.cid
     if cid is None:
         raise ValueError("a file has at least one chunk, which may be empty")
@@ -169,11 +169,11 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError("varint is longer than 9 bytes")
 
 
-def _leaf(piece: bytes | memoryview, profile: Profile) -> DagBlock:
+def _leaf(chunk: bytes | memoryview, profile: Profile) -> DagBlock:
     if profile.raw_leaves:
-        return DagBlock(CID.of_block(piece, RAW, profile.cid_version), piece)
-    content = field(0x12, bytes(piece)) if len(piece) else b""
-    data = field(0x0A, _FILE_TYPE + content + b"\x18" + varint(len(piece)))
+        return DagBlock(CID.of_block(chunk, RAW, profile.cid_version), chunk)
+    content = field(0x12, bytes(chunk)) if len(chunk) else b""
+    data = field(0x0A, _FILE_TYPE + content + b"\x18" + varint(len(chunk)))
     return DagBlock(CID.of_block(data, DAG_PB, profile.cid_version), data)
 
 

@@ -201,11 +201,11 @@ def _round(testnet: Testnet) -> int:
 
 
 def _audit(layout: TestnetPaths, testnet: Testnet) -> str:
-    told = _must(
+    report = _must(
         *("audit", "--rpc", chain_url(testnet), "--ledger", testnet.ledger, "--from-block", testnet.block),
         *("--store", reach(layout, testnet, 0).store, "--json"),
     )
-    return json.loads(told)["verdict"]
+    return json.loads(report)["verdict"]
 
 
 def _must(*arguments: object) -> str:

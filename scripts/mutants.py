@@ -111,9 +111,9 @@ def tests_of(path: str) -> list[str]:
         return [str(named.relative_to(ROOT))]
     while not folder.is_dir():
         folder = folder.parent
-    beside = f"{folder.relative_to(ROOT)}/"
+    next_to = f"{folder.relative_to(ROOT)}/"
     anywhere = importing(path)
-    return [test for test in anywhere if test.startswith(beside)] or anywhere or _files(folder)
+    return [test for test in anywhere if test.startswith(next_to)] or anywhere or _files(folder)
 
 
 @cache

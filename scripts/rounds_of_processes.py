@@ -189,8 +189,8 @@ def _audited(network: AnvilNetwork, ledger: str, store: str) -> tuple[Watched, d
         watched.look()
         time.sleep(_POLL_SECONDS)
     assert process.stdout is not None
-    told = json.loads(process.stdout.read())
-    return watched, {"verdict": told["verdict"], "seconds": round(time.monotonic() - began, 1)}
+    report = json.loads(process.stdout.read())
+    return watched, {"verdict": report["verdict"], "seconds": round(time.monotonic() - began, 1)}
 
 
 @contextmanager
@@ -203,9 +203,9 @@ def _store(root: Path, kubo: bool) -> Iterator[tuple[ContentStore, str]]:
 
 
 def _command(*arguments: object) -> None:
-    told = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True)
-    if told.returncode:
-        raise SystemExit(told.stderr)
+    report = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True)
+    if report.returncode:
+        raise SystemExit(report.stderr)
 
 
 def _lines(root: Path, name: str) -> list[dict[str, Any]]:

@@ -66,15 +66,19 @@ ONLY_IN_PROSE = {
 }
 # Words that no identifier may hold, and what to call the thing.
 IN_NAMES = {
+    "beside": "next to, or what it is",
     "besides": "the thing that comes in addition",
     "company": "members, cohort",
     "deals": "splits",
     "dearer": "costlier",
     "folk": "members",
+    "heard": "received, or what it led to",
+    "mend": "repair",
     "mended": "fixed",
     "stead": "place",
     "such": "the thing by its name",
     "tidings": "news, events",
+    "told": "stated, described, reported",
     "want": "wanted, missing",
     "whence": "source",
 }

@@ -51,11 +51,11 @@ def audit(
     ValueError, ChainError, StoreError, BadHistory
         As ``fedgrove.api.ledgers.read_live``; ValueError, too, for ``ledger`` or ``store`` with a path.
     """
-    told = None if progress is None else lambda done, of_all: progress(done)
+    report = None if progress is None else lambda done, of_all: progress(done)
     if is_endpoint(run):
         history, content = read_live(str(run), ledger, store)
-        return Auditor(chain_facts(history), history.records(), content, told, pins).run()
+        return Auditor(chain_facts(history), history.records(), content, report, pins).run()
     if ledger is not None or store is not None:
         raise ValueError("ledger and store go with the URL of a chain's endpoint: leave them out with a run's path")
     path = Path(run)
-    return (audit_directory if path.is_dir() else audit_car)(path, told, pins)
+    return (audit_directory if path.is_dir() else audit_car)(path, report, pins)

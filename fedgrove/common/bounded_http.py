@@ -1,6 +1,6 @@
 """HTTP to servers that may be hostile: one deadline and one bound on bytes for a whole request, its header included.
 
-The time limits of the libraries hold for each piece that arrives: a server that sends a byte a second is read for as
+The time limits of the libraries hold for each chunk that arrives: a server that sends a byte a second is read for as
 long as it likes, and an answer is read to its end however long it is. Here deadline and bound belong to the request,
 from the connection to the last byte of the body, whoever reads it.
 """
@@ -21,7 +21,7 @@ from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, PoolManager
 from urllib3.exceptions import HTTPError, ProxyError
 
-PIECE_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 16
 UNREACHABLE = (requests.RequestException, HTTPError, http.client.HTTPException, OSError)
 """What the libraries raise when a server cannot be reached or does not speak HTTP."""
 
@@ -105,14 +105,14 @@ def answered(
 
 
 def body(response: requests.Response, most_bytes: int) -> bytes:
-    """The whole body as it was sent, piece by piece: what length it states is not believed."""
-    pieces, size = [], 0
-    while piece := response.raw.read1(PIECE_BYTES, decode_content=False):
-        pieces.append(piece)
-        size += len(piece)
+    """The whole body as it was sent, chunk by chunk: what length it states is not believed."""
+    chunks, size = [], 0
+    while chunk := response.raw.read1(CHUNK_BYTES, decode_content=False):
+        chunks.append(chunk)
+        size += len(chunk)
         if size > most_bytes:
             raise TooMuch
-    return b"".join(pieces)
+    return b"".join(chunks)
 
 
 def new_session() -> requests.Session:

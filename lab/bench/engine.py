@@ -129,7 +129,7 @@ def _bf16_row(label: str, plan: Scenario, dataset: Dataset, pool: Executor, work
     try:
         check_processor(training.portable, training.precision)
     except UnsuitedProcessor as fault:
-        return BenchRow(name, "not measured", beside=str(fault))
+        return BenchRow(name, "not measured", note=str(fault))
     marks = _marks(replace(plan, training=training), dataset, pool, workers)
     return _row(name, _median_round(marks), floor, "fp32 floor at matmul peak")
 
@@ -141,10 +141,10 @@ def _flower_rows(
     try:
         flower = flower_simulation(work, parts)
     except FlowerFailed as fault:
-        return [BenchRow(f"{label}: Flower", "failed", beside=f"check {FLOWER_VARIABLE}: {fault}")]
+        return [BenchRow(f"{label}: Flower", "failed", note=f"check {FLOWER_VARIABLE}: {fault}")]
     if flower is None:
-        beside = f"set {FLOWER_VARIABLE} to a Python that has flwr[simulation] and torch"
-        return [BenchRow(f"{label}: Flower", "not measured", beside=beside)]
+        note = f"set {FLOWER_VARIABLE} to a Python that has flwr[simulation] and torch"
+        return [BenchRow(f"{label}: Flower", "not measured", note=note)]
     name = f"{label}: Flower {flower.version}"
     rows = [
         _row(name, median(flower.rounds), engine, "engine"),

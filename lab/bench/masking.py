@@ -72,12 +72,12 @@ def _default_rows(clients: int, parameters: int) -> list[BenchRow]:
     masking, raw = _mask_seconds(drawn, parameters)
     graph, position = drawn.graph, drawn.typical
     (sealing,) = _best(lambda: seal_shares(graph, position, drawn.secrets[position], Random(0).randbytes))
-    beside = f"default terms, {clients:,} clients"
+    note = f"default terms, {clients:,} clients"
     holders = f"{len(graph.holders[position])} holders"
     recovering = f"{graph.threshold} of them recover a secret"
     return [
-        _row(f"client: mask, {drawn.partners} partners", masking, "s", raw, f"raw AES-CTR; {beside}"),
-        BenchRow(f"client: seal shares, {holders}", sealing, "s", beside),
+        _row(f"client: mask, {drawn.partners} partners", masking, "s", raw, f"raw AES-CTR; {note}"),
+        BenchRow(f"client: seal shares, {holders}", sealing, "s", note),
         BenchRow(f"client: shares, {holders}", shares_bytes(graph, position), "bytes", recovering),
     ]
 
@@ -95,7 +95,7 @@ def _server_seconds(bench: MaskingRound, record: RecoveryRecord) -> float:
     seconds, aggregate = _timed(lambda: bench.aggregate(record))
     for position in bench.survivors:
         data = bench.masked(position).tobytes()
-        seconds += _timed(lambda position=position, data=data: aggregate.add(position, _pieces(data)))[0]
+        seconds += _timed(lambda position=position, data=data: aggregate.add(position, _chunks(data)))[0]
     closing, mean = _timed(aggregate.close)
     if np.abs(mean - bench.vector).max() > 1e-6:
         raise AssertionError("the unmasked mean of equal models is not that model")
@@ -103,25 +103,25 @@ def _server_seconds(bench: MaskingRound, record: RecoveryRecord) -> float:
 
 
 def _peak_bytes(bench: MaskingRound, record: RecoveryRecord) -> int:
-    """Most memory that the server holds while it sums and unmasks, in addition to the pieces it is fed."""
+    """Most memory that the server holds while it sums and unmasks, in addition to the chunks it is fed."""
     data = bytes(4 * len(bench.vector))
     tracemalloc.start()
     try:
         aggregate = bench.aggregate(record)
         for position in bench.survivors:
-            aggregate.add(position, _pieces(data))
+            aggregate.add(position, _chunks(data))
         aggregate.close()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
+def _chunks(data: bytes) -> Iterator[bytes]:
     return (data[start : start + _PIECE] for start in range(0, len(data), _PIECE))
 
 
 def _raw_aes_ctr(size: int, streams: int) -> None:
-    """AES-256-CTR key streams of ``size`` bytes, in pieces that stay in the cache, and nothing else."""
+    """AES-256-CTR key streams of ``size`` bytes, in chunks that stay in the cache, and nothing else."""
     zeros = memoryview(bytes(1 << 16))
     out = bytearray(len(zeros) + 15)
     for number in range(streams):
@@ -142,10 +142,10 @@ def flower_rows(bench: MaskingRound, position: int, client: float, server: float
     try:
         figures = ask_flower(_FLOWER_SCRIPT, shape, _FLOWER_SECONDS)
     except FlowerFailed as fault:
-        return [BenchRow(_FLOWER, "failed", beside=f"check {FLOWER_VARIABLE}: {fault}")]
+        return [BenchRow(_FLOWER, "failed", note=f"check {FLOWER_VARIABLE}: {fault}")]
     if figures is None:
         hint = f"pip install flwr in an environment of its own, then set {FLOWER_VARIABLE} to its python"
-        return [BenchRow(_FLOWER, "not measured", beside=hint)]
+        return [BenchRow(_FLOWER, "not measured", note=hint)]
     name = f"{_FLOWER} {figures['version']}"
     return [
         _flower_row(f"{name}: client", figures["client"], client),

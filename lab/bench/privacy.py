@@ -48,7 +48,7 @@ def run(parameters: int = 1_600_000) -> BenchResult:
         _row("client: clipping, rounding, noise", private, "in place of the encoding"),
         _ratio("overhead over encoding and masks", extra, plain + streams),
         _ratio("overhead over all of a round's masking", extra, masking),
-        BenchRow("goal", _GOAL, beside="met" if extra <= _GOAL * masking else "missed"),
+        BenchRow("goal", _GOAL, note="met" if extra <= _GOAL * masking else "missed"),
         _row("table of the noise", _table_seconds(grid), "once for each number of clients"),
     )
     return BenchResult(rows, {"parameters": parameters})
@@ -99,9 +99,9 @@ def _timed(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def _row(name: str, value: float, beside: str) -> BenchRow:
-    return BenchRow(name, value, "s", beside)
+def _row(name: str, value: float, note: str) -> BenchRow:
+    return BenchRow(name, value, "s", note)
 
 
 def _ratio(name: str, extra: float, whole: float) -> BenchRow:
-    return BenchRow(name, round(extra / whole, 3), beside=f"{extra:.4f} s of {whole:.4f} s")
+    return BenchRow(name, round(extra / whole, 3), note=f"{extra:.4f} s of {whole:.4f} s")

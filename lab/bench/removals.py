@@ -139,8 +139,8 @@ def rows_of(dataset: str, run: RemovalRun) -> Iterator[BenchRow]:
     taken, what = run.seconds, run.removals.text
     exact, plain, well_written = taken[REMOVAL], taken[PLAIN], taken[WELL_WRITTEN]
 
-    def row(name: str, value: float, unit: str, beside: str) -> BenchRow:
-        return BenchRow(f"{what}: {name}", value, unit, beside)
+    def row(name: str, value: float, unit: str, note: str) -> BenchRow:
+        return BenchRow(f"{what}: {name}", value, unit, note)
 
     yield row("full retraining, plain", _digits(mean(plain)), "s", "scikit-learn, as many points at the server")
     yield row("full retraining, well written", _digits(mean(well_written)), "s", "this program's, weighted bins")
@@ -155,8 +155,8 @@ def rows_of(dataset: str, run: RemovalRun) -> Iterator[BenchRow]:
     yield row("hit a centroid", sum(run.hits), f"of {len(run.hits)}", "")
     if not all(run.hits):
         calm = [not hit for hit in run.hits]
-        yield row(WITHOUT_RESEEDING, *_by_the_paper_beside(_speed_up(run, calm), SPEED_UPS.get(dataset)))
-    yield row(ON_AVERAGE, *_by_the_paper_beside(_speed_up(run, [True] * len(run.hits)), AVERAGE_SPEED_UP))
+        yield row(WITHOUT_RESEEDING, *_with_the_papers(_speed_up(run, calm), SPEED_UPS.get(dataset)))
+    yield row(ON_AVERAGE, *_with_the_papers(_speed_up(run, [True] * len(run.hits)), AVERAGE_SPEED_UP))
     yield row("speed-up, all counted", round(mean(plain) / mean(exact), 1), "times", "over plain retraining")
     better = "over well-written retraining"
     yield row("speed-up, all counted, good rival", round(mean(well_written) / mean(exact), 2), "times", better)
@@ -173,7 +173,7 @@ def _speed_up(run: RemovalRun, of: Sequence[bool]) -> float:
     return round(means[0] / means[1], 1)
 
 
-def _by_the_paper_beside(speed_up: float, goal: float | None) -> tuple[float, str, str]:
+def _with_the_papers(speed_up: float, goal: float | None) -> tuple[float, str, str]:
     """A speed-up, its unit and what it is compared with."""
     verdict = f"; paper {goal}: {'met' if speed_up >= goal else 'missed'}" if goal else ""
     return speed_up, "times", f"masks and decoding in neither{verdict}"

@@ -16,7 +16,7 @@ class BenchRow:
     value : float or str
         In ``unit``; a word where nothing was measured.
     unit : str or None
-    beside : str or None
+    note : str or None
         What the figure is compared with, in words.
     limit : float or None
         A rival's figure or a physical limit of the same run, in ``unit``.
@@ -28,7 +28,7 @@ class BenchRow:
     name: str
     value: float | str
     unit: str | None = None
-    beside: str | None = None
+    note: str | None = None
     limit: float | None = None
     limit_name: str | None = None
     ratio: float | None = None

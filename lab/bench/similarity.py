@@ -30,12 +30,12 @@ _ALPHA = 0.3
 _SEED = 7
 _REPEATS = 200
 
-Told = Callable[[str, int, int], None]
-"""Is told of a protocol how many comparisons of how many are done."""
+Progress = Callable[[str, int, int], None]
+"""Called with a protocol, and how many of how many comparisons are done."""
 
 
 def run(
-    labels: np.ndarray, clients: int, protocols: Sequence[Psi], workers: int, keep: Path | None, told: Told
+    labels: np.ndarray, clients: int, protocols: Sequence[Psi], workers: int, keep: Path | None, progress: Progress
 ) -> BenchResult:
     """Compare all pairs by their real messages.
 
@@ -50,15 +50,15 @@ def run(
     counts = np.array([label_counts(labels[part], int(labels.max()) + 1) for part in parts])
     rows = [BenchRow("elements of a client, mean", float(counts.sum(axis=1).mean()), "", "")]
     for psi in protocols:
-        rows += _measured(counts, psi, workers, keep, told)
+        rows += _measured(counts, psi, workers, keep, progress)
     return BenchResult(tuple(rows), {"pairs": clients * (clients - 1) // 2})
 
 
-def _measured(counts: np.ndarray, psi: Psi, workers: int, keep: Path | None, told: Told) -> list[BenchRow]:
+def _measured(counts: np.ndarray, psi: Psi, workers: int, keep: Path | None, progress: Progress) -> list[BenchRow]:
     with _folder(keep, psi) as folder:
         wall, processor = time.perf_counter(), _seconds_of_all()
         with open_executor("processes", workers) as (executor, running):
-            found = compare_all(counts, SimulatedProCfl(psi=psi), executor, running, folder, partial(told, psi))
+            found = compare_all(counts, SimulatedProCfl(psi=psi), executor, running, folder, partial(progress, psi))
         wall, processor = time.perf_counter() - wall, _seconds_of_all() - processor
     floor = {"ecdh": _ecdh_floor, "rsa": _rsa_floor}[psi](counts)
     name = {"ecdh": "Diffie–Hellman", "rsa": f"RSA-{RSA_BITS}"}[psi]

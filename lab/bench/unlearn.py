@@ -117,8 +117,8 @@ def _loss_rows(points: Points, repeats: int) -> Iterator[BenchRow]:
 
 def _ratio_row(name: str, ratios: list[float], paper: float | None = None) -> BenchRow:
     spread = stdev(ratios) if len(ratios) > 1 else 0.0
-    beside = f"± {spread:.3f}" + (f", paper {paper}" if paper else "")
-    return BenchRow(name, round(mean(ratios), 4), f"mean of {len(ratios)}", beside)
+    note = f"± {spread:.3f}" + (f", paper {paper}" if paper else "")
+    return BenchRow(name, round(mean(ratios), 4), f"mean of {len(ratios)}", note)
 
 
 # --- decoding and bytes -----------------------------------------------------------------------------------------------
@@ -136,8 +136,8 @@ def _decoding_row(bins: int) -> BenchRow:
     if found != [total]:
         raise AssertionError("the decoded sum is not the sum")
     goal = DECODING_GOALS.get(bins)
-    beside = f"goal {goal} s: {'met' if seconds < goal else 'missed'}" if goal else ""
-    return BenchRow(f"decoding, {bins:,} occupied bins", round(seconds, 6), "s", beside)
+    note = f"goal {goal} s: {'met' if seconds < goal else 'missed'}" if goal else ""
+    return BenchRow(f"decoding, {bins:,} occupied bins", round(seconds, 6), "s", note)
 
 
 def _byte_rows(points: Points) -> Iterator[BenchRow]:
@@ -152,5 +152,5 @@ def _byte_rows(points: Points) -> Iterator[BenchRow]:
     yield _byte_row("its bins and counts in the clear", sparse, "what a server that may see them would be sent")
 
 
-def _byte_row(name: str, count: int, beside: str) -> BenchRow:
-    return BenchRow(name, count, "bytes", beside)
+def _byte_row(name: str, count: int, note: str) -> BenchRow:
+    return BenchRow(name, count, "bytes", note)

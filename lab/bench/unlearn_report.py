@@ -66,11 +66,11 @@ def page(documents: Sequence[Mapping]) -> str:
     for each in documents:
         kinds, rows = each["kinds"], {row["name"]: row for row in each["rows"]}
         split = {name: name.split(": ", 1) for name in rows}
-        others = [[name, _value(row), row["beside"]] for name, row in rows.items() if split[name][0] not in kinds]
-        beside = {words[-1]: rows[name]["beside"] for name, words in split.items() if words[0] in kinds}
-        compared = [[name, *(_value(rows.get(f"{kind}: {name}")) for kind in kinds), beside[name]] for name in beside]
+        others = [[name, _value(row), row["note"]] for name, row in rows.items() if split[name][0] not in kinds]
+        note = {words[-1]: rows[name]["note"] for name, words in split.items() if words[0] in kinds}
+        compared = [[name, *(_value(rows.get(f"{kind}: {name}")) for kind in kinds), note[name]] for name in note]
         parts += [f"## {each['dataset']}\n", f"{each['split']}. Made by:\n", Made(**each["made"]).text + "\n"]
-        parts += [_table(["", "", "beside"], others), _table(["removals", *kinds, "beside"], compared)]
+        parts += [_table(["", "", "note"], others), _table(["removals", *kinds, "note"], compared)]
         parts.append(f"![accumulated removal time]({each['dataset']}.png)\n")
     return "\n".join(parts)
 

@@ -248,11 +248,11 @@ def similarity(
     labels = load_dataset(dataset, data_dir).train().y
     with RoundsDisplay(0) as display:
 
-        def told(name: str, done: int, total: int) -> None:
+        def progress(name: str, done: int, total: int) -> None:
             display.begin(name, 0)
             display.compared(done, total)
 
-        return _show("Similarity", lambda: run(labels, clients, protocols, workers, out, told), as_json)
+        return _show("Similarity", lambda: run(labels, clients, protocols, workers, out, progress), as_json)
 
 
 @app.command("explorer")
@@ -289,10 +289,10 @@ def _show(title: str, work: Callable[[], BenchResult], as_json: bool) -> int:
         print_json(result.to_json())
         return 0
     table = Table(title=title)
-    for heading in ("what", "measured", "unit", "beside"):
+    for heading in ("what", "measured", "unit", "note"):
         table.add_column(heading, justify="right" if heading == "measured" else "left")
     for row in result.rows:
-        table.add_row(row.name, _figure(row.value), row.unit or "", _beside(row))
+        table.add_row(row.name, _figure(row.value), row.unit or "", _note(row))
     answer_with(table)
     return 0
 
@@ -301,8 +301,8 @@ def _figure(value: float | str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else value
 
 
-def _beside(row: BenchRow) -> str:
+def _note(row: BenchRow) -> str:
     """The rival or limit of a row, and how the figure compares."""
     if row.limit is None:
-        return row.beside or ""
+        return row.note or ""
     return f"{_figure(row.limit)} {row.unit or ''} {row.limit_name} (ratio {row.ratio})"

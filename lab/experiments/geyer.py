@@ -190,12 +190,12 @@ def _settings(record: RunRecord) -> ClientLevelSettings:
 
 def _towards_readers(record: RunRecord) -> float:
     """ε of the client that was drawn most, towards somebody who knows when it was."""
-    told: dict[int, Counter[GaussianRelease]] = {}
+    spent: dict[int, Counter[GaussianRelease]] = {}
     for result in record.rounds:
         for client in result.clients:
-            told.setdefault(client, Counter())[GaussianRelease(result.figure("effective_multiplier"))] += 1
+            spent.setdefault(client, Counter())[GaussianRelease(result.figure("effective_multiplier"))] += 1
     delta = _settings(record).delta
-    histories = {tuple(sorted(history.items(), key=repr)) for history in told.values()}
+    histories = {tuple(sorted(history.items(), key=repr)) for history in spent.values()}
     return max(epsilon_of([replace(one, count=count) for one, count in history], delta) for history in histories)
 
 

@@ -23,14 +23,14 @@ class RunStore:
 
     def __init__(self, out: Path) -> None:
         self._runs = out / RUNS
-        self._beside = out.parent
+        self._earlier = out.parent
 
     def find(self, label: str, plan: Scenario) -> RunRecord | None:
         """The finished record of this plan, if there is one."""
         own = self._path(label, plan.seed)
         if own.is_file() and _is_of(record := read_record(own), own, plan):
             return record
-        for path in sorted(self._beside.glob(f"*/{RUNS}/*-seed{plan.seed}.json")):
+        for path in sorted(self._earlier.glob(f"*/{RUNS}/*-seed{plan.seed}.json")):
             with suppress(InvalidExperiment):
                 if path != own and _is_of(record := read_record(path), path, plan):
                     self.put(label, record)

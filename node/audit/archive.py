@@ -129,8 +129,8 @@ def export_car(directory: Path, target: Path) -> CID:
             root = root_store.put(file.read())
         part = Path(scratch) / "export.car"
         with part.open("wb") as file:
-            for piece in car.write(root, chain(root_store.export(), DiskReader(directory / STORE).export())):
-                file.write(piece)
+            for chunk in car.write(root, chain(root_store.export(), DiskReader(directory / STORE).export())):
+                file.write(chunk)
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)

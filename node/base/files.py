@@ -40,7 +40,7 @@ def cache_folder() -> Path:
 def write_atomically(path: Path, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:
     """Write a file that readers see old or new, never in part, and that survives a power failure when this returns.
 
-    ``data`` may come in pieces, so that a large file need not be in memory as a whole.
+    ``data`` may come in chunks, so that a large file need not be in memory as a whole.
     """
     temporary = path.with_name(path.name + ".tmp")
     _discard(temporary)  # what a killed process left may have another mode, or be a link

@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from fedgrove.node.base.pieces import Buffer, cut
+from fedgrove.node.base.chunks import Buffer, cut
 
 SEGMENT_BYTES = 1 << 20
 _SALT_BYTES, _TAG_BYTES, _KEY_BYTES, _COUNTER_BYTES = 16, 16, 32, 11
@@ -23,13 +23,13 @@ class NotSealed(ValueError):
     """The bytes are not what was sealed under this key and name."""
 
 
-def seal(key: bytes, name: bytes, pieces: Iterable[Buffer]) -> Iterator[bytes]:
+def seal(key: bytes, name: bytes, chunks: Iterable[Buffer]) -> Iterator[bytes]:
     """Yield the sealed form of content: a salt and the segments. Memory is that of a segment."""
     salt = urandom(_SALT_BYTES)
     cipher = _cipher(key, salt, name)
     yield salt
     number, held = 0, b""
-    for segment in cut(pieces, SEGMENT_BYTES):
+    for segment in cut(chunks, SEGMENT_BYTES):
         if number or held:
             yield cipher.encrypt(_nonce(number, False), held, None)
             number += 1
@@ -38,7 +38,7 @@ def seal(key: bytes, name: bytes, pieces: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def unseal(key: bytes, name: bytes, file: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of what ``seal`` made, each piece checked; it is whole only when the iterator has ended.
+    """Yield the content of what ``seal`` made, each chunk checked; it is whole only when the iterator has ended.
 
     Raises
     ------

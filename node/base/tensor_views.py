@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from fedgrove.node.base.pieces import Buffer
+from fedgrove.node.base.chunks import Buffer
 
 LENGTH = 8
 """Bytes of the header's length, with which a safetensors file begins; tensors begin at a multiple of it."""
@@ -28,7 +28,7 @@ class NotSafetensors(ValueError):
 
 
 def parts(tensors: Mapping[str, np.ndarray]) -> Iterator[Buffer]:
-    """Yield a safetensors file piece by piece: its header, then each tensor as float32, where it lies if it can be."""
+    """Yield a safetensors file chunk by chunk: its header, then each tensor as float32, where it lies if it can be."""
     names = sorted(tensors)
     entries, end = {}, 0
     for name in names:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from fedgrove.node.base.pieces import Buffer, joined
+from fedgrove.node.base.chunks import Buffer, joined
 from fedgrove.node.base.tensor_views import LENGTH, NotSafetensors, parts, views
 
 Tensors = dict[str, np.ndarray]

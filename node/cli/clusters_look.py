@@ -48,7 +48,7 @@ class ClusterSight:
             rows.append(("clusters", " | ".join(", ".join(map(str, each)) or "nobody" for each in now.clusters)))
         return rows + ([("expelled", name_clients(now.expelled))] if now.expelled else [])
 
-    def told(self, standing: Standing) -> Standing:
+    def described(self, standing: Standing) -> Standing:
         """Status of the round, adapted if only the coordinator can close it."""
         if standing.phase != "close" or self.standing is None or not self.standing.stated:
             return standing

@@ -37,8 +37,8 @@ class CostSight:
         """Name and value of what people are shown."""
         lacking = f"; the node has lost {self.costs.unknown} receipts" if self.costs.unknown else ""
         coordinators = self._money(self.costs.whole(self.deployment.coordinator))
-        ours = f"{self._told('')}; of it the coordinator {coordinators}{lacking}"
-        return [("cost so far", ours)] + ([("your cost so far", self._told(self.account))] if self.account else [])
+        ours = f"{self._described('')}; of it the coordinator {coordinators}{lacking}"
+        return [("cost so far", ours)] + ([("your cost so far", self._described(self.account))] if self.account else [])
 
     def _part(self, account: str) -> dict:
         whole, rounds = self.costs.whole(account), self.costs.rounds(account)
@@ -46,7 +46,7 @@ class CostSight:
         priced = {"cost": whole * price.amount / ETHER, "currency": price.currency} if price else {}
         return {"wei": whole, "rounds": {str(number): cost for number, cost in rounds.items()}} | priced
 
-    def _told(self, account: str) -> str:
+    def _described(self, account: str) -> str:
         whole, rounds = self._money(self.costs.whole(account)), self.costs.rounds(account)
         if not rounds:
             return whole

@@ -17,7 +17,7 @@ from fedgrove.node.cli.output import (
     answer,
     complain,
     fault_of_disk,
-    is_users_to_mend,
+    is_users_fault,
     print_json,
 )
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
@@ -112,7 +112,7 @@ def _run(
     except InvalidConfig:
         raise  # a mistake in the options: nothing was begun
     except Exception as fault:
-        own = isinstance(fault, DemoFailed | StateUnusable) or is_users_to_mend(fault)
+        own = isinstance(fault, DemoFailed | StateUnusable) or is_users_fault(fault)
         sentence = fault_of_disk(fault) or (str(fault) if own else "")
         if not sentence:
             raise
@@ -148,5 +148,5 @@ def _kept(out: Path | None) -> str:
         return ""
     ended = f"the rounds that had ended are in {out}: check them with {command_line('audit', out)}"
     on = f"go on with {command_line('demo', '--out', out, '--resume')}"
-    parts = [ended] * (out / LEDGER).exists() + [on] * RunState.beside(out).begun
+    parts = [ended] * (out / LEDGER).exists() + [on] * RunState.next_to(out).begun
     return f"; {', '.join(parts)}" if parts else ""

@@ -22,7 +22,7 @@ from fedgrove.node.cli.output import (
     complain,
     fault_of_disk,
     flush,
-    is_users_to_mend,
+    is_users_fault,
     note,
     open_closed_streams,
 )
@@ -207,7 +207,7 @@ def run() -> None:
     except BrokenPipeError:  # whoever read the output has seen enough
         code = 128 + signal.SIGPIPE
     except Exception as mistake:
-        code = _end(mistake, fault_of_disk(mistake) or (str(mistake) if is_users_to_mend(mistake) else ""))
+        code = _end(mistake, fault_of_disk(mistake) or (str(mistake) if is_users_fault(mistake) else ""))
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -94,11 +94,11 @@ def up(
             f"end:   {command_line('network', 'down', '--dir', directory)}",
         ]
     else:
-        told = {
+        endings = {
             ENDED: "the federation has ended",
             FRUITLESS: "the federation has ended without a result: no round closed; see `fedgrove network status`",
         }
-        lines = [told.get(end, f"a process failed too often: see the logs in {layout.logs}")]
+        lines = [endings.get(end, f"a process failed too often: see the logs in {layout.logs}")]
     document = {
         "directory": str(layout.root),
         "started": fresh,

@@ -69,7 +69,7 @@ class CommandError(Exception):
         self.code = code
 
 
-def is_users_to_mend(mistake: Exception) -> bool:
+def is_users_fault(mistake: Exception) -> bool:
     """Whether the message of an exception is meant for the user: the chain, the store or the input is at fault."""
     # Imported here: these bring the libraries of chain and audit, which many commands do without.
     from fedgrove.chain.errors import ChainError

@@ -62,11 +62,11 @@ def _print_members(record: RunRecord) -> None:
     """What the clients found of the last model, and why their loss ended the run; nothing where it is not asked for."""
     found, seed = record.last_model, record.scenario.seed
     if found and (found.get("samples") or "noise" in found):
-        told = f"members for the last model, seed {seed}: {described(found)}"
-        answer(told)
+        line = f"members for the last model, seed {seed}: {described(found)}"
+        answer(line)
     if record.ending:
-        told = f"ended after round {len(record.rounds)}, seed {seed}: {record.ending}"
-        answer(told)
+        line = f"ended after round {len(record.rounds)}, seed {seed}: {record.ending}"
+        answer(line)
 
 
 def _of_clusters(record: RunRecord) -> str:

@@ -151,17 +151,17 @@ def _window(config: Path, account: str | None, keys: Keys | None, price: Price |
 
         def look() -> StatusSnapshot:
             now = standing(ledger, account, keys=keys, view=view, on_request=on_request)
-            told = privacy.look(view.rounds, account) if privacy else PrivacySight()
+            seen = privacy.look(view.rounds, account) if privacy else PrivacySight()
             found = last.read(view.rounds) if last else LastRound()
-            over = told.over or (f"the training has ended, as {found.over}" if found.over else "")
+            over = seen.over or (f"the training has ended, as {found.over}" if found.over else "")
             if over and not now.finished:
                 now = replace(now, finished=True, waiting=f"nobody: {over}", until=0)
             groups = clusters.look(view) if clusters else ClusterSight()
-            now = groups.told(now)
+            now = groups.described(now)
             means = purse.budget(view.rounds) if purse else None
             costs = CostSight(receipts.read(), ledger.deployment, account or "", price)
             still = stopped(network, time.time())
-            return StatusSnapshot(now, rounds, _when(network, now), means, told, groups, found, costs, still)
+            return StatusSnapshot(now, rounds, _when(network, now), means, seen, groups, found, costs, still)
 
         yield look
 

@@ -101,7 +101,7 @@ def demonstrate(scenario: Scenario, directory: Path, spectators: Spectators) -> 
     check_federation(scenario)
     with ExitStack() as stack:
         suited, subject = _subject(scenario, spectators.audience, stack)
-        state = RunState.beside(directory)
+        state = RunState.next_to(directory)
         _prepare(directory, state)
         stack.enter_context(state.claimed())
         state.keep_options(scenario.absolute().to_tables())
@@ -120,7 +120,7 @@ def resume(directory: Path, spectators: Spectators, task: Path | None = None) ->
         scenario = replace(scenario, task=replace(scenario.task, folder=str(task)))
     with ExitStack() as stack:
         suited, subject = _subject(scenario, spectators.audience, stack)
-        state = RunState.beside(directory)
+        state = RunState.next_to(directory)
         stack.enter_context(state.claimed())
         return _run_on(_Course(suited, subject, directory, state), spectators, stack)
 
@@ -133,7 +133,7 @@ def begun_with(directory: Path) -> Scenario:
     InvalidConfig
         There is none, or what is left of it is damaged.
     """
-    state = RunState.beside(directory)
+    state = RunState.next_to(directory)
     if not state.begun or not directory.is_dir():
         ended = (directory / LEDGER).exists()
         why = "its run has ended" if ended else "give the directory of a `fedgrove demo --out` that was interrupted"

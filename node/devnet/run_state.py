@@ -47,7 +47,7 @@ class RunState:
         self.chain, self.kubo = root / "chain", root / "kubo"
 
     @classmethod
-    def beside(cls, directory: Path) -> "RunState":
+    def next_to(cls, directory: Path) -> "RunState":
         """State of the run in a directory."""
         place = Path(os.path.realpath(directory))  # unlike ``resolve``, it takes links that lead in a circle
         return cls(place.with_name(f"{place.name}.unfinished"))

@@ -68,7 +68,7 @@ COLOURS = 8
 _MOST_DOTS = 60
 _MOST_READ = 400  # rounds whose values a chart reads out; of more, every second, third, …
 _LABEL = 13.0  # height of the number at a line's end
-_BESIDE = 6.0  # per cent of the width that such a number takes
+_NEAR = 6.0  # per cent of the width that such a number takes
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def _apart(ends: Sequence[tuple[float, float, str]]) -> list[tuple[float, float,
     """Ends of lines (y, x, name) from the top down, moved so that no label of one column covers another."""
     found: list[tuple[float, float, str]] = []
     for y, x, name in sorted(ends):
-        above = max((other for other, beside, _ in found if abs(beside - x) < _BESIDE), default=-_LABEL)
+        above = max((other for other, place, _ in found if abs(place - x) < _NEAR), default=-_LABEL)
         found.append((max(y, above + _LABEL), x, name))
     excess = max([y for y, _, _ in found], default=0.0) - HEIGHT
     return [(y - max(0.0, excess), x, name) for y, x, name in found]

@@ -80,9 +80,9 @@ def contents_of_model(store: ContentReader, digest: bytes, max_bytes: int, start
     """
     try:
         head, skipped = b"", 0
-        for piece in store.stream(digest, max_bytes):
-            begin = min(len(piece), start - skipped)
-            head, skipped = head + piece[begin:], skipped + begin
+        for chunk in store.stream(digest, max_bytes):
+            begin = min(len(chunk), start - skipped)
+            head, skipped = head + chunk[begin:], skipped + begin
             if len(head) >= 8 + MAX_HEADER_BYTES or len(head) >= 8 + int.from_bytes(head[:8], "little"):
                 break
         length = int.from_bytes(head[:8], "little")

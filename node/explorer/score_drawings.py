@@ -118,24 +118,24 @@ def _y(share: float) -> float:
     return 8 + SIDE * (1 - min(max(float(share), 0.0), 1.0))
 
 
-def _square(below: str, beside: str, span: tuple[float, float] = (0.0, 1.0)) -> list[Markup]:
+def _square(below: str, left: str, span: tuple[float, float] = (0.0, 1.0)) -> list[Markup]:
     """Grid and scales of a square."""
     parts = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        told = short(span[0] + share * (span[1] - span[0]))
+        label = short(span[0] + share * (span[1] - span[0]))
         parts.append(
             Markup(
                 '<path class="grid" d="M{0:.1f} {1:.1f}H{2:.1f}M{3:.1f} 8V{4:.1f}"/>'
                 '<text class="scale" x="{5:.1f}" y="{6:.1f}">{7}</text>'
                 '<text class="axis" x="{3:.1f}" y="{8:.1f}">{7}</text>'
-            ).format(MARGIN, _y(share), MARGIN + SIDE, _x(share), 8 + SIDE, MARGIN - 6, _y(share) + 4, told, SIDE + 22)
+            ).format(MARGIN, _y(share), MARGIN + SIDE, _x(share), 8 + SIDE, MARGIN - 6, _y(share) + 4, label, SIDE + 22)
         )
     middle = 8 + SIDE / 2
     return [
         *parts,
         Markup('<text class="axis" x="{:.1f}" y="{:.1f}">{}</text>').format(MARGIN + SIDE / 2, SIDE + 40, _cut(below)),
         Markup('<text class="axis" x="12" y="{0:.1f}" transform="rotate(-90 12 {0:.1f})">{1}</text>').format(
-            middle, _cut(beside)
+            middle, _cut(left)
         ),
     ]
 

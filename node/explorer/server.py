@@ -212,8 +212,8 @@ def _raw(watch: IndexWatch, name: str) -> Response:
     store = watch.source.store
     try:
         root = store.root(digest, MAX_MODEL_BYTES)
-        pieces = store.stream(digest, MAX_MODEL_BYTES)
-        body = b"".join(pieces) if root.size <= WHOLE_BYTES else None
+        chunks = store.stream(digest, MAX_MODEL_BYTES)
+        body = b"".join(chunks) if root.size <= WHOLE_BYTES else None
     except NotFound:
         return PlainTextResponse("The store does not hold it.\n", 404)
     except StoreError:
@@ -225,13 +225,13 @@ def _raw(watch: IndexWatch, name: str) -> Response:
     kind = "application/octet-stream"
     if body is not None:
         return Response(body, media_type=kind, headers=headers)
-    return StreamingResponse(_pieces(pieces), media_type=kind, headers=headers)
+    return StreamingResponse(_chunks(chunks), media_type=kind, headers=headers)
 
 
-def _pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _chunks(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """A large blob. Where the store fails midway the answer ends short of its length: no reader takes it for whole."""
     try:
-        yield from pieces
+        yield from chunks
     except StoreError:
         return
 

@@ -105,7 +105,7 @@ class IndexWatch:
         self.sight = Snapshot()
         self._interval = interval
         self._ended = threading.Event()
-        self._told = 0.0
+        self._reported_at = 0.0
         # The lowest number that no earlier process has used, so that all blobs are asked for anew.
         used = index.value("SELECT coalesce(max(survey), 0) FROM blobs") if index else 0
         self._survey = used + 1
@@ -242,8 +242,8 @@ class IndexWatch:
     def _progress(self, done: int, of_all: int) -> None:
         if self._ended.is_set():
             raise SystemExit  # ends this thread: an audit of a long history takes minutes
-        if time.monotonic() - self._told > TELL_SECONDS:
-            self._told = time.monotonic()
+        if time.monotonic() - self._reported_at > TELL_SECONDS:
+            self._reported_at = time.monotonic()
             self._say(checked=done)
 
     def _say(self, **news: object) -> None:

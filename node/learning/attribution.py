@@ -78,11 +78,11 @@ def attributions(path: PathGradients, epsilon: float) -> tuple[torch.Tensor, ...
 def behaviour(outputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """L·Λ̂ of each layer (the terms of eq. 7), units last: shapes (n, h, w, channels) and (n, units)."""
     return tuple(
-        output.movedim(1, -1) * beside_units(weight, output) for output, weight in zip(outputs, weights, strict=True)
+        output.movedim(1, -1) * aligned_weight(weight, output) for output, weight in zip(outputs, weights, strict=True)
     )
 
 
-def beside_units(weight: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+def aligned_weight(weight: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     """Give weights (n, units) the shape that multiplies a layer's output, its units moved last."""
     return weight.view(len(weight), *(1,) * (output.dim() - 2), -1)
 

@@ -83,7 +83,7 @@ class Classifier(nn.Module):
         rest: list[torch.Tensor] = []
 
         def passing(output: torch.Tensor) -> torch.Tensor:
-            output, rows = RowsBeside.apply(output, count)
+            output, rows = CompanionRows.apply(output, count)
             rest.append(rows)
             return output
 
@@ -178,7 +178,7 @@ class Perceptron(Classifier):
         return hidden, passing(self.output(functional.relu(hidden)))
 
 
-class RowsBeside(torch.autograd.Function):
+class CompanionRows(torch.autograd.Function):
     """Pass an output on, and show its rows from ``count`` on.
 
     Their gradient is added to what comes back from above. A slice's own gradient would first be spread over zeros as

@@ -16,7 +16,7 @@ from fedgrove.node.masking.ring import kept_within
 PREFIX = "server/"
 """How the names of the server's own tensors begin; what they are follows, and the name of the tensor they belong to."""
 
-_TRAINED_BESIDE_STATISTICS = ("weight", "bias")
+_TRAINED_WITH_STATISTICS = ("weight", "bias")
 
 
 class ServerSide:
@@ -144,4 +144,4 @@ def without_state(content: Mapping[str, np.ndarray]) -> Tensors:
 def _is_statistic(name: str, model: Mapping[str, np.ndarray]) -> bool:
     """Whether a tensor belongs to a module that counts statistics, and is not a weight or bias of it."""
     module, dot, own = name.rpartition(".")
-    return f"{module}{dot}{MEAN}" in model and own not in _TRAINED_BESIDE_STATISTICS
+    return f"{module}{dot}{MEAN}" in model and own not in _TRAINED_WITH_STATISTICS

@@ -344,8 +344,8 @@ def _forward(model: TaskModel, inputs: Any, targets: Any, term: LocalTerm, setti
     """Send a batch through the model, with what the term sends along."""
     companions = term.companions()
     if companions is not None:
-        output, beside = model.with_companions(inputs, companions)
-        return Batch(inputs, targets, output, companions=beside)
+        output, others = model.with_companions(inputs, companions)
+        return Batch(inputs, targets, output, companions=others)
     if settings.precision == "bf16":
         return _forward_bf16(model, inputs, targets, term)
     if term.contrasts:

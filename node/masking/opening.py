@@ -14,11 +14,11 @@ from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.recovery import RecoveryRecord
 
 
-def valid_secrets(graph: MaskGraph, told: Mapping[int, bytes]) -> dict[int, bytes]:
+def valid_secrets(graph: MaskGraph, claimed: Mapping[int, bytes]) -> dict[int, bytes]:
     """Those of the secrets, by position, that belong to the mask keys on the ledger."""
     return {
         position: secret
-        for position, secret in told.items()
+        for position, secret in claimed.items()
         if len(secret) == SECRET_BYTES and is_mask_secret(secret, graph.participants[position].mask_key)
     }
 

@@ -188,8 +188,8 @@ class ClientLevelRound:
     def grid(self) -> Grid:
         """The integers of its uploads; RingTooSmall where there is none (see ``grid_for``)."""
         drawn = {"clients": self.clients, "rate": self.rate, "sharers": self.sharers}
-        told = {"rates": self.rates, "trains": self.trains}
-        return grid_for(self.settings, self.number, self.parameters, self.clip, **drawn, **told)
+        choices = {"rates": self.rates, "trains": self.trains}
+        return grid_for(self.settings, self.number, self.parameters, self.clip, **drawn, **choices)
 
     def divisor(self, survivors: int) -> float:
         """m_t of algorithm 1.

@@ -29,9 +29,9 @@ from typing import Annotated, BinaryIO
 
 from fedgrove.chain.crypto.regular_file import NotRegular, open_regular, read_regular
 from fedgrove.common.wire import Count, Malformed, Table, canonical_json, decode
+from fedgrove.node.base.chunks import Buffer, joined
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots
-from fedgrove.node.base.pieces import Buffer, joined
 from fedgrove.node.base.sealed_stream import NotSealed, seal, unseal
 from msgspec import Meta
 
@@ -138,7 +138,7 @@ class Journal:
         self.write(note.round, "note", data)
 
     def write(self, round_number: int, name: str, data: bytes | Iterable[Buffer]) -> None:
-        """Encrypt and store ``data``, whole or in pieces, under (round, name): on disk and synced when this returns."""
+        """Encrypt and store ``data``, whole or in chunks, under (round, name): on disk and synced when this returns."""
         scope = f"{'state' if name == STATE else 'round'} {round_number}"
         with self._held(changing=True) as slots:
             _seal(self._path(round_number, name), slots.of_scope(scope) or slots.add(scope), data)
@@ -256,8 +256,8 @@ class Journal:
 
 
 def _seal(path: Path, key: SlotKey, data: bytes | Iterable[Buffer]) -> None:
-    pieces = (data,) if isinstance(data, bytes) else data
-    write_atomically(path, chain((key.id,), seal(key.key, path.name.encode(), pieces)), mode=0o600)
+    chunks = (data,) if isinstance(data, bytes) else data
+    write_atomically(path, chain((key.id,), seal(key.key, path.name.encode(), chunks)), mode=0o600)
 
 
 def _unsealed(key: SlotKey | None, path: Path, file: BinaryIO) -> bytes | None:

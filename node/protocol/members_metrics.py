@@ -27,7 +27,7 @@ from msgspec import Meta
 
 _MOST_SAMPLES = 1 << 31
 _Samples = Annotated[int, Meta(ge=0, lt=_MOST_SAMPLES)]
-_BESIDE_RATES = ("accuracy", "noise", "last", "epsilon", "ledger_epsilon", "delta")  # what else figures may have
+_OTHER_FIGURES = ("accuracy", "noise", "last", "epsilon", "ledger_epsilon", "delta")  # what else figures may have
 
 
 class LossCourse(Table, frozen=True):
@@ -172,7 +172,7 @@ def described(figures: Mapping[str, Any]) -> str:
         loss = f"loss {figures['loss']:.4f} ± {figures['standard_error']:.4f} on {figures['samples']} samples"
         stopped = f" (at the stop of sums, so perhaps larger: {', '.join(figures.get('stopped', ()))})"
         return (f"{right}, {loss}" if right else loss) + (stopped if figures.get("stopped") else "")
-    own = [f"{name} {figures[name]:.4f}" for name in figures if name not in _BESIDE_RATES]
+    own = [f"{name} {figures[name]:.4f}" for name in figures if name not in _OTHER_FIGURES]
     return f"{', '.join(filter(None, (right, *own)))} (noise ± {figures['noise']:.4f})"
 
 

@@ -94,7 +94,7 @@ def hear(head: bytes, digest: bytes, metrics: bytes, config: FederationConfig) -
         return None  # the audit says of the record what is wrong with it
 
 
-def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: Stated) -> tuple[ClusterScore, ...]:
+def _scored(course: Course, closed: ClusterState, left: ClusterState, stated: Stated) -> tuple[ClusterScore, ...]:
     """What each model scored; where the one model of all fell, then also what the models of its parts did."""
     several, tolerance = len(closed.models), course.terms.tolerance
     if several > 1:
@@ -114,7 +114,7 @@ def _scored(course: Course, closed: ClusterState, heard: ClusterState, stated: S
     parts = range(len(closed.trials))
     labels = [closed.labels_of(k) for k in parts]
     now = scores(stated.right[several:], stated.tested, labels)
-    return found + _against(parts, now, scores(heard.right * len(labels), heard.tested, labels), tolerance)
+    return found + _against(parts, now, scores(left.right * len(labels), left.tested, labels), tolerance)
 
 
 def _against(
@@ -137,8 +137,8 @@ def read_head(store: ContentReader, digest: bytes, size: int) -> bytes | None:
     StoreError
     """
     data = b""
-    for piece in store.stream(digest, size):
-        data += piece
+    for chunk in store.stream(digest, size):
+        data += chunk
         try:
             end = head_end(data)
         except InvalidModel:

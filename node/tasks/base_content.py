@@ -36,7 +36,7 @@ class BaseFile:
     """A file of a base: its path in it (``/`` between names; empty where the base is the file), and its bytes."""
 
     path: str
-    pieces: Iterator[bytes]
+    chunks: Iterator[bytes]
 
 
 def content_of(path: Path, most: int = MAX_BASE_BYTES, leave_out: Callable[[str], bool] = is_left_out) -> BaseContent:
@@ -57,7 +57,7 @@ def base_files(path: Path, most: int, leave_out: Callable[[str], bool] = is_left
     try:
         root = path.resolve(strict=True)
         if not root.is_dir():
-            yield BaseFile("", _pieces(root, left))
+            yield BaseFile("", _chunks(root, left))
             return
         paths = sorted(walk(root, leave_out))
         check_paths(paths)
@@ -68,7 +68,7 @@ def base_files(path: Path, most: int, leave_out: Callable[[str], bool] = is_left
     if not paths:
         raise InvalidBase(f"{path} cannot be a base: there is no file in it")
     for each in paths:
-        yield BaseFile(each, _pieces(root / each, left))
+        yield BaseFile(each, _chunks(root / each, left))
 
 
 def publish_base(path: Path, base: FrozenBase, store: ContentStore) -> None:
@@ -104,13 +104,13 @@ class Allowance:
 class _Counted:
     """Chunks of a file, their bytes counted as they pass."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces, self.size = pieces, 0
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks, self.size = chunks, 0
 
     def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces:
-            self.size += len(piece)
-            yield piece
+        for chunk in self._chunks:
+            self.size += len(chunk)
+            yield chunk
 
 
 def _root(
@@ -120,7 +120,7 @@ def _root(
     entries: dict[str, DirectoryEntry] = {}
     size = 0
     for file in files:
-        counted = _Counted(file.pieces)
+        counted = _Counted(file.chunks)
         cid = of_file(counted)
         size += counted.size
         if not file.path:
@@ -129,15 +129,15 @@ def _root(
     return BaseContent(_directory("", entries, keep).cid, size)
 
 
-def _pieces(path: Path, left: Allowance) -> Iterator[bytes]:
+def _chunks(path: Path, left: Allowance) -> Iterator[bytes]:
     """The chunks of a file; an empty file is one empty chunk."""
     try:
         with open_regular(path, follow=False) as file:
             stated, count = os.fstat(file.fileno()).st_size, 0
-            while piece := file.read(MAX_BLOCK_BYTES):
-                left.take(len(piece))
-                count += len(piece)
-                yield piece
+            while chunk := file.read(MAX_BLOCK_BYTES):
+                left.take(len(chunk))
+                count += len(chunk)
+                yield chunk
             if count != stated:
                 raise InvalidBase(f"{path} had {stated} bytes and {count} were read: leave it alone while it is read")
             if not count:

@@ -21,7 +21,7 @@ from tests.node.devnet.test_resume import Quiet
 @pytest.fixture
 def theirs(tmp_path):
     """The options of a run that would execute the attacker's code."""
-    state = RunState.beside(tmp_path / "run")
+    state = RunState.next_to(tmp_path / "run")
     theirs = scenario(clients=3, rounds=1, task=str(tmp_path), data=str(tmp_path), sandbox="off")
     state.keep_options(theirs.to_tables())
     (tmp_path / "run").mkdir()
@@ -51,7 +51,7 @@ def test_a_link_to_a_folder_is_not_resumed_from(theirs, tmp_path):
 def test_no_file_of_the_user_is_emptied_by_a_link_in_place_of_the_lock(tmp_path):
     own = tmp_path / "own.txt"
     own.write_text("the user's")
-    root = RunState.beside(tmp_path / "run").root
+    root = RunState.next_to(tmp_path / "run").root
     root.mkdir()
     root.chmod(0o777)
     (root / "lock").symlink_to(own)

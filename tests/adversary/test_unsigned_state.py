@@ -148,7 +148,7 @@ def read_before_signed(monkeypatch):
     """As it was: rows of any length, and the statement read before its signature is."""
 
     def accepted(config, found, digest, said):
-        return cluster_rounds.course_of(config).heard(found, said)
+        return cluster_rounds.course_of(config).after_statement(found, said)
 
     monkeypatch.setattr(stated, "_is_whole", lambda _: True)
     for module in (cluster_rounds, method):

@@ -153,7 +153,7 @@ class ClustersView:
     def _whole(self, condition: str, *values: object) -> ClusterState | None:
         """What a round left, with the overlaps of all pairs; ``condition`` is of our own making."""
         row = self._index.row(f"{_BEHIND} AND {condition} ORDER BY number DESC LIMIT 1", *values)
-        return _heard(*row) if row else None
+        return _after_statement(*row) if row else None
 
     def _stated(self) -> ClusterStep | None:
         """The round after which all knew the clusters."""
@@ -205,7 +205,9 @@ def _output(proof: str) -> bytes | None:
 
 
 @lru_cache(maxsize=4)
-def _heard(head: bytes | None, digest: bytes | None, metrics: bytes | None, terms: bytes | None) -> ClusterState | None:
+def _after_statement(
+    head: bytes | None, digest: bytes | None, metrics: bytes | None, terms: bytes | None
+) -> ClusterState | None:
     """A state as a whole, out of the columns of ``_BEHIND``."""
     if head is None or digest is None or metrics is None or terms is None:
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fedgrove.node.learning.attribution import attributions, behaviour, beside_units
+from fedgrove.node.learning.attribution import aligned_weight, attributions, behaviour
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
@@ -134,7 +134,7 @@ class Distance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, weights: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], *outputs: torch.Tensor):
-        weights = [beside_units(weight, output) for weight, output in zip(weights, outputs, strict=True)]
+        weights = [aligned_weight(weight, output) for weight, output in zip(weights, outputs, strict=True)]
         layers = zip(targets, outputs, weights, strict=True)
         gaps = [torch.addcmul(target, output.movedim(1, -1), weight, value=-1) for target, output, weight in layers]
         distance = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(gap) for gap in gaps]))

@@ -251,10 +251,10 @@ def _readable(path: Path, line: Callable[[], int]) -> Iterator[None]:
     except csv.Error as fault:
         raise InvalidTable(f"{path.name}, line {line()}: {fault}") from None
     except UnicodeError as fault:
-        told = getattr(fault, "encoding", "its encoding").upper()
+        encoding = getattr(fault, "encoding", "its encoding").upper()
         place = f" after line {line()}" if line() else ""
         raise InvalidTable(
-            f"{path.name} is not {told}{place}: save it as UTF-8, or state its encoding (--table-format "
+            f"{path.name} is not {encoding}{place}: save it as UTF-8, or state its encoding (--table-format "
             "encoding=cp1252 for files of Windows)"
         ) from None
 

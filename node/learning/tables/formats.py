@@ -55,8 +55,8 @@ class TableFormat:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> "TableFormat":
         """The format that a table of options states; InvalidConfig, which names the key, where it is none."""
-        told = {key: _WORDS.get(key, {}).get(str(value), value) for key, value in table.items()}
-        return build(cls, told, "table")
+        values = {key: _WORDS.get(key, {}).get(str(value), value) for key, value in table.items()}
+        return build(cls, values, "table")
 
     def to_table(self) -> dict[str, str]:
         """What ``of`` reads."""

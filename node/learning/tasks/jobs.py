@@ -103,7 +103,7 @@ def evaluate(header: dict[str, Any], tensors: Tensors, folder: Path, source: Pat
     model = _model(header, task)
     data = _data(header, task, source, header.get("which", "held_out"))
     sums = training.evaluate(model, data, tensors, header.get("device", "cpu"))
-    answer = _told(sums, task, folder) | {"only_class": sums.only_class}
+    answer = _answer(sums, task, folder) | {"only_class": sums.only_class}
     found = scores_of(model, data, header.get("device", "cpu")) if header["name"] else None
     return answer if found is None else answer | {"scores": found.to_table()}, {}
 
@@ -115,7 +115,7 @@ def measure(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path
     model.federated.restore(without_prefix(HOME, without_prefix(STATE, tensors)))
     data, device = _data(header, task, source, "held_out"), header.get("device", "cpu")
     sums = training.evaluate(model, data, without_prefix(MODEL, tensors), device, squares=True)
-    return _told(sums, task, folder) | {"names": sorted(sums.totals)}, {}
+    return _answer(sums, task, folder) | {"names": sorted(sums.totals)}, {}
 
 
 def forecast(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:
@@ -143,7 +143,7 @@ def _forecasting(
     return model, asked(task, source, header["labelled"])
 
 
-def _told(sums: Sums, task: Task, folder: Path) -> dict[str, Any]:
+def _answer(sums: Sums, task: Task, folder: Path) -> dict[str, Any]:
     finite = {name: value for name, value in sums.totals.items() if math.isfinite(value)}
     said = {"samples": sums.samples, "totals": finite, "place": place_of(task, "metrics", folder)}
     if sums.fault is None:

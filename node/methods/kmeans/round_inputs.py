@@ -113,9 +113,9 @@ def due(rounds: Rounds, state: KMeansState, block: int, settings: KMeansSettings
     if not waiting:
         return None
     latest = rounds.last
-    unheard = [since for since in waiting if since > latest.opened.opened_at]
-    if unheard:
-        when = min(unheard) + settings.gather_blocks
+    pending = [since for since in waiting if since > latest.opened.opened_at]
+    if pending:
+        when = min(pending) + settings.gather_blocks
     else:
         held = _held_since(rounds, min(requests.values())) if requests else latest.number - state.whole
         # The wait for a member that never answers doubles each time, or rounds would be opened for it for ever.

@@ -123,7 +123,11 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         return Outcome(self._without_training(inputs, state, record), members=not_evaluated(inputs))
 
     def opened(
-        self, inputs: RoundInputs[ClusterState], record: RecoveryRecord, members: Cluster, told: Mapping[int, bytes]
+        self,
+        inputs: RoundInputs[ClusterState],
+        record: RecoveryRecord,
+        members: Cluster,
+        shown: Mapping[int, bytes],
     ) -> dict[int, np.ndarray]:
         """The very models that members of a group sent in a round of training, as far as they can be opened.
 
@@ -135,16 +139,16 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
             Its recovery, checked.
         members : Cluster
             Of the group, all of them summed.
-        told : mapping of int to bytes
+        shown : mapping of int to bytes
             What members say that their mask secrets of the round are; wrong ones count as none.
 
         Returns
         -------
         dict of int to float32 array of shape (d,)
-            By member. Of whom neither it nor all its partners told a secret, and whose upload is gone, has none.
+            By member. Of whom neither it nor all its partners showed a secret, and whose upload is gone, has none.
         """
         current, layout, bound = inputs.current, inputs.previous.layout, self.config.masking.bound
-        secrets = valid_secrets(inputs.graph, {current.order.index(member): secret for member, secret in told.items()})
+        secrets = valid_secrets(inputs.graph, {current.order.index(member): secret for member, secret in shown.items()})
         digests = {member: current.commits[member].digest for member in members}
         weights, models = self._weights(inputs, inputs.previous), {}
         most = WORD.itemsize * (layout.length + words_behind(self.config))

@@ -115,7 +115,7 @@ class CommitteeWork:
         return found
 
     def _task(self, inputs: RoundInputs[ClusterState], state: ClusterState, case: Case, client: int) -> Judging:
-        models = self._models(inputs, case, self._told(inputs, state, case, client))
+        models = self._models(inputs, case, self._disclosed(inputs, state, case, client))
         config = self._config
         return Judging(
             cluster=case.cluster,
@@ -134,25 +134,27 @@ class CommitteeWork:
             position=self._training.again(state),
         )
 
-    def _told(self, inputs: RoundInputs[ClusterState], state: ClusterState, case: Case, judge: int) -> dict[int, bytes]:
+    def _disclosed(
+        self, inputs: RoundInputs[ClusterState], state: ClusterState, case: Case, judge: int
+    ) -> dict[int, bytes]:
         """Disclosures to this judge by members of a suspected cluster; members without one are left out."""
         length = shown_bytes(self._config, state.layout)
         base = inputs.rounds.base_before(inputs.current.number)
         digests = {member: base.commits[member].digest for member in case.members if member in base.commits}
         blobs = fetch_available(self._store, digests, length * len(case.committee))
-        place, told = length * case.committee.index(judge), {}
+        place, shown = length * case.committee.index(judge), {}
         mailboxes = (self._keys.mailbox, *self._keys.past_mailboxes)
         for member, blob in blobs.items():
             with suppress(NotForReader):
-                told[member] = unseal(mailboxes, blob[place : place + length], shown_to(inputs, member, judge))
-        return told
+                shown[member] = unseal(mailboxes, blob[place : place + length], shown_to(inputs, member, judge))
+        return shown
 
-    def _models(self, inputs: RoundInputs[ClusterState], case: Case, told: dict[int, bytes]) -> dict[int, np.ndarray]:
+    def _models(self, inputs: RoundInputs[ClusterState], case: Case, shown: dict[int, bytes]) -> dict[int, np.ndarray]:
         """The models that are judged: float32 (d,) by member; who showed nothing that can be judged has none."""
         if self.opens_uploads:
-            return self._shown.models(trained_round(inputs), case, told)
+            return self._shown.models(trained_round(inputs), case, shown)
         length = 4 * inputs.previous.layout.length
-        vectors = {member: np.frombuffer(data, "<f4") for member, data in told.items() if len(data) == length}
+        vectors = {member: np.frombuffer(data, "<f4") for member, data in shown.items() if len(data) == length}
         return {member: vector for member, vector in vectors.items() if np.isfinite(vector).all()}
 
 

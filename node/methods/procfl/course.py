@@ -71,7 +71,7 @@ class Course:
         if (stated is None) == (state.stage in ("count", "watch")):
             raise InvalidStatement("the statement on the clusters is missing, or was not called for")
 
-    def heard(self, state: ClusterState, stated: Stated | None) -> ClusterState:
+    def after_statement(self, state: ClusterState, stated: Stated | None) -> ClusterState:
         """The state when the statement that it waits for has been heard.
 
         Raises

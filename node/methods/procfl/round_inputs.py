@@ -65,7 +65,9 @@ def state_before(
         state = state_after(base, config, store, model)
         return state.at_rest if is_over(config, rounds, current.number, store) else state
     try:
-        return course_of(config).heard(model or _fetch_state(store, current.opened.model_digest, config), None)
+        return course_of(config).after_statement(
+            model or _fetch_state(store, current.opened.model_digest, config), None
+        )
     except InvalidStatement as fault:
         raise InvalidBlob(str(fault)) from None
 
@@ -111,10 +113,10 @@ def accepted(config: FederationConfig, state: ClusterState, digest: bytes, state
     course = course_of(config)
     course.check_called_for(state, stated)
     if stated is None:
-        return course.heard(state, stated)
+        return course.after_statement(state, stated)
     if not is_signed_by(terms_of(config).signer, stated.message(digest), bytes.fromhex(stated.signature)):
         raise InvalidStatement("the statement on the clusters is not signed by procfl.signer")
-    return course.heard(state, stated)
+    return course.after_statement(state, stated)
 
 
 def seated(

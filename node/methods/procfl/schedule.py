@@ -58,6 +58,6 @@ class ClusterSchedule(Schedule[ClusterState]):
     def standing(self, model: ClusterState, stated: Mapping[str, Any] | None) -> ClusterState:
         """Without models that fell; the state as it is where a statement is missing, as others are to close it then."""
         try:
-            return self._course.heard(model, Stated.of(stated))
+            return self._course.after_statement(model, Stated.of(stated))
         except InvalidStatement:
             return model

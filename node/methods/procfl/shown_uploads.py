@@ -107,19 +107,19 @@ class ShownUploads:
 
     # --- the judge --------------------------------------------------------------------------------------------------
 
-    def models(self, current: RoundRecords, case: Case, told: Mapping[int, bytes]) -> dict[int, np.ndarray]:
+    def models(self, current: RoundRecords, case: Case, shown: Mapping[int, bytes]) -> dict[int, np.ndarray]:
         """The models that members sent in the round of training that a vote is about: float32 (d,) by member.
 
         Parameters
         ----------
         current : RoundRecords
             That round.
-        told : mapping of int to bytes
+        shown : mapping of int to bytes
             What members showed to this judge.
         """
         trained = self._inputs(current)
         record = recovery(trained, self._store.fetch(current.recovery.digest, most_record_bytes(trained.graph)))
-        return self._codec.opened(trained, record, case.members, told)
+        return self._codec.opened(trained, record, case.members, shown)
 
 
 def _asked(state: ClusterState, client: int) -> bool:

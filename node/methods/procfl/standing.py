@@ -132,8 +132,8 @@ def _doing(course: Course, state: ClusterState) -> str:
     return f"training round {number}, with one model per cluster"
 
 
-def _cases(state: ClusterState, told: Callable[[str, str], str]) -> str:
-    return "; ".join(told(*_named(case)) for case in state.cases)
+def _cases(state: ClusterState, describe: Callable[[str, str], str]) -> str:
+    return "; ".join(describe(*_named(case)) for case in state.cases)
 
 
 def _named(case: Case) -> tuple[str, str]:

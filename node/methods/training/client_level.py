@@ -92,7 +92,7 @@ class ClientLevelUploads(ModelCodec):
         words = unmasked_sum(inputs, record, layout, group, grid.rates)
         survivors = shares = summed(self.config, inputs.current, inputs.current.commits)
         if self._settings.participation == "secret":
-            fill_up(grid, words, survivors, _told_by_the_ledger(record))
+            fill_up(grid, words, survivors, _ledger_bytes(record))
             shares = grid.sharers
         words, behind = np.split(words, [layout.length])
         check_sum(words, grid.limits(survivors, shares))
@@ -195,6 +195,6 @@ def summed(config: FederationConfig, current: RoundRecords, clients: Iterable[in
     return sum(current.order.index(client) in positions for client in clients)
 
 
-def _told_by_the_ledger(record: RecoveryRecord) -> bytes:
+def _ledger_bytes(record: RecoveryRecord) -> bytes:
     """32 bytes that nobody knows before the round is recovered, and then whoever reads the ledger and the store."""
     return sha256(b"fedgrove missing noise 1" + record.transcript + b"".join(record.self_seeds.values())).digest()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, root_of
-from fedgrove.node.base.pieces import cut
+from fedgrove.node.base.chunks import cut
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load

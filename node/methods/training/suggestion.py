@@ -65,11 +65,11 @@ def evaluation_left_out(mechanism: str, remedy: str = "") -> str:
 
     ``remedy`` is an option or a table by which the user can ask for an evaluation anyway; empty where there is none.
     """
-    told = f"the [evaluation] that the task suggests is left out with privacy.mechanism {mechanism}"
+    sentence = f"the [evaluation] that the task suggests is left out with privacy.mechanism {mechanism}"
     if mechanism != ClientLevelSettings.mechanism:
-        return f"{told}, under which members do not evaluate together"
+        return f"{sentence}, under which members do not evaluate together"
     ask = f"; ask for it with {remedy}" if remedy else ""
-    return f"{told}: it spends budget, and needs {LEAST_RATED} drawn clients{ask}"
+    return f"{sentence}: it spends budget, and needs {LEAST_RATED} drawn clients{ask}"
 
 
 def suggested_by(folder: Path, changes: Mapping[str, Any] | None = None) -> SuggestedTerms:

@@ -150,8 +150,8 @@ class TaskTrial:
         values = {"tensors": _shapes(layout), "parameters": layout.length, "upload_bytes": sent, "extras": extras}
         named = ", ".join(f"{name} {shape}" for name, shape in list(_words(layout).items())[:_NAMED])
         more = ", …" if len(layout.names) > _NAMED else ""
-        beside = f" and {extras} values of {self._config.strategy.name}" if extras else ""
-        counts = f"{len(layout.names)} federated tensors, {layout.length} parameters{beside}, {sent} bytes an upload"
+        added = f" and {extras} values of {self._config.strategy.name}" if extras else ""
+        counts = f"{len(layout.names)} federated tensors, {layout.length} parameters{added}, {sent} bytes an upload"
         return f"{counts}: {named}{more}", values
 
     def _kept(self) -> tuple[str, dict[str, Any]]:

@@ -328,9 +328,9 @@ class TaskData:
         try:
             return self._process.run(job, self._terms | split | dict(header or {}), tensors, expected)
         except JobRaised as fault:
-            told = str(fault).partition(f"{DivergedTraining.__name__}: ")[2]
-            if told:
-                raise DivergedTraining(told) from None
+            reason = str(fault).partition(f"{DivergedTraining.__name__}: ")[2]
+            if reason:
+                raise DivergedTraining(reason) from None
             raise TaskFailed(_of_data(str(fault))) from None
         except (JobFailed, SandboxUnavailable, InvalidModel) as fault:
             raise TaskFailed(str(fault)) from None
@@ -340,8 +340,8 @@ class TaskData:
 
 def _of_data(fault: str) -> str:
     """A sentence about a table or images alone: whoever gave them knows of no code, and not who says it."""
-    told = (fault.partition(f"{kind}: ")[2] for kind in ("InvalidTable", "DatasetError"))
-    return next(filter(None, told), fault)
+    reasons = (fault.partition(f"{kind}: ")[2] for kind in ("InvalidTable", "DatasetError"))
+    return next(filter(None, reasons), fault)
 
 
 def _count(value: Any) -> int:

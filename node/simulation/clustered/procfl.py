@@ -159,7 +159,7 @@ class SimulatedProCflCourse:
         several = len(state.models)
         labels = [state.labels_of(k) if several > 1 else state.all_labels for k in range(several)]
         scores = suspicion.scores(right[:several], tested, labels)
-        self.state = self._course.heard(state, Stated(right=right, tested=tested))
+        self.state = self._course.after_statement(state, Stated(right=right, tested=tested))
         return tuple(float(each.expected) for each in scores)
 
     def _judge(self, crew: Crew, number: int, before: ClusterState) -> tuple[CommitteeVerdict, ...]:

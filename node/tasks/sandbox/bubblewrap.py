@@ -25,12 +25,12 @@ def inside(visible: Visible) -> Visible:
     return Visible(_place(visible.task, TASK), visible.data and _place(visible.data, DATA), bases)
 
 
-def command(visible: Visible, program: Sequence[str], told: int, blocked: int | None) -> list[str]:
+def command(visible: Visible, program: Sequence[str], info_fd: int, blocked: int | None) -> list[str]:
     """Return the command that runs a program in the sandbox.
 
     Parameters
     ----------
-    told
+    info_fd
         Descriptor to which the id of the program's process is written.
     blocked
         Descriptor that is read before the program starts, once ``map_accounts`` is done; for root alone.
@@ -39,7 +39,7 @@ def command(visible: Visible, program: Sequence[str], told: int, blocked: int | 
     return [
         shutil.which("bwrap") or "bwrap",
         *(f"--unshare-{name}" for name in _NAMESPACES),
-        *("--new-session", "--as-pid-1", "--hostname", "fedgrove", "--info-fd", str(told)),
+        *("--new-session", "--as-pid-1", "--hostname", "fedgrove", "--info-fd", str(info_fd)),
         *([] if blocked is None else ["--userns-block-fd", str(blocked)]),
         *_files(visible),
         *("--chdir", "/", "--cap-drop", "ALL"),
@@ -49,11 +49,11 @@ def command(visible: Visible, program: Sequence[str], told: int, blocked: int | 
     ]
 
 
-def started(told: int) -> int:
+def started(info_fd: int) -> int:
     """Read the id of the program's process; ``EOFError`` where bubblewrap gave up."""
     text = b""
     while not text.rstrip().endswith(b"}"):
-        piece = os.read(told, 4096)
+        piece = os.read(info_fd, 4096)
         if not piece:
             raise EOFError("bubblewrap gave up")
         text += piece

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.common.text import one_line
+from fedgrove.node.base.chunks import Buffer
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.frozen_base import BASES
-from fedgrove.node.base.pieces import Buffer
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.tasks.sandbox.frames import SIZES, pack, parse_header
 from fedgrove.node.tasks.sandbox.settings import Visible

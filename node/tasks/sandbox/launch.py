@@ -78,17 +78,17 @@ def launch(
 def _in_namespaces(
     visible: Visible, program: Sequence[str], descriptors: list[int], environment: Mapping[str, str]
 ) -> Launched:
-    told, telling = os.pipe()
+    info_fd, info_write = os.pipe()
     blocked, release = os.pipe()
     held = blocked if os.getuid() == 0 else None
     try:
-        command = bubblewrap.command(visible, program, telling, held)
+        command = bubblewrap.command(visible, program, info_write, held)
         try:
-            process, complaints = _popen(command, [*descriptors, telling, blocked], SCRATCH / "home", environment)
+            process, complaints = _popen(command, [*descriptors, info_write, blocked], SCRATCH / "home", environment)
         finally:
-            os.close(telling)
+            os.close(info_write)
         try:
-            pid = bubblewrap.started(told)
+            pid = bubblewrap.started(info_fd)
             launched = Launched(process, os.pidfd_open(pid), complaints)
             if held is not None:
                 bubblewrap.map_accounts(pid)
@@ -99,7 +99,7 @@ def _in_namespaces(
             raise SandboxUnavailable(_last_line(complaints) or str(fault)) from None
         return launched
     finally:
-        for descriptor in (told, blocked, release):
+        for descriptor in (info_fd, blocked, release):
             os.close(descriptor)
 
 

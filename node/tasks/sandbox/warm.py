@@ -83,15 +83,15 @@ def _attend(control: socket.socket, pid: int, settings: WarmSettings) -> bool:
     process = os.pidfd_open(pid)
     try:
         ready, _, _ = select.select([control, process], [], [])
-        heard = control.recv(MESSAGE) if control in ready else None
+        received = control.recv(MESSAGE) if control in ready else None
         _kill(pid, settings)
         _, status, usage = os.wait4(pid, 0)
     finally:
         os.close(process)
-    if heard != b"":
+    if received != b"":
         control.send(json.dumps({"status": status, "peak": usage.ru_maxrss * 1024}).encode())
-        heard = heard or control.recv(MESSAGE)
-    return heard == END
+        received = received or control.recv(MESSAGE)
+    return received == END
 
 
 def _kill(pid: int, settings: WarmSettings) -> None:

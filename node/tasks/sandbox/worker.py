@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fedgrove.common.text import one_line
-from fedgrove.node.base.pieces import Buffer
+from fedgrove.node.base.chunks import Buffer
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.tasks.sandbox import bubblewrap, runtime
 from fedgrove.node.tasks.sandbox.attached import Attached, Ending

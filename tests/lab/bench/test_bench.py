@@ -60,7 +60,7 @@ def test_privacy_is_measured_beside_the_masks_of_the_same_run():
     extra = noise - plain
     assert rows["overhead over encoding and masks"].value == round(extra / (plain + streams), 3)
     assert rows["overhead over all of a round's masking"].value == round(extra / (plain + streams + secrets), 3)
-    assert rows["goal"].beside in ("met", "missed")
+    assert rows["goal"].note in ("met", "missed")
 
 
 def test_comparisons_of_all_pairs_stand_beside_their_floor_and_go_on_where_they_stopped(tmp_path):
@@ -72,7 +72,7 @@ def test_comparisons_of_all_pairs_stand_beside_their_floor_and_go_on_where_they_
     rows = by_name(similarity.run(labels, 5, ("rsa",), 1, tmp_path, tell))
     assert told == [("rsa", 10, 10)]
     assert rows["RSA-2048: equal to the formula"].value == "every pair"
-    assert "× the floor of" in rows["RSA-2048: processor time"].beside
+    assert "× the floor of" in rows["RSA-2048: processor time"].note
     told.clear()
     similarity.run(labels, 5, ("rsa",), 1, tmp_path, tell)
     assert not told, "all pairs were compared"
@@ -103,9 +103,9 @@ def test_flowers_processor_time_stands_beside_the_engines(monkeypatch):
     rows = by_name(engine.run_tiny(1, 1, 40))
     tiny = "40 clients, 20 samples each, 2,410 weights"
     assert rows[f"{tiny}: Flower 9.9"].value == 4
-    beside = rows[f"{tiny}: Flower 9.9, processor time of all its processes"]
-    assert beside.value == 5
-    assert beside.limit == pytest.approx(rows[f"{tiny}: together, processor time with all workers'"].value, abs=1e-4)
+    note = rows[f"{tiny}: Flower 9.9, processor time of all its processes"]
+    assert note.value == 5
+    assert note.limit == pytest.approx(rows[f"{tiny}: together, processor time with all workers'"].value, abs=1e-4)
 
 
 def test_the_floor_counts_each_layers_products_three_times_but_the_first_ones_input():
@@ -178,11 +178,11 @@ def test_a_speed_up_counts_the_same_parts_on_both_sides_and_divides_means():
     course = forgetting.RemovalRun(Removals("random"), taken, [False, False, False, True], 1.0, 1.0)
     rows = {row.name.split(": ")[1]: row for row in forgetting.rows_of("celltype", course)}
     calm, average = rows[forgetting.WITHOUT_RESEEDING], rows[forgetting.ON_AVERAGE]
-    assert calm.value == 2000 and calm.beside.endswith("paper 1535: met")  # (3 + 3 + 6) / (0.001 + 0.003 + 0.002)
-    assert average.value == 188.7 and average.beside.endswith("paper 84: met")  # 20 / 0.106
+    assert calm.value == 2000 and calm.note.endswith("paper 1535: met")  # (3 + 3 + 6) / (0.001 + 0.003 + 0.002)
+    assert average.value == 188.7 and average.note.endswith("paper 84: met")  # 20 / 0.106
     slower = replace(course, seconds={**taken, forgetting.PLAIN_BY_THE_PAPER: [1.0] * 4})
     (row,) = (row for row in forgetting.rows_of("celltype", slower) if forgetting.WITHOUT_RESEEDING in row.name)
-    assert row.value == 500 and row.beside.endswith("paper 1535: missed")
+    assert row.value == 500 and row.note.endswith("paper 1535: missed")
 
 
 @pytest.mark.parametrize(

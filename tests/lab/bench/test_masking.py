@@ -43,7 +43,7 @@ def test_a_typical_client_has_the_trees_seven_partners():
 
 
 def test_without_flower_the_row_says_how_to_get_it(rows):
-    assert "pip install flwr" in rows["Flower SecAgg+"].beside
+    assert "pip install flwr" in rows["Flower SecAgg+"].note
 
 
 @pytest.mark.parametrize(("python", "hint"), [(sys.executable, "flwr"), ("/nonexistent/python", "No such file")])
@@ -51,4 +51,4 @@ def test_an_environment_without_flower_is_named(monkeypatch, python, hint):
     monkeypatch.setenv(FLOWER_VARIABLE, python)
     bench = masking_round.MaskingRound(masking_round.DrawnClients.make(), *masking_round.model(1_000), {})
     (row,) = masking.flower_rows(bench, bench.typical, 1.0, 1.0)
-    assert row.value == "failed" and FLOWER_VARIABLE in row.beside and hint in row.beside
+    assert row.value == "failed" and FLOWER_VARIABLE in row.note and hint in row.note

@@ -5,7 +5,7 @@ import os
 
 import pytest
 from fedgrove.node.base import sealed_stream
-from fedgrove.node.base.pieces import cut, joined
+from fedgrove.node.base.chunks import cut, joined
 from fedgrove.node.base.sealed_stream import NotSealed, seal, unseal
 from hypothesis import given
 from hypothesis import strategies as st

@@ -91,7 +91,7 @@ def test_a_run_that_is_killed_before_its_contracts_are_there_leaves_nothing(tmp_
     killed_at(3, written=True)
     with pytest.raises(Killed):
         demonstrate(SCENARIO, tmp_path / "run", Spectators(Quiet()))
-    assert not any((tmp_path / "run").iterdir()) and not RunState.beside(tmp_path / "run").root.exists()
+    assert not any((tmp_path / "run").iterdir()) and not RunState.next_to(tmp_path / "run").root.exists()
 
 
 def test_an_interrupted_run_can_be_audited_and_gone_on_with(undisturbed, tmp_path, monkeypatch):
@@ -106,7 +106,7 @@ def test_an_interrupted_run_can_be_audited_and_gone_on_with(undisturbed, tmp_pat
     assert audit_directory(directory).rounds == 1
     with pytest.raises(InvalidConfig, match="was interrupted: add --resume"):
         demonstrate(SCENARIO, directory, Spectators(Quiet()))
-    state = RunState.beside(directory)
+    state = RunState.next_to(directory)
     assert all(path.stat().st_mode & 0o077 == 0 for path in (state.root, state.chain, *(state.root / "keys").iterdir()))
     with state.claimed(), pytest.raises(StateUnusable, match="another process"):
         resume(directory, Spectators(Quiet()))
@@ -139,7 +139,7 @@ def test_nothing_is_resumed_from_another_folder_or_damaged_state(tmp_path):
     with pytest.raises(InvalidConfig, match="finds nothing to go on with"):
         begun_with(tmp_path / "nowhere")
     (tmp_path / "run").mkdir()
-    state = RunState.beside(tmp_path / "run")
+    state = RunState.next_to(tmp_path / "run")
     state.keep_options({"plan": 3})
     with pytest.raises(InvalidConfig, match="remove it, and begin a new run"):
         begun_with(tmp_path / "run")

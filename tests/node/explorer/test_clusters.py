@@ -59,7 +59,7 @@ def heard(story) -> list[ClusterState]:
     """What each round left, by the rules and out of whole states."""
     course = course_of(story.federation.config)
     return [
-        course.heard(state, Stated.of(metrics.stated))
+        course.after_statement(state, Stated.of(metrics.stated))
         for state, metrics in zip(story.states(), story.stated(), strict=True)
     ]
 

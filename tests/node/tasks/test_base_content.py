@@ -119,7 +119,7 @@ class _Slow:
         from fedgrove.node.tasks import base_content
 
         files = base_content.base_files(self._path, 64 * MIB)
-        pieces = next(files).pieces
+        pieces = next(files).chunks
         count = len(next(pieces))
         self._thread.start()
         while os.stat(self._path).st_size <= 4 * MIB:

@@ -37,7 +37,7 @@ def compared() -> ClusterState:
 
 def clustered() -> ClusterState:
     """The clusters, in the order of the clients."""
-    return replace(COURSE.heard(compared(), Stated(overlaps=overlaps())), clusters=(FIRST, SECOND))
+    return replace(COURSE.after_statement(compared(), Stated(overlaps=overlaps())), clusters=(FIRST, SECOND))
 
 
 def watched(found, *, trained=1, models=(1,), course=COURSE, **changes) -> ClusterState:
@@ -46,7 +46,7 @@ def watched(found, *, trained=1, models=(1,), course=COURSE, **changes) -> Clust
     state = replace(clustered(), stage="watch", labels=((57, 3), (6, 79)), trained=trained, groups=groups)
     trials = (model(7), model(8)) if len(models) == 1 else ()
     state = replace(state, models=tuple(map(model, models)), trials=trials, began="ef" * 32, **changes)
-    return course.heard(ClusterState.from_bytes(state.to_bytes()), Stated(right=found, tested=TESTED))
+    return course.after_statement(ClusterState.from_bytes(state.to_bytes()), Stated(right=found, tested=TESTED))
 
 
 def unfair(**terms) -> Course:

@@ -24,10 +24,12 @@ from tests.node.methods.procfl.courses import (
 
 
 def test_clusters_follow_from_the_overlaps():
-    state = COURSE.heard(compared(), Stated(overlaps=overlaps()))
+    state = COURSE.after_statement(compared(), Stated(overlaps=overlaps()))
     assert state.stage == "labels" and set(state.clusters) == {FIRST, SECOND}
     assert replace(TERMS, seats=0).first_rounds == 2 and TERMS.first_rounds == 3
-    assert Course(replace(TERMS, seats=0), 11, 2).heard(compared(), Stated(overlaps=overlaps())).stage == "train"
+    assert (
+        Course(replace(TERMS, seats=0), 11, 2).after_statement(compared(), Stated(overlaps=overlaps())).stage == "train"
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,27 +39,27 @@ def test_overlaps_that_no_sets_can_have_are_refused(row, column, value):
     wrong = [list(counts) for counts in overlaps()]
     wrong[row][column] = value
     with pytest.raises(InvalidStatement):
-        COURSE.heard(compared(), Stated(overlaps=tuple(map(tuple, wrong))))
+        COURSE.after_statement(compared(), Stated(overlaps=tuple(map(tuple, wrong))))
 
 
 def test_without_committees_there_is_nobody_to_judge():
     for state in (full(), replace(full(), stage="labels")):
         with pytest.raises(InvalidStatement, match="no committees"):
-            unfair(seats=0).heard(state, None)
+            unfair(seats=0).after_statement(state, None)
 
 
 @pytest.mark.parametrize("stage", ["blind", "answer", "labels", "train", "show", "vote"])
 def test_a_statement_that_nobody_called_for_is_refused(stage):
     state = replace(compared(), stage=stage)
-    assert COURSE.heard(state, None) is state
+    assert COURSE.after_statement(state, None) is state
     with pytest.raises(InvalidStatement):
-        COURSE.heard(state, Stated(overlaps=overlaps()))
+        COURSE.after_statement(state, Stated(overlaps=overlaps()))
 
 
 @pytest.mark.parametrize("stage", ["count", "watch"])
 def test_a_statement_that_is_called_for_must_be_there(stage):
     with pytest.raises(InvalidStatement):
-        COURSE.heard(replace(compared(), stage=stage), None)
+        COURSE.after_statement(replace(compared(), stage=stage), None)
 
 
 def test_groups_of_each_stage_do_not_overlap_and_can_mask():

@@ -162,12 +162,12 @@ def test_a_stage_that_there_is_not_is_refused(stage):
 
 def test_clusters_that_follow_from_nothing_are_refused():
     with pytest.raises(InvalidStatement, match="clusters without overlaps"):
-        COURSE.heard(replace(full(), stage="train", overlaps=()), None)
+        COURSE.after_statement(replace(full(), stage="train", overlaps=()), None)
 
 
 def test_a_state_of_other_labels_is_refused():
     with pytest.raises(InvalidStatement):
-        COURSE.heard(replace(full(), stage="train", labels=((1, 2, 3), ())), None)
+        COURSE.after_statement(replace(full(), stage="train", labels=((1, 2, 3), ())), None)
 
 
 def test_statements_survive_their_tables_and_nothing_else_does():

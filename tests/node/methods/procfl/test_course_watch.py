@@ -107,7 +107,7 @@ def test_a_model_that_gives_up_many_labels_for_a_frequent_one_fell():
     changes |= {"references": (model(10),), "right": ((80, 80, 80, 80),), "tested": (100,) * 4}
     state = ClusterState.from_bytes(replace(state, **changes).to_bytes())
     for second, gone in ((10, True), (70, False)):  # of data like its members' it gets 74 or 86 right in 100
-        heard = course.heard(state, Stated(right=((100, second, 80, 80), (80,) * 4), tested=(100,) * 4))
+        heard = course.after_statement(state, Stated(right=((100, second, 80, 80), (80,) * 4), tested=(100,) * 4))
         assert (heard.models[0]["weight"][0, 0] == 10) == gone and heard.models[1]["weight"][0, 0] == 2
 
 
@@ -214,4 +214,4 @@ def test_scores_on_another_public_set_are_refused():
 )
 def test_tests_that_cannot_be_are_refused(right, tested):
     with pytest.raises(InvalidStatement):
-        COURSE.heard(parted(), Stated(right=right, tested=tested))
+        COURSE.after_statement(parted(), Stated(right=right, tested=tested))

@@ -113,8 +113,8 @@ def test_a_member_shows_what_its_judge_and_nobody_else_can_open(tmp_path, shown)
     blob = member.result(show, SILENT)
     show.commits[SILENT] = SimpleNamespace(digest=judged.store.put(blob).digest)
     state = judged.states[3]
-    (told,) = judged.judge._committee._told(judged.place(vote), state, CASE, JUDGE).values()
-    assert member._committee._told(judged.place(vote), state, CASE, JUDGE) == {}  # it has another mailbox
+    (told,) = judged.judge._committee._disclosed(judged.place(vote), state, CASE, JUDGE).values()
+    assert member._committee._disclosed(judged.place(vote), state, CASE, JUDGE) == {}  # it has another mailbox
     if shown == "upload":
         assert told == judged.secrets[SILENT]
     else:

@@ -111,7 +111,7 @@ def live(life: Life) -> None:
     keys = load(keystore_of(life.root, life.name), PASSWORD)
     with connect(life.url) as network, Heads(life.url) as heads, log_of(life.root, life.name).open("a") as log:
         ledger = Ledger(network, life.deployment, keys.account)
-        store = TellingStore(open_store(life.store), told_of(life.root, life.name))
+        store = TellingStore(open_store(life.store), described(life.root, life.name))
         if life.kind is Client:
             role = Client(ledger, store, keys, life.config, life.samples, journal_of(life.root, life.name))
         else:
@@ -151,5 +151,5 @@ def journal_of(root: Path, name: str) -> Path:
     return root / name / "journal"
 
 
-def told_of(root: Path, name: str) -> Path:
+def described(root: Path, name: str) -> Path:
     return root / name / "told"

@@ -36,12 +36,12 @@ from tests.node.roles.faults.lives import (
     PATIENCE_SECONDS,
     Idle,
     Life,
+    described,
     keystore_of,
     live,
     log_of,
     open_store,
     steps_of,
-    told_of,
     word_of,
 )
 from tests.node.roles.faults.witness import told_by, violations
@@ -355,7 +355,7 @@ class World:
         rounds, made = self.rounds(), self.federation
         told = []
         for name, keys in zip(self.clients, made.keys, strict=True):
-            told += told_by(rounds.member(keys.address).client, told_of(self.root, name))
+            told += told_by(rounds.member(keys.address).client, described(self.root, name))
         # Not the ledger's draws alone say who is summed with whom: after a failed round groups are summed apart.
         place, store = (self.ledger.chain_id, self.ledger.address), open_store(self._store)
         sealed = [each for each in rounds.rounds.values() if each.sealed]

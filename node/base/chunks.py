@@ -1,4 +1,4 @@
-"""Bytes that come in pieces, so that large content is never in memory twice."""
+"""Bytes that come in chunks, so that large content is never in memory twice."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 Buffer = bytes | bytearray | memoryview
 
 
-def cut(pieces: Iterable[Buffer], size: int) -> Iterator[memoryview]:
-    """Yield the same bytes in pieces of exactly ``size``, the last of what is left; nothing where there are none."""
+def cut(chunks: Iterable[Buffer], size: int) -> Iterator[memoryview]:
+    """Yield the same bytes in chunks of exactly ``size``, the last of what is left; nothing where there are none."""
     rest = bytearray()
-    for piece in pieces:
-        view = memoryview(piece)
+    for chunk in chunks:
+        view = memoryview(chunk)
         if rest:
             missing = size - len(rest)
             rest += view[:missing]
@@ -26,9 +26,9 @@ def cut(pieces: Iterable[Buffer], size: int) -> Iterator[memoryview]:
         yield memoryview(rest)
 
 
-def joined(pieces: Iterable[Buffer]) -> bytes:
-    """All pieces in one; ``b"".join`` would hold them all next to it."""
+def joined(chunks: Iterable[Buffer]) -> bytes:
+    """All chunks in one; ``b"".join`` would hold them all next to it."""
     whole = io.BytesIO()
-    for piece in pieces:
-        whole.write(piece)
+    for chunk in chunks:
+        whole.write(chunk)
     return whole.getvalue()
