@@ -146,9 +146,9 @@ def _copy(file: BaseFile, place: Path, left: Allowance) -> None:
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(place, flags, 0o444), "wb") as target:
-        for piece in file.pieces:
-            left.take(len(piece))
-            target.write(piece)
+        for chunk in file.chunks:
+            left.take(len(chunk))
+            target.write(chunk)
         target.flush()
         os.fsync(target.fileno())
 
