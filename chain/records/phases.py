@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from fedgrove.chain.records.base import Phase
 from fedgrove.chain.records.deployment import LedgerSettings
 
 
@@ -61,3 +62,16 @@ class Deadlines:
         return cls(
             opened_at, seed_block, draw_end, order_block, seal_end, share_end, commit_end, recover_end, close_end
         )
+
+    def last_block(self, phase: Phase) -> int:
+        """The last block in which a transaction finds the round in a phase; 0 for a phase without a window."""
+        windows = {
+            Phase.SEEDING: self.seed_block,
+            Phase.DRAW: self.draw_end,
+            Phase.SEAL: self.seal_end,
+            Phase.SHARE: self.share_end,
+            Phase.COMMIT: self.commit_end,
+            Phase.RECOVER: self.recover_end,
+            Phase.CLOSE: self.close_end,
+        }
+        return windows.get(phase, 0)

@@ -122,27 +122,26 @@ def _phase(
     deadlines = view.deadlines(current)
     phase = phase_of(current, deadlines, view.block + 1)
     acted: Iterable[int] = ()
+    until = deadlines.last_block(phase)
     match phase:
         case Phase.SEEDING:
-            waiting, until = "the round's seed block", deadlines.seed_block
+            waiting = "the round's seed block"
         case Phase.DRAW:
-            acted, waiting, until = current.draws, _to_draw(view, current), deadlines.draw_end
+            acted, waiting = current.draws, _to_draw(view, current)
         case Phase.SEAL:
-            waiting, until = "anyone to seal the order", deadlines.seal_end
+            waiting = "anyone to seal the order"
         case Phase.SHARE:
-            acted, waiting, until = current.shares, missing(current.draws, current.shares, "share"), deadlines.share_end
+            acted, waiting = current.shares, missing(current.draws, current.shares, "share")
         case Phase.COMMIT:
-            waiting = missing(current.shares, current.commits, "commit")
-            acted, until = current.commits, deadlines.commit_end
+            acted, waiting = current.commits, missing(current.shares, current.commits, "commit")
         case Phase.RECOVER:
-            acted, waiting, until = current.releases, _to_recover(view, current, deadlines), deadlines.recover_end
+            acted, waiting = current.releases, _to_recover(view, current, deadlines)
         case Phase.CLOSE:
-            waiting = f"{_coordinator(view, current.recovery.at.block)} to close"
-            acted, until = current.releases, deadlines.close_end
+            acted, waiting = current.releases, f"{_coordinator(view, current.recovery.at.block)} to close"
         case Phase.OVERDUE:
-            acted, waiting, until = current.releases, "anyone to record the round as failed", 0
+            acted, waiting = current.releases, "anyone to record the round as failed"
         case _:
-            acted, waiting, until = current.commits, _to_open(view, current, on_request and phase is Phase.CLOSED), 0
+            acted, waiting = current.commits, _to_open(view, current, on_request and phase is Phase.CLOSED)
     return phase.name.lower(), list(acted), waiting, until
 
 

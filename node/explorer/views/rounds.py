@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fedgrove.chain.records import Phase
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.explorer.checks import Check, Checks
 from fedgrove.node.explorer.drawings import PhaseWindow
@@ -220,18 +221,10 @@ def _ends(records: list[RecordRow]) -> Ends:
 
 
 def _phases(deadlines: Deadlines, records: list[RecordRow]) -> list[PhaseWindow]:
-    ends = {
-        "seeding": deadlines.seed_block,
-        "draw": deadlines.draw_end,
-        "seal": deadlines.seal_end,
-        "share": deadlines.share_end,
-        "commit": deadlines.commit_end,
-        "recover": deadlines.recover_end,
-        "close": deadlines.close_end,
-    }
     found, first = [], deadlines.opened_at
-    for name, last in ends.items():
-        blocks = tuple(record.block for record in records if record.kind in PHASES[name])
+    for name, kinds in PHASES.items():
+        last = deadlines.last_block(Phase[name.upper()])
+        blocks = tuple(record.block for record in records if record.kind in kinds)
         found.append(PhaseWindow(name, first, last, blocks))
         first = last + 1
     return found
