@@ -171,11 +171,11 @@ def train(
     check(settings, device)
     kept = dict(state or {})
     with reproducible(), _on_device(model, device):
-        if model.draws:
+        if not model.pure:
             seed_global("task", seed, client, number)
         model.federated.restore(without_prefix(HOME, kept))
         model.load(tensors)
-        sums = fill(model.module, model.federated.buffers, lambda: _evaluate(model, data))
+        sums = not model.pure and fill(model.module, model.federated.buffers, lambda: _evaluate(model, data))
         if prepared is None:
             prepared = strategy.prepare(model, shared, number=number, rounds=rounds)
         start = RoundStart(
@@ -226,7 +226,7 @@ def evaluate(
     With ``squares`` also the squares of their losses, and the confusion matrix of named classes.
     """
     with reproducible(), _on_device(model, device):
-        if model.draws:
+        if not model.pure:
             seed_global("evaluation")
         model.load(tensors)
         return _evaluate(model, data, squares, observer)
@@ -306,7 +306,8 @@ def _descend(
 ) -> float:
     """Run the local epochs; return the mean loss of the last, not finite as soon as one epoch's is not."""
     task, data = model.task, start.samples
-    model.module.train()
+    if not model.pure:
+        model.module.train()
     weights, rate = model.trained(), settings.rate_of(start.round)
     optimizer: Optimizer = task.optimizer(weights, rate) or Sgd(weights, rate, settings.momentum, settings.weight_decay)
     loss = math.nan
@@ -315,7 +316,7 @@ def _descend(
         total, seen = 0.0, 0
         order = torch.randperm(len(data), generator=generator)
         for inputs, targets, count in batches(task, data, order, settings.batch_size):
-            if count == 1 and seen and model.draws:
+            if count == 1 and seen and not model.pure:
                 break  # BatchNorm has no variance of one sample
             inputs, targets = placed(augment(inputs, settings, generator), model.device), placed(targets, model.device)
             backward = partial(_backward, model, inputs, targets, term, settings)
@@ -396,4 +397,4 @@ def row_of(batch: Any, index: int, count: int) -> Any:
 
 
 def _on_device(model: TaskModel, device: str) -> AbstractContextManager[None]:
-    return on_device(model.module, device, model.draws)
+    return on_device(model.module, device, not model.pure)

@@ -27,7 +27,7 @@ def _gathered(data: Pairs, order: torch.Tensor, size: int) -> Iterator[tuple[Any
     """Batches of arrays, many at a time."""
     one = data.inputs.element_size() * data.inputs[:1].numel()
     for chosen in order.split(size * max(1, GATHERED_BYTES // max(1, size * one))):
-        inputs, targets = data.inputs[chosen], data.targets[chosen]
+        inputs, targets = (each.index_select(0, chosen) for each in (data.inputs, data.targets))
         yield from zip(inputs.split(size), targets.split(size), map(len, chosen.split(size)), strict=True)
 
 

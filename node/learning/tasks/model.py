@@ -29,12 +29,12 @@ class TaskModel(nn.Module):
     task : Task
     module : Module
         The task's, of whose layers nothing is known: what they put out is seen by forward hooks.
-    draws : bool
-        Whether layers, or the task's own code, may draw from the global generators of torch, NumPy and ``random``, and
-        layers may normalise by batch, for which one sample is too few.
+    pure : bool
+        Whether each sample goes through the layers by itself and leaves nothing in them, and neither they nor the
+        task's own code draw from the global generators of torch, NumPy and ``random``.
     """
 
-    draws: ClassVar[bool] = True
+    pure: ClassVar[bool] = False
 
     def __init__(self, task: Task, module: nn.Module, keep: Sequence[str] = (), buffers: bool = True) -> None:
         super().__init__()

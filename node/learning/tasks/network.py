@@ -1,5 +1,6 @@
 """The shipped networks as tasks: labelled images, and a model whose layers are known."""
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -38,7 +39,7 @@ class Network(Task):
 class NetworkModel(TaskModel):
     """A shipped network as the strategies see it: companions go through its layers with the batch, in one pass."""
 
-    draws: ClassVar[bool] = False
+    pure: ClassVar[bool] = True
     module: Classifier
 
     @classmethod
@@ -50,6 +51,14 @@ class NetworkModel(TaskModel):
     def federated(self) -> Federated:  # pyright: ignore[reportIncompatibleVariableOverride]
         """All its tensors, which stay the same on any device: it has no buffers."""
         return Federated(self.module, self._keep, self._buffers_travel)
+
+    def as_evaluated(self) -> AbstractContextManager[None]:
+        """Nothing to do: its layers are the same in training and evaluation."""
+        return nullcontext()
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Logits (n, classes)."""
+        return self.module.layer_outputs(inputs)[-1]
 
     def with_representation(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits, and the last hidden layer's output before its activation (n, units)."""

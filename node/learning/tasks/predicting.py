@@ -129,7 +129,7 @@ def _truth(task: Task, wanted: Asked) -> np.ndarray:
 @torch.no_grad()
 def _predicted(model: TaskModel, wanted: Asked, chosen: range, device: str) -> np.ndarray:
     task, found = model.task, []
-    with reproducible(), on_device(model.module, device, model.draws):
+    with reproducible(), on_device(model.module, device, not model.pure):
         seed_global("evaluation")
         model.module.eval()
         for inputs, _, count in batches(task, wanted.data, torch.tensor(chosen), EVALUATION_BATCH):
