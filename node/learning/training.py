@@ -308,7 +308,7 @@ def _descend(
     task, data = model.task, start.samples
     if not model.pure:
         model.module.train()
-    weights, rate = model.trained(), settings.rate_of(start.round)
+    weights, rate, device = model.trained(), settings.rate_of(start.round), model.device
     optimizer: Optimizer = task.optimizer(weights, rate) or Sgd(weights, rate, settings.momentum, settings.weight_decay)
     loss = math.nan
     for epoch in range(settings.epochs):
@@ -318,7 +318,7 @@ def _descend(
         for inputs, targets, count in batches(task, data, order, settings.batch_size):
             if count == 1 and seen and not model.pure:
                 break  # BatchNorm has no variance of one sample
-            inputs, targets = placed(augment(inputs, settings, generator), model.device), placed(targets, model.device)
+            inputs, targets = placed(augment(inputs, settings, generator), device), placed(targets, device)
             backward = partial(_backward, model, inputs, targets, term, settings)
             own = backward()
             term.before_step(backward)
