@@ -9,9 +9,10 @@ from typing import Any
 from eth_abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils import keccak
+from fedgrove.common.errors import Error
 
 
-class ChainError(Exception):
+class ChainError(Error):
     """Base of all errors of this package that a user can act on."""
 
 
@@ -39,24 +40,12 @@ class Underpriced(TransactionRefused):
     """The node wants higher fees, or its pool holds a transaction of the same nonce that pays as much."""
 
 
-class TransactionReplaced(ChainError):
-    """A transaction that was sent will not be mined any more; what it was to do can be sent again."""
-
-
 class FeeAboveCap(ChainError):
     """The chain asks for higher fees than this node may pay."""
 
 
-class BlockTimeout(ChainError):
-    """The chain does not reach a block in time."""
-
-
 class InsufficientFunds(ChainError):
     """The account cannot pay for a transaction."""
-
-
-class WrongCode(ChainError):
-    """A contract's code on the chain is not the code that this package ships."""
 
 
 class InvalidLog(ChainError):
@@ -72,10 +61,6 @@ class InvalidLog(ChainError):
 
 class KeystoreError(ChainError):
     """A keystore file cannot be read or written."""
-
-
-class WrongPassword(KeystoreError):
-    """The password does not open the keystore."""
 
 
 class ContractRevert(ChainError):

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from fedgrove.api.predicting import Predictor, load
     from fedgrove.api.running import Run
     from fedgrove.api.simulating import simulate
+    from fedgrove.chain.errors import ChainError
+    from fedgrove.common.errors import Error, InvalidContent, InvalidInput, Refused, RunFailed
+    from fedgrove.ipfs.store import StoreError
     from fedgrove.node.audit.verdict import Verdict
     from fedgrove.node.learning.tasks import Answers, Data, Standardise, Task, Unlabelled
     from fedgrove.node.status.rounds import Round
@@ -41,12 +44,19 @@ if TYPE_CHECKING:
 __version__ = version("fedgrove")
 __all__ = [
     "Answers",
+    "ChainError",
     "Data",
+    "Error",
     "History",
+    "InvalidContent",
+    "InvalidInput",
     "Predictor",
+    "Refused",
     "Round",
     "Run",
+    "RunFailed",
     "Standardise",
+    "StoreError",
     "Task",
     "Unlabelled",
     "Verdict",
@@ -59,12 +69,19 @@ __all__ = [
 
 _HOMES = {
     "Answers": "fedgrove.node.learning.tasks",
+    "ChainError": "fedgrove.chain.errors",
     "Data": "fedgrove.node.learning.tasks",
+    "Error": "fedgrove.common.errors",
     "History": "fedgrove.api.history",
+    "InvalidContent": "fedgrove.common.errors",
+    "InvalidInput": "fedgrove.common.errors",
     "Predictor": "fedgrove.api.predicting",
+    "Refused": "fedgrove.common.errors",
     "Round": "fedgrove.node.status.rounds",
     "Run": "fedgrove.api.running",
+    "RunFailed": "fedgrove.common.errors",
     "Standardise": "fedgrove.node.learning.tasks",
+    "StoreError": "fedgrove.ipfs.store",
     "Task": "fedgrove.node.learning.tasks",
     "Unlabelled": "fedgrove.node.learning.tasks",
     "Verdict": "fedgrove.node.audit.verdict",

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
-from fedgrove.ipfs.store import AmbiguousContent, Corrupt, Malformed, NotFound, Root, TooLarge
+from fedgrove.ipfs.store import Corrupt, Malformed, NotFound, Root, StoreError, TooLarge
 from fedgrove.ipfs.unixfs import (
     MAX_BLOCK_BYTES,
     UNIXFS_V1_2025,
@@ -158,8 +158,8 @@ def _joined(chunks: Iterable[bytes]) -> bytes:
     return whole.getvalue()
 
 
-def _ambiguous(cid: CID) -> AmbiguousContent:
-    return AmbiguousContent(
+def _ambiguous(cid: CID) -> StoreError:
+    return StoreError(
         f"{cid}: the content is itself the root block of a file and cannot be stored as content; "
         "wrap it (for example in an archive) and store that"
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import BinaryIO
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, read_varint, varint
 
@@ -18,7 +19,7 @@ _HEADER_END = b"\x67version\x01"
 _HEADER_BYTES = len(_HEADER_START) + _CID_BYTES + len(_HEADER_END)
 
 
-class InvalidArchive(ValueError):
+class InvalidArchive(InvalidContent):
     """The bytes are not a CAR version 1 with one root and intact blocks; the message says where and why."""
 
 
@@ -83,7 +84,7 @@ def _read_length(stream: BinaryIO) -> int | None:
         encoded += _read_exactly(stream, 1)
     try:
         return read_varint(encoded, 0)[0]
-    except ValueError as fault:
+    except (ValueError, InvalidContent) as fault:
         raise InvalidArchive(f"the archive has a malformed length: {fault}") from None
 
 

@@ -10,6 +10,8 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from fedgrove.common.errors import InvalidContent
+
 RAW = 0x55
 DAG_PB = 0x70
 DIGEST_BYTES = 32
@@ -20,7 +22,7 @@ _V1_TEXT = re.compile(r"b[a-z2-7]{58}\Z")
 _V0_TEXT = re.compile(rf"Qm[{_BASE58}]{{44}}\Z")
 
 
-class InvalidCID(ValueError):
+class InvalidCID(InvalidContent):
     """The text or bytes are not a CID of the accepted kinds."""
 
 

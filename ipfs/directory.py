@@ -9,8 +9,9 @@ above 256 KiB.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, DAG_PB, InvalidCID
-from fedgrove.ipfs.unixfs import build, chunks, field, read_varint, varint
+from fedgrove.ipfs.unixfs import InvalidNode, build, chunks, field, read_varint, varint
 
 _DIRECTORY_DATA = b"\x0a\x02\x08\x01"  # dag-pb Data: UnixFS Data.Type = Directory
 _CID_FIELD = b"\x0a\x24"  # dag-pb Hash: a CIDv1 over sha2-256 has 36 bytes
@@ -32,10 +33,6 @@ class FolderNode:
 
     entry: DirectoryEntry
     data: bytes
-
-
-class InvalidDirectory(ValueError):
-    """The bytes are not a canonical UnixFS directory."""
 
 
 def folder_nodes(files: Mapping[str, bytes], name: str = "") -> Iterator[FolderNode]:
@@ -78,16 +75,16 @@ def decode_directory(data: bytes) -> tuple[DirectoryEntry, ...]:
 
     Raises
     ------
-    InvalidDirectory
+    InvalidNode
         The block is not the one canonical block of a directory with CIDv1 entries.
     """
     try:
         entries = tuple(_scan_entries(data))
         canonical = encode_directory(entries) == data
-    except (InvalidCID, ValueError):
+    except (InvalidCID, ValueError, InvalidContent):
         canonical, entries = False, ()
     if not canonical:
-        raise InvalidDirectory("the block is not a directory, or is not in its canonical form")
+        raise InvalidNode("the block is not a directory, or is not in its canonical form")
     return entries
 
 

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from fedgrove.common.errors import Error
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.unixfs import Link
 
 
-class StoreError(Exception):
+class StoreError(Error):
     """Base of all errors of a store."""
 
 
@@ -37,10 +38,6 @@ class Malformed(Corrupt):
 
 class TooLarge(BlobError):
     """The content is larger than the caller allows; found before its parts are fetched."""
-
-
-class AmbiguousContent(StoreError):
-    """The content is itself the root block of another file, so that its bare digest would be read as that file."""
 
 
 class QuotaExceeded(StoreError):
@@ -126,7 +123,7 @@ class ContentStore(ContentReader, Protocol):
 
         Raises
         ------
-        AmbiguousContent, QuotaExceeded, Unreachable
+        StoreError, QuotaExceeded, Unreachable
         """
         ...
 
@@ -135,7 +132,7 @@ class ContentStore(ContentReader, Protocol):
 
         Raises
         ------
-        AmbiguousContent, QuotaExceeded, Unreachable
+        StoreError, QuotaExceeded, Unreachable
         """
         ...
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
 
 MAX_BLOCK_BYTES = 1 << 20
@@ -50,7 +51,7 @@ class Link:
     total_size: int
 
 
-class InvalidNode(ValueError):
+class InvalidNode(InvalidContent):
     """The bytes are not a canonical UnixFS file node of the profile."""
 
 
@@ -197,13 +198,13 @@ def _scan_node(data: bytes, profile: Profile) -> tuple[list[bytes], int]:
         try:
             digests.append(CID.from_bytes(cid).digest)
             length, position = read_varint(data, position + 1)
-        except (InvalidCID, ValueError):
+        except (InvalidCID, ValueError, InvalidContent):
             raise InvalidNode("a link of the node is malformed") from None
         position += length
     try:
         _, position = read_varint(data, position + 1)
         size, _ = read_varint(data, position + len(_FILE_TYPE) + 1)
-    except ValueError:
+    except (ValueError, InvalidContent):
         raise InvalidNode("the node ends too early") from None
     return digests, size
 

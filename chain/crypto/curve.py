@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import ecdsa
 import ecdsa.ellipticcurve
 import ecdsa.errors
+from fedgrove.common.errors import InvalidContent
 
 if TYPE_CHECKING:  # `Secp256k1` cannot be made without it
     import coincurve
@@ -27,7 +28,7 @@ else:
         coincurve = None
 
 
-class InvalidPoint(ValueError):
+class InvalidPoint(InvalidContent):
     """Bytes or coordinates that are not a point on the curve, or a sum that is the point at infinity."""
 
 

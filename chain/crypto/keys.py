@@ -21,6 +21,7 @@ from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.crypto.secret_storage import STANDARD_COST
 from fedgrove.chain.errors import KeystoreError
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import parse_json
 
 MAX_KEYSTORE_BYTES = 1 << 18
@@ -104,7 +105,7 @@ def load(path: Path, password: str) -> Keys:
 
     Raises
     ------
-    WrongPassword
+    KeystoreError
         The password does not open it, or the file was altered.
     KeystoreError
         The file cannot be read, or is no keystore.
@@ -183,7 +184,7 @@ def _read(path: Path) -> Any:
         if len(data) > MAX_KEYSTORE_BYTES:
             raise ValueError("too large")
         return parse_json(data)
-    except ValueError:
+    except (ValueError, InvalidContent):
         raise KeystoreError(f"{path} is not a keystore, or is damaged; restore it from its backup.") from None
 
 

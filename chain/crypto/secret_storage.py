@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from eth_utils import keccak
-from fedgrove.chain.errors import KeystoreError, WrongPassword
+from fedgrove.chain.errors import KeystoreError
 
 STANDARD_COST = 1 << 18
 MAX_SECRET_BYTES = 1 << 16
@@ -64,7 +64,7 @@ def unseal(entries: Sequence[Any], password: str) -> list[bytes]:
 
     Raises
     ------
-    WrongPassword
+    KeystoreError
         A MAC, compared in constant time, does not fit: the password is wrong or the file was altered.
     KeystoreError
         Not a version 3 ``crypto`` object with scrypt, or scrypt parameters that would exhaust the machine.
@@ -90,7 +90,7 @@ def _unsealed(crypto: Any, password: str, keys: dict[_Parameters, bytes]) -> byt
         keys[parameters] = _derive(password, parameters)
     key = keys[parameters]
     if not hmac.compare_digest(keccak(key[16:] + ciphertext), mac):
-        raise WrongPassword("The password is wrong, or the keystore file was altered; try the password again.")
+        raise KeystoreError("The password is wrong, or the keystore file was altered; try the password again.")
     return _aes_ctr(key[:16], vector, ciphertext)
 
 
@@ -115,7 +115,7 @@ def _derive(password: str, parameters: _Parameters) -> bytes:
     try:
         secret = password.encode()
     except UnicodeEncodeError:
-        raise WrongPassword("The password is not valid Unicode; try again.") from None
+        raise KeystoreError("The password is not valid Unicode; try again.") from None
     memory = 128 * block * (cost + parallel + 2)
     return hashlib.scrypt(secret, salt=salt, n=cost, r=block, p=parallel, maxmem=memory + (1 << 20), dklen=_KEY_BYTES)
 

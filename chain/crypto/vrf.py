@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ecdsa import rfc6979
 from fedgrove.chain.crypto.curve import Curve, InvalidPoint, Point, default_curve
+from fedgrove.common.errors import InvalidContent, InvalidInput
 
 SECRET_KEY_BYTES = 32
 PUBLIC_KEY_BYTES = 33
@@ -24,16 +25,8 @@ MESSAGE_HEAD_BYTES = 8 * 32 + 1
 SUITE_SECP256K1 = 0xFE
 
 
-class InvalidProof(ValueError):
+class InvalidProof(InvalidContent):
     """A proof, or the public key it is checked against, that does not hold."""
-
-
-class InvalidPublicKey(InvalidProof):
-    """A public key that is not the 33-byte compressed encoding of a point."""
-
-
-class InvalidSecretKey(ValueError):
-    """A secret key that is not 32 bytes, big-endian, in [1, order). The message never shows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +49,11 @@ class Suite:
     curve: Curve
 
     def public_key(self, secret_key: bytes) -> bytes:
-        """The 33-byte compressed public key; raises InvalidSecretKey."""
+        """The 33-byte compressed public key; raises InvalidInput."""
         return self.curve.public(self._secret(secret_key)).compressed()
 
     def prove(self, secret_key: bytes, alpha: bytes) -> bytes:
-        """The 81-byte proof over `alpha` (section 5.1); raises InvalidSecretKey.
+        """The 81-byte proof over `alpha` (section 5.1); raises InvalidInput.
 
         The point multiplications by the key and the nonce run in constant time where the backend can.
         """
@@ -127,11 +120,11 @@ class Suite:
         return int.from_bytes(digest[:CHALLENGE_BYTES], "big")
 
     def decode_public_key(self, public_key: bytes) -> Point:
-        """The point of a compressed public key; raises InvalidPublicKey."""
+        """The point of a compressed public key; raises InvalidProof."""
         try:
             return self.curve.decode(public_key)
         except InvalidPoint:
-            raise InvalidPublicKey("The public key is not the 33-byte compressed encoding of a point.") from None
+            raise InvalidProof("The public key is not the 33-byte compressed encoding of a point.") from None
 
     def decode_proof(self, proof: bytes) -> Proof:
         """Γ, c, s of an 81-byte proof (section 5.4.4); raises InvalidProof."""
@@ -153,7 +146,7 @@ class Suite:
     def _secret(self, secret_key: bytes) -> int:
         secret = int.from_bytes(secret_key, "big")
         if len(secret_key) != SECRET_KEY_BYTES or not 0 < secret < self.curve.order:
-            raise InvalidSecretKey(
+            raise InvalidInput(
                 f"A VRF secret key is {SECRET_KEY_BYTES} bytes, big-endian, from 1 to the group's order minus 1."
             )
         return secret
@@ -165,18 +158,18 @@ def secp256k1_suite() -> Suite:
 
 
 def public_key(secret_key: bytes) -> bytes:
-    """The 33-byte compressed public key of a 32-byte secret key; raises InvalidSecretKey."""
+    """The 33-byte compressed public key of a 32-byte secret key; raises InvalidInput."""
     return secp256k1_suite().public_key(secret_key)
 
 
 def coordinates(public_key: bytes) -> tuple[int, int]:
-    """The coordinates (x, y) under which the contracts know a compressed public key; raises InvalidPublicKey."""
+    """The coordinates (x, y) under which the contracts know a compressed public key; raises InvalidProof."""
     point = secp256k1_suite().decode_public_key(public_key)
     return point.x, point.y
 
 
 def prove(secret_key: bytes, alpha: bytes) -> bytes:
-    """The 81-byte proof over `alpha` (RFC 9381 section 5.1); raises InvalidSecretKey."""
+    """The 81-byte proof over `alpha` (RFC 9381 section 5.1); raises InvalidInput."""
     return secp256k1_suite().prove(secret_key, alpha)
 
 

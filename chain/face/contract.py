@@ -7,6 +7,7 @@ from eth_abi import encode
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.records.abi import decode_abi, functions
+from fedgrove.common.errors import InvalidContent
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Contract:
         answer = self.network.call(self.address, self.data(function, *arguments), block=block)
         try:
             values = decode_abi(functions(self.name)[function].outputs, answer)
-        except ValueError:
+        except (ValueError, InvalidContent):
             raise ConnectionFailed(
                 f"No fedgrove {self.name} answers at {self.address}; check the address and the chain."
             ) from None

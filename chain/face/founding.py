@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from eth_utils import to_checksum_address
 from fedgrove.chain.crypto.account import Account
-from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
+from fedgrove.chain.errors import ChainError, WrongChain
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.transactions import sender_of
@@ -16,6 +16,7 @@ from fedgrove.chain.records.deployment import (
     creation_data,
     deployed_code,
 )
+from fedgrove.common.errors import InvalidInput
 
 REGISTRY_GAS = 4_000_000
 LEDGER_GAS = 10_000_000
@@ -98,8 +99,10 @@ def read_deployment(network: Network, ledger: str, first_block: int | None = Non
             settings=LedgerSettings(*settings),
             terms=Terms(config.hex(), model.hex(), tuple(map(tuple, rates)), rounds, repeats),
         )
-    except ValueError as fault:
-        raise WrongCode(f"The contract at {ledger} states terms that a fedgrove ledger cannot have: {fault}.") from None
+    except (ValueError, InvalidInput) as fault:
+        raise WrongChain(
+            f"The contract at {ledger} states terms that a fedgrove ledger cannot have: {fault}."
+        ) from None
 
 
 def verify_code(network: Network, deployment: Deployment) -> None:
@@ -112,7 +115,7 @@ def verify_code(network: Network, deployment: Deployment) -> None:
     ------
     WrongChain
         The network is not the deployment's.
-    WrongCode
+    WrongChain
         A contract's code differs, so nothing that its records claim was checked.
     """
     if network.chain_id != deployment.chain_id:
@@ -121,13 +124,15 @@ def verify_code(network: Network, deployment: Deployment) -> None:
         )
     for name, address in deployment.contracts.items():
         if network.code(address) != deployed_code(name, deployment):
-            raise WrongCode(
+            raise WrongChain(
                 f"The code at {address} is not the {name} that this version ships, with the terms of the federation; "
                 "do not trust it, or use the version that deployed it."
             )
     found = read_deployment(network, deployment.ledger, deployment.block)
     if found != deployment:
-        raise WrongCode(f"The terms of the ledger at {deployment.ledger} differ from its description; read them again.")
+        raise WrongChain(
+            f"The terms of the ledger at {deployment.ledger} differ from its description; read them again."
+        )
 
 
 def _first_record(network: Network, registry: str, ledger: str) -> int:

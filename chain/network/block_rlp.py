@@ -9,8 +9,9 @@ from typing import Any
 
 import rlp
 from eth_utils import keccak
-from fedgrove.chain.network.hexadecimal import MalformedAnswer, to_bytes, to_int
+from fedgrove.chain.network.hexadecimal import to_bytes, to_int
 from fedgrove.chain.records.rlp_bytes import rlp_bytes
+from fedgrove.common.errors import InvalidContent
 from rlp.exceptions import RLPException
 from trie import HexaryTrie
 
@@ -116,7 +117,7 @@ def _later_parts(kind: int, fields: dict[str, Any]) -> list:
     if kind == 4:
         return [[_authorization(item) for item in fields["authorizationList"]]]
     if kind > 4:
-        raise MalformedAnswer(f"unknown transaction type {kind}")
+        raise InvalidContent(f"unknown transaction type {kind}")
     return []
 
 

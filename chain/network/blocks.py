@@ -26,6 +26,7 @@ from fedgrove.chain.records.authors import author_of, incomplete
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.chain.records.events import decode_from
 from fedgrove.chain.records.signed_transactions import SignedTransaction, decode_transaction
+from fedgrove.common.errors import InvalidContent
 
 PARENT_FIELD, TIME_FIELD, MIX_FIELD = 0, 11, 13
 _TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER, _BASE_FEE = 4, 5, 6, 8, 15
@@ -126,7 +127,7 @@ def header_fields(number: int, header: bytes) -> list[bytes]:
     """The fields of a header; raises BadHistory for what is none."""
     try:
         return decode_header(header)
-    except ValueError:
+    except (ValueError, InvalidContent):
         raise BadHistory(number, "its header cannot be decoded") from None
 
 
@@ -198,7 +199,7 @@ def decoded_transaction(number: int, raw: bytes) -> SignedTransaction:
         raise BadHistory(number, f"a record lies in a transaction of type {kind:#x}, which no member can have signed")
     try:
         return decode_transaction(raw)
-    except ValueError:
+    except (ValueError, InvalidContent):
         raise BadHistory(number, "one of its transactions has no valid signature") from None
 
 
@@ -214,7 +215,7 @@ def _record(number: int, log: Log, transaction: SignedTransaction, item: int, de
         raise BadHistory(number, f"the transaction of its record {kind} was signed for another chain")
     try:
         author = author_of(record, transaction, deployment, item)
-    except ValueError as fault:
+    except (ValueError, InvalidContent) as fault:
         raise BadHistory(number, f"its record {kind} does not follow from its transaction: {fault}") from None
     return replace(record, at=record.at._replace(author=author))
 
@@ -249,5 +250,5 @@ def _bloom_of(address: bytes) -> int:
 def _receipt(number: int, encoded: bytes) -> DecodedReceipt:
     try:
         return decode_receipt(encoded)
-    except ValueError:
+    except (ValueError, InvalidContent):
         raise BadHistory(number, "one of its receipts cannot be decoded") from None

@@ -15,13 +15,14 @@ from typing import TypeVar
 
 from fedgrove.chain.errors import ChainError, ConnectionFailed, WrongChain
 from fedgrove.chain.network.endpoint import Endpoint, Fault, Lacking, Lagging, OtherChain, RpcError
+from fedgrove.common.errors import InvalidContent
 
 MAX_LAG_BLOCKS = 3
 MAX_LEAD_BLOCKS = 10_000
 SURVEY_SECONDS = 15.0
 COOL_DOWN_SECONDS = 30.0
 MAX_COOL_DOWN_SECONDS = 600.0
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
+_UNREADABLE = (InvalidContent, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 
 T = TypeVar("T")
 

@@ -2,25 +2,23 @@
 
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent
+
 MAX_BYTES = 1 << 20
-
-
-class MalformedAnswer(ValueError):
-    """A node's answer is not what the protocol prescribes."""
 
 
 def to_int(value: Any) -> int:
     """A quantity such as 0x1a, up to 32 bytes."""
     if not isinstance(value, str) or not value.startswith("0x") or not 3 <= len(value) <= 66:
-        raise MalformedAnswer("not a quantity")
+        raise InvalidContent("not a quantity")
     return int(value[2:], 16)
 
 
 def to_bytes(value: Any, size: int | None = None, most: int = MAX_BYTES) -> bytes:
     """Data such as 0x00ff, of exactly ``size`` bytes where given, of at most ``most`` otherwise."""
     if not isinstance(value, str) or not value.startswith("0x") or len(value) > 2 + 2 * most:
-        raise MalformedAnswer("not data")
+        raise InvalidContent("not data")
     data = bytes.fromhex(value[2:])
     if size is not None and len(data) != size:
-        raise MalformedAnswer(f"{len(data)} bytes instead of {size}")
+        raise InvalidContent(f"{len(data)} bytes instead of {size}")
     return data

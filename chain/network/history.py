@@ -35,6 +35,7 @@ from fedgrove.chain.network.blocks import (
 from fedgrove.chain.network.log_index import read_blocks
 from fedgrove.chain.records import Record
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import canonical_json
 
 __all__ = ["BadHistory", "Block", "Body", "LedgerHistory", "TransactionFacts", "capture"]
@@ -233,5 +234,5 @@ def _read_line(line: bytes) -> dict[str, Any]:
 def _parse(number: int | None, parse: Callable[[], Any]) -> Any:
     try:
         return parse()
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError, InvalidContent, InvalidInput):
         raise BadHistory(number, "its line in the file is missing or cannot be read") from None

@@ -39,6 +39,7 @@ from fedgrove.chain.network.rpc_reading import (
     signed_transaction,
 )
 from fedgrove.chain.records import Log
+from fedgrove.common.errors import InvalidContent
 
 if TYPE_CHECKING:
     from web3 import Web3
@@ -303,7 +304,7 @@ def _revert_data(fault: RpcError) -> bytes | None:
     if isinstance(data, str) and data.startswith("0x"):
         try:
             return to_bytes(data)
-        except ValueError:
+        except (ValueError, InvalidContent):
             return b""
     return b"" if "revert" in fault.message.lower() else None
 

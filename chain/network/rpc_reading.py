@@ -17,8 +17,9 @@ from fedgrove.chain.network.block_rlp import (
 from fedgrove.chain.network.blocks import Body
 from fedgrove.chain.network.endpoint import MAX_ANSWER_BYTES, AnswerTooLarge, Endpoint, Lacking, RpcError
 from fedgrove.chain.network.fees import BLOCKS, PERCENTILE, FeeHistory
-from fedgrove.chain.network.hexadecimal import MalformedAnswer, to_bytes, to_int
+from fedgrove.chain.network.hexadecimal import to_bytes, to_int
 from fedgrove.chain.records import Log, Position
+from fedgrove.common.errors import InvalidContent
 
 BODY_BATCH = 20
 LOG_SPAN = 2_000
@@ -58,10 +59,10 @@ def fees_of(node: Endpoint) -> FeeHistory:
     asked = ("eth_feeHistory", (hex(BLOCKS), "latest", [PERCENTILE]))
     answer, suggested = node.requests([asked, ("eth_maxPriorityFeePerGas", ())])
     if not isinstance(answer, dict):
-        raise MalformedAnswer("not a history of fees")
+        raise InvalidContent("not a history of fees")
     bases, used, rewards = (answer.get(name) or [] for name in ("baseFeePerGas", "gasUsedRatio", "reward"))
     if not len(used) == len(rewards) == len(bases) - 1 <= BLOCKS or not all(map(_is_share, used)):
-        raise MalformedAnswer("not a history of fees")
+        raise InvalidContent("not a history of fees")
     tips = tuple(to_int(reward[0]) for reward in rewards)
     return FeeHistory(to_int(bases[-1]), tuple(map(float, used)), tips, to_int(suggested))
 
@@ -205,7 +206,7 @@ def signed_transaction(node: Endpoint, transaction: bytes) -> bytes:
         raise Lacking(f"has no transaction 0x{transaction.hex()}", "wait, or use an archive node")
     [raw] = transactions_of(node, [fields])
     if keccak(raw) != transaction:
-        raise MalformedAnswer("another transaction")
+        raise InvalidContent("another transaction")
     return raw
 
 
@@ -225,10 +226,10 @@ def _paid(receipt: dict) -> Paid:
 
 def _log(item: dict) -> Log:
     if item.get("removed"):
-        raise MalformedAnswer("a log of an abandoned block")
+        raise InvalidContent("a log of an abandoned block")
     topics = item["topics"]
     if len(topics) > 4:
-        raise MalformedAnswer("more than four topics")
+        raise InvalidContent("more than four topics")
     at = Position(to_int(item["blockNumber"]), to_bytes(item["transactionHash"], 32), to_int(item["logIndex"]))
     address = to_checksum_address(to_bytes(item["address"], 20))
     return Log(address, tuple(to_bytes(topic, 32) for topic in topics), to_bytes(item["data"]), at)

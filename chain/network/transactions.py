@@ -19,7 +19,6 @@ from fedgrove.chain.errors import (
     InsufficientFunds,
     NonceConflict,
     TransactionRefused,
-    TransactionReplaced,
     TransactionTimeout,
     Underpriced,
 )
@@ -141,7 +140,7 @@ class Sender:
             The contract refused it; the error says why.
         TransactionTimeout
             It is in no block after ``timeout`` seconds; it may still get there.
-        TransactionReplaced
+        TransactionTimeout
             Another transaction took its nonce, or the chain abandoned an earlier one that it needs.
         FeeAboveCap
             The chain asks for more than the network's ``max_fee``; nothing was sent.
@@ -293,7 +292,7 @@ class Sender:
         attempt.lost += 1
         if attempt.lost >= LOOKS_UNTIL_LOST:
             attempt.ended = True
-            raise TransactionReplaced(
+            raise TransactionTimeout(
                 f"Transaction 0x{attempt.hashes[-1].hex()} of {self.address} will not be mined at nonce "
                 f"{attempt.nonce}: {why}."
             )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import rlp
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
-from fedgrove.chain.errors import WrongCode, artifact
+from fedgrove.chain.errors import WrongChain, artifact
 from fedgrove.chain.records.abi import creation
 from fedgrove.common.settings import Settings
 from fedgrove.common.wire import Digest, Malformed, canonical_json, decode
@@ -187,7 +187,7 @@ def deployed_code(contract: str, deployment: Deployment) -> bytes:
     values = _registry_immutables(deployment) if contract == "ClientRegistry" else _ledger_immutables(deployment)
     references = shipped["immutableReferences"]
     if set(references) != set(values):
-        raise WrongCode(f"The {contract} of this version has unexpected immutables; reinstall fedgrove.")
+        raise WrongChain(f"The {contract} of this version has unexpected immutables; reinstall fedgrove.")
     for name, places in references.items():
         for place in places:
             code[place["start"] : place["start"] + place["length"]] = values[name].to_bytes(place["length"], "big")

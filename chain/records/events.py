@@ -9,6 +9,7 @@ from fedgrove.chain.errors import InvalidLog
 from fedgrove.chain.records import KINDS, FailureReason, Log, Record
 from fedgrove.chain.records.abi import decode_abi
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidContent
 
 PROOF_BYTES = 81
 MAX_DATA_BYTES = 1024
@@ -50,7 +51,7 @@ def decode(log: Log) -> Record:
     try:
         values = _values(event, log)
         return event.record(log.at, *values)
-    except ValueError as fault:
+    except (ValueError, InvalidContent) as fault:
         reason = f"it is not a well-formed {event.record.__name__}: {fault}"
         raise InvalidLog(log.at.block, log.at.log_index, reason) from None
 

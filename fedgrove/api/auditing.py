@@ -5,13 +5,14 @@ from os import PathLike
 from pathlib import Path
 
 from fedgrove.api.ledgers import is_endpoint, read_live
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.audit.archive import NoArchive, audit_car, audit_directory, chain_facts
+from fedgrove.node.audit.archive import audit_car, audit_directory, chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
 
-__all__ = ["NoArchive", "Pins", "Verdict", "audit"]
+__all__ = ["InvalidInput", "Pins", "Verdict", "audit"]
 
 
 def audit(
@@ -46,16 +47,16 @@ def audit(
 
     Raises
     ------
-    NoArchive
+    InvalidInput
         There is no run at this path, or it cannot be read.
-    ValueError, ChainError, StoreError, BadHistory
-        As ``fedgrove.api.ledgers.read_live``; ValueError, too, for ``ledger`` or ``store`` with a path.
+    InvalidInput, ChainError, StoreError, BadHistory
+        As ``fedgrove.api.ledgers.read_live``; InvalidInput, too, for ``ledger`` or ``store`` with a path.
     """
     report = None if progress is None else lambda done, of_all: progress(done)
     if is_endpoint(run):
         history, content = read_live(str(run), ledger, store)
         return Auditor(chain_facts(history), history.records(), content, report, pins).run()
     if ledger is not None or store is not None:
-        raise ValueError("ledger and store go with the URL of a chain's endpoint: leave them out with a run's path")
+        raise InvalidInput("ledger and store go with the URL of a chain's endpoint: leave them out with a run's path")
     path = Path(run)
     return (audit_directory if path.is_dir() else audit_car)(path, report, pins)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fedgrove.api.describing import described
 from fedgrove.api.history import History
 from fedgrove.api.running import Run
+from fedgrove.common.errors import InvalidInput
 from fedgrove.common.text import command_line
 from fedgrove.node.base.nested_tables import Tables
 from fedgrove.node.devnet import demonstration
@@ -79,7 +80,7 @@ def demo(
 
     Raises
     ------
-    ValueError
+    InvalidInput
         A value, the data set or its data are not right. The message says which, as do those of all others.
     BundleError
         The task cannot be packed.
@@ -98,7 +99,7 @@ def demo(
     [(1, 'closed', (1, 2, 3, 4))]
     """
     if resume and out is None:
-        raise ValueError("resume needs out, the directory of the run to go on with")
+        raise InvalidInput("resume needs out, the directory of the run to go on with")
     words = _Words(progress)
     named = {"clients": clients, "rounds": rounds, "strategy": strategy, "seed": seed, **named}
     with (
@@ -144,7 +145,7 @@ def _run(scenario: Scenario, changes: Tables, spectators: Spectators, directory:
         return demonstration.demonstrate(scenario, directory, spectators)
     other = difference(begun_with(directory), changes, MAY_CHANGE)
     if other:
-        raise ValueError(f"the run in {directory} began with another {other}: give what it began with")
+        raise InvalidInput(f"the run in {directory} began with another {other}: give what it began with")
     return demonstration.resume(directory, spectators, Path(scenario.task.folder) if scenario.task else None)
 
 

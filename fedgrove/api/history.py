@@ -12,6 +12,7 @@ from fedgrove.api.ledgers import is_endpoint, read_live
 from fedgrove.api.tables import tables_of
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Record
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import no_run, opened_car
@@ -72,13 +73,13 @@ class History:
 
     Raises
     ------
-    NoArchive
+    InvalidInput
         The directory holds no run.
     InvalidArchive
         The CAR file is none, or is damaged.
     fedgrove.chain.network.history.BadHistory
         Its ledger is no chain of blocks with all records.
-    ValueError, ChainError, StoreError
+    InvalidInput, ChainError, StoreError
         As ``fedgrove.api.ledgers.read_live``.
     """
 
@@ -91,7 +92,7 @@ class History:
     ) -> None:
         if isinstance(run, LedgerHistory):
             if store is None or isinstance(store, str):
-                raise ValueError("the history of a ledger has no blobs: give the store, too")
+                raise InvalidInput("the history of a ledger has no blobs: give the store, too")
             self.ledger, self._store = run, store
         elif is_endpoint(run):
             self.ledger, self._store = read_live(str(run), ledger, store)
@@ -127,14 +128,14 @@ class History:
         ------
         ImportError
             pandas is not installed.
-        ValueError
+        InvalidInput
             There is no such table.
         """
         import pandas
 
         tables = tables_of(self.rounds, self.records)
         if table not in tables:
-            raise ValueError(f"table must be one of {', '.join(tables)}, not {table!r}")
+            raise InvalidInput(f"table must be one of {', '.join(tables)}, not {table!r}")
         found = tables[table]
         return pandas.DataFrame(found.rows, columns=list(found.columns))
 
@@ -156,7 +157,7 @@ class History:
 
         Raises
         ------
-        KeyError
+        InvalidInput
             There is no such round, or it did not close.
         StoreError, InvalidModel
             The store does not have the model.
@@ -172,7 +173,7 @@ class History:
         ------
         ImportError
             torch is not installed.
-        KeyError, StoreError, InvalidModel
+        InvalidInput, StoreError, InvalidModel
             As ``model``; also where rounds leave another state than tensors, as K-means does.
         """
         import torch
@@ -191,7 +192,7 @@ class History:
 
         Raises
         ------
-        KeyError, StoreError, InvalidModel
+        InvalidInput, StoreError, InvalidModel
             As ``model``.
         InvalidConfig
             There is no model to predict with, or the choice names none.
@@ -219,12 +220,12 @@ class History:
     def _closed(self, number: int | None) -> RoundRecords | None:
         """The round that closed with a model; None for the model that the first round trained from."""
         if not self._sorted.rounds:
-            raise KeyError(_NO_ROUND)
+            raise InvalidInput(_NO_ROUND)
         if number is None:
             return self._sorted.base
         current = self._sorted.rounds.get(number)
         if current is None or not isinstance(current.end, Closed):
-            raise KeyError(f"round {number} did not close")
+            raise InvalidInput(f"round {number} did not close")
         return current
 
     def _digest(self, source: RoundRecords | None) -> bytes:
@@ -234,7 +235,7 @@ class History:
     def _first(self) -> RoundRecords:
         for each in self._sorted.rounds.values():
             return each
-        raise KeyError(_NO_ROUND)
+        raise InvalidInput(_NO_ROUND)
 
     @cached_property
     def _sorted(self) -> Rounds:

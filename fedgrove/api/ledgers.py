@@ -5,6 +5,7 @@ from pathlib import Path
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network.history import LedgerHistory, capture
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentReader
@@ -32,7 +33,7 @@ def read_live(url: str, ledger: str | None, store: ContentReader | str | None) -
 
     Raises
     ------
-    ValueError
+    InvalidInput
         Ledger or store are missing, or cannot be what they are called.
     ChainError, StoreError
         The endpoint does not answer or has no such ledger, or the store's address is none.
@@ -40,7 +41,7 @@ def read_live(url: str, ledger: str | None, store: ContentReader | str | None) -
         The records do not fit the blocks.
     """
     if ledger is None or store is None:
-        raise ValueError("a chain's URL needs the address of a ledger and a store: give ledger and store, too")
+        raise InvalidInput("a chain's URL needs the address of a ledger and a store: give ledger and store, too")
     content = _reader(store)
     with connect(url) as network:
         deployment = read_deployment(network, ledger, None)
@@ -56,10 +57,10 @@ def _reader(store: ContentReader | str) -> ContentReader:
     if store.startswith(_DISK):
         place = Path(store.removeprefix(_DISK))
         if not place.is_dir():
-            raise ValueError(f"there is no store at {place}")
+            raise InvalidInput(f"there is no store at {place}")
         return DiskReader(place, grows=True)
     if not store.startswith(FORMS):
-        raise ValueError(f"store must be disk:PATH or the URL of a Kubo API, not {store!r}")
+        raise InvalidInput(f"store must be disk:PATH or the URL of a Kubo API, not {store!r}")
     from fedgrove.ipfs.kubo import open_kubo  # an extra of its own
 
     return open_kubo(store)

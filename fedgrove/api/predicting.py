@@ -12,6 +12,7 @@ from fedgrove.api.history import History
 from fedgrove.api.running import Run
 from fedgrove.api.saving import ON_RECORD, read_model_file
 from fedgrove.api.tasks import paths_by_name
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -96,7 +97,7 @@ class Predictor:
 
         Raises
         ------
-        ValueError
+        InvalidInput
             The source is not what the terms ask for, as training would say.
         """
         return self._predictor.predict(Path(source))
@@ -209,7 +210,7 @@ def load(
 
     Raises
     ------
-    OSError, InvalidModel, InvalidConfig, KeyError, StoreError
+    OSError, InvalidModel, InvalidConfig, InvalidInput, StoreError
         There is no such model, or it is damaged; the message says what to do.
     """
     access = TaskAccess(
@@ -243,7 +244,7 @@ def load(
 def scores_of(found: Predictions) -> Scores:
     """Score predictions that have their truth."""
     if found.truth is None:
-        raise ValueError("these predictions have no truth to compare them with")
+        raise InvalidInput("these predictions have no truth to compare them with")
     if found.classes:
         return class_scores(found.values, found.truth, found.classes)
     return number_scores(found.values, found.truth)

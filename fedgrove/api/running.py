@@ -64,7 +64,7 @@ class Run:
 
         Raises
         ------
-        KeyError
+        InvalidInput
             There is no such round, it did not close, or a simulation did not keep its model (``keep_models``).
         InvalidModel
             The rounds leave a model for each cluster.

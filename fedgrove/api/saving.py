@@ -6,9 +6,10 @@ from pathlib import Path
 
 from fedgrove.api.history import History, ModelOrigin
 from fedgrove.chain.crypto.regular_file import read_regular
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.tensor_views import NotSafetensors, metadata
+from fedgrove.node.base.tensor_views import metadata
 from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load, with_metadata
 from fedgrove.node.learning.moments import second_moments
 from fedgrove.node.protocol.prediction import ModelChoice
@@ -51,7 +52,7 @@ def model_file(
 
     Raises
     ------
-    KeyError
+    InvalidInput
         There is no such round, or it did not close.
     StoreError, InvalidModel
         The store does not have the model, its bytes are not those on record, or the rounds leave no one model.
@@ -89,7 +90,7 @@ def read_model_file(path: Path) -> ModelFile:
     try:
         about = metadata(data)
         tensors = load(data)
-    except (NotSafetensors, InvalidModel) as fault:
+    except (InvalidContent, InvalidModel) as fault:
         raise InvalidModel(f"{path.name} is not a saved model: {fault}") from None
     if not all(_is_text(value) for value in about.values()):
         raise InvalidModel(f"{path.name} has metadata that are not all text")

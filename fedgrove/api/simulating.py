@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrove.api.describing import described
 from fedgrove.api.running import Run
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.nested_tables import merged
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.scenario.reading import IN_PYTHON, MANY_CLIENTS, left_out
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.figures import FiguresUnavailable
 from fedgrove.node.simulation.logged_rounds import LoggedRounds
 from fedgrove.node.simulation.record import RoundResult
 from fedgrove.node.simulation.session import Runs, SimulatedRun, open_session, run_directory
@@ -101,7 +101,7 @@ def simulate(
     True
     """
     if resume and out is None:
-        raise ValueError("resume needs out, the directory of the run to go on with")
+        raise InvalidInput("resume needs out, the directory of the run to go on with")
     kept = None if out is None else Path(out)
     named = {"clients": clients, "rounds": rounds, "strategy": strategy, "seed": seed, **named}
     preset = merged(MANY_CLIENTS, IN_PYTHON)
@@ -143,7 +143,7 @@ def _run(runs: Runs, keep_models: bool, words: _Words, logs: FigureLogs) -> Run:
         done = session.run(scenario, LoggedRounds(words, logs), models.keep if keep_models else None)
         try:
             session.draw([done.record])
-        except FiguresUnavailable as fault:
+        except RunFailed as fault:
             words.say(f"no figures: {fault}")
     models.keep(len(done.record.rounds), done.model)
     return Run(run_directory(runs, scenario), _rounds(done), done.record.to_json(), models.of)
@@ -165,7 +165,7 @@ class _Models:
             raise InvalidModel("the rounds of this simulation leave a model for each cluster, not one model")
         wanted = max(self._kept) if number is None else number
         if wanted not in self._kept:
-            raise KeyError(f"the model of round {wanted} was not kept: simulate with keep_models=True")
+            raise InvalidInput(f"the model of round {wanted} was not kept: simulate with keep_models=True")
         return state_dict_of(without_state(self._kept[wanted]), self._strategy)
 
 

@@ -8,13 +8,14 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
+from fedgrove.common.errors import InvalidInput
 from msgspec import Meta
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Rate = Annotated[float, Meta(gt=0, le=1)]
 
 
-class InvalidConfig(ValueError):
+class InvalidConfig(InvalidInput):
     """The configuration cannot be used; the message names the key and says what is allowed."""
 
 

@@ -11,6 +11,7 @@ import re
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
+from fedgrove.common.errors import InvalidContent, InvalidInput
 
 MAX_DEPTH = 32
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{}]', re.DOTALL)
@@ -38,7 +39,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 _T = TypeVar("_T")
 
 
-class Malformed(ValueError):
+class Malformed(InvalidContent):
     """Bytes are not what they should be; the message is a clause that says where and why."""
 
 
@@ -79,7 +80,7 @@ def parse_json(data: bytes, max_lists: int | None = None) -> Any:
 
     Raises
     ------
-    ValueError
+    Malformed
         Not UTF-8, not JSON, nested deeper, or a number that is not finite. Callers bound the size themselves.
     """
     depth = lists = 0
@@ -88,12 +89,15 @@ def parse_json(data: bytes, max_lists: int | None = None) -> Any:
         if first in b"[{":
             depth, lists = depth + 1, lists + 1
             if depth > MAX_DEPTH:
-                raise ValueError(f"the JSON is nested deeper than {MAX_DEPTH} levels")
+                raise Malformed(f"the JSON is nested deeper than {MAX_DEPTH} levels")
             if max_lists is not None and lists > max_lists:
-                raise ValueError(f"the JSON has more than {max_lists} lists and tables")
+                raise Malformed(f"the JSON has more than {max_lists} lists and tables")
         elif first in b"]}":
             depth -= 1
-    return json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
+    try:
+        return json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
+    except ValueError as fault:
+        raise Malformed(str(fault)) from None
 
 
 def _refuse(constant: str) -> None:
@@ -124,5 +128,5 @@ def decode(kind: type[_T], data: bytes, max_bytes: int) -> _T:
         raise Malformed(f"it is larger than {max_bytes} bytes")
     try:
         return msgspec.convert(parse_json(data), kind)
-    except (ValueError, RecursionError) as fault:
+    except (msgspec.ValidationError, RecursionError, InvalidContent, InvalidInput) as fault:
         raise Malformed(str(fault)) from None

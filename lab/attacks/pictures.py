@@ -15,7 +15,7 @@ def picture(rows: Mapping[str, np.ndarray], path: Path) -> None:
 
     Raises
     ------
-    node.simulation.figures.FiguresUnavailable
+    node.simulation.RunFailed
         matplotlib is not installed.
     """
     columns = min(COLUMNS, max(map(len, rows.values())))

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import write_atomically
 from fedgrove_lab.attacks.pictures import picture
 from fedgrove_lab.attacks.scene import Scene, TrialFinding
@@ -24,12 +25,8 @@ KINDS = """\
 """
 
 
-class InvalidReport(ValueError):
-    """A file of an earlier report cannot be read; the message says which."""
-
-
 def write_report(out: Path, scene: Scene, findings: Mapping[str, TrialFinding]) -> None:
-    """Write the findings, and the page of all that lie in the folder; InvalidReport as of ``read_documents``."""
+    """Write the findings, and the page of all that lie in the folder; InvalidContent as of ``read_documents``."""
     for name, finding in findings.items():
         document = {"attack": name, "settings": _settings(scene), "results": finding.results}
         for file, rows in finding.pictures.items():
@@ -44,7 +41,7 @@ def read_documents(out: Path) -> dict[str, dict[str, Any] | None]:
 
     Raises
     ------
-    InvalidReport
+    InvalidContent
         A file there is no JSON of this command.
     """
     return {name: _read(out / f"{name}.json") for name in TRIALS}
@@ -94,5 +91,5 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         document = json.loads(path.read_bytes())
         return {"settings": document["settings"], "results": document["results"], "pictures": document["pictures"]}
-    except (OSError, ValueError, KeyError, TypeError) as fault:
-        raise InvalidReport(f"{path} cannot be used, remove it: {type(fault).__name__}") from None
+    except (OSError, ValueError, KeyError, TypeError, InvalidContent, InvalidInput) as fault:
+        raise InvalidContent(f"{path} cannot be used, remove it: {type(fault).__name__}") from None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import default_model, initial_tensors
 from fedgrove.node.learning.networks import train
@@ -106,14 +107,14 @@ def make_scene(dataset: Dataset, seed: int = 0, *, quick: bool = False, noise: N
         Images of several channels, which no picture here shows, or too few of them, or of a class.
     """
     if dataset.input_shape[0] != 1:
-        raise ValueError("attacks are shown on grey images (one channel): choose mnist, fashion-mnist or digits")
+        raise InvalidInput("attacks are shown on grey images (one channel): choose mnist, fashion-mnist or digits")
     samples = dataset.train()
     if len(samples) < 1000:
-        raise ValueError(f"attacks need 1,000 training samples, half of them private; there are {len(samples)}")
+        raise InvalidInput(f"attacks need 1,000 training samples, half of them private; there are {len(samples)}")
     order = np.random.default_rng([seed, 4]).permutation(len(samples))
     private, public = np.array_split(order, 2)
     if dataset.classes < 2 or any(len(np.unique(samples.y[half])) < dataset.classes for half in (private, public)):
-        raise ValueError("attacks need two classes or more, and several training samples of each")
+        raise InvalidInput("attacks need two classes or more, and several training samples of each")
     spec = ModelSpec(default_model(dataset.name, dataset.input_shape), dataset.input_shape, dataset.classes)
     return Scene(
         dataset.name,

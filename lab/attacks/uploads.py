@@ -12,6 +12,7 @@ S is the length of the very update under attack: clipping takes nothing away, on
 from dataclasses import dataclass
 
 import numpy as np
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.client import mask_update
 from fedgrove.node.masking.keys import Random
@@ -44,9 +45,11 @@ class Noise:
 
     def __post_init__(self) -> None:
         if not MIN_NOISE <= self.multiplier <= MAX_NOISE:
-            raise ValueError(f"the noise multiplier must be from {MIN_NOISE:g} to {MAX_NOISE:g}, not {self.multiplier}")
+            raise InvalidInput(
+                f"the noise multiplier must be from {MIN_NOISE:g} to {MAX_NOISE:g}, not {self.multiplier}"
+            )
         if not 1 <= self.clients <= 10_000:
-            raise ValueError(f"the noise must be shared by 1 to 10000 clients, not {self.clients}")
+            raise InvalidInput(f"the noise must be shared by 1 to 10000 clients, not {self.clients}")
 
     def grid(self, parameters: int, clip: float) -> Grid:
         """The integers that updates and noise become."""
@@ -78,7 +81,7 @@ def seen(kind: str, before: Tensors, after: Tensors, terms: AttackedTerms, noise
             own = flatten(before)
             shares = 1 if kind == ONE_SHARE else noise.clients
             return unflatten(own + noised(flatten(after) - own, noise, shares, random), layout)
-    raise ValueError(f"there is no kind of upload {kind!r}: choose one of {', '.join(KINDS)}")
+    raise InvalidInput(f"there is no kind of upload {kind!r}: choose one of {', '.join(KINDS)}")
 
 
 def masked(vector: np.ndarray, layout: Layout, terms: AttackedTerms, random: Random, number: int = 1) -> np.ndarray:

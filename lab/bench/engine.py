@@ -15,6 +15,7 @@ from statistics import median
 import numpy as np
 import torch
 from fedgrove.chain.face.networks import embedded
+from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.devnet.demo import DatasetSubject, Demo
@@ -30,7 +31,7 @@ from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove_lab.bench.engine_rivals import Work, flower_simulation, plain_round
-from fedgrove_lab.bench.flower import FLOWER_VARIABLE, FlowerFailed
+from fedgrove_lab.bench.flower import FLOWER_VARIABLE
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 CLIENTS, DRAWN = 100, 10
@@ -140,7 +141,7 @@ def _flower_rows(
     """Flower next to the engine's seconds, and its processor time where the engine's is given."""
     try:
         flower = flower_simulation(work, parts)
-    except FlowerFailed as fault:
+    except RunFailed as fault:
         return [BenchRow(f"{label}: Flower", "failed", note=f"check {FLOWER_VARIABLE}: {fault}")]
     if flower is None:
         note = f"set {FLOWER_VARIABLE} to a Python that has flwr[simulation] and torch"

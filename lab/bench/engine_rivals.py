@@ -96,7 +96,7 @@ def flower_simulation(work: Work, parts: list[Samples] | None) -> FlowerTimes | 
 
     Raises
     ------
-    FlowerFailed
+    RunFailed
     """
     settings = work.training
     asked = {

@@ -6,14 +6,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from fedgrove.common.errors import RunFailed
+
 FLOWER_VARIABLE = "FEDGROVE_FLOWER_PYTHON"
 """Names the interpreter of an environment that has Flower."""
 
 _SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-
-
-class FlowerFailed(RuntimeError):
-    """Flower did not return its figures; the message says why."""
 
 
 def ask_flower(script: str, asked: dict[str, Any], seconds: float, folder: Path | None = None) -> dict[str, Any] | None:
@@ -37,7 +35,7 @@ def ask_flower(script: str, asked: dict[str, Any], seconds: float, folder: Path 
 
     Raises
     ------
-    FlowerFailed
+    RunFailed
     """
     python = os.environ.get(FLOWER_VARIABLE)
     if not python:
@@ -55,6 +53,6 @@ def ask_flower(script: str, asked: dict[str, Any], seconds: float, folder: Path 
         return json.loads(done.stdout.splitlines()[-1])
     except subprocess.CalledProcessError as failure:
         lines = failure.stderr.strip().splitlines() or ["no message"]
-        raise FlowerFailed(lines[-1]) from None
+        raise RunFailed(lines[-1]) from None
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as failure:
-        raise FlowerFailed(str(failure)) from None
+        raise RunFailed(str(failure)) from None

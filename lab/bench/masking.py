@@ -7,12 +7,13 @@ from random import Random
 from typing import TypeVar
 
 import numpy as np
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.masking.client import seal_shares
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, partners_of_all
 from fedgrove.node.masking.prg import keystream
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.sealing import shares_bytes
-from fedgrove_lab.bench.flower import FLOWER_VARIABLE, FlowerFailed, ask_flower
+from fedgrove_lab.bench.flower import FLOWER_VARIABLE, ask_flower
 from fedgrove_lab.bench.masking_round import CLIENTS, DROPOUTS, DrawnClients, MaskingRound, model
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
@@ -141,7 +142,7 @@ def flower_rows(bench: MaskingRound, position: int, client: float, server: float
     }
     try:
         figures = ask_flower(_FLOWER_SCRIPT, shape, _FLOWER_SECONDS)
-    except FlowerFailed as fault:
+    except RunFailed as fault:
         return [BenchRow(_FLOWER, "failed", note=f"check {FLOWER_VARIABLE}: {fault}")]
     if figures is None:
         hint = f"pip install flwr in an environment of its own, then set {FLOWER_VARIABLE} to its python"

@@ -9,9 +9,10 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.datasets import Points, PointsError, celltype, covtype, gaussian, reference_loss
+from fedgrove.node.methods.kmeans.datasets import Points, celltype, covtype, gaussian, reference_loss
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed, simplified
@@ -36,7 +37,7 @@ def load(name: str, directory: Path, clusters_each: int) -> Points:
 
     Raises
     ------
-    PointsError
+    DatasetError
         There is none of this name, or its file cannot be used.
     """
     match name:
@@ -46,7 +47,7 @@ def load(name: str, directory: Path, clusters_each: int) -> Points:
             return celltype(directory)
         case "covtype":
             return covtype(directory, clusters_each=clusters_each)
-    raise PointsError(f"unknown dataset {name!r}: choose gaussian, celltype or covtype")
+    raise DatasetError(f"unknown dataset {name!r}: choose gaussian, celltype or covtype")
 
 
 def run(

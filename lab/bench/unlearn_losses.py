@@ -160,7 +160,7 @@ def run(
 
     Raises
     ------
-    PointsError
+    DatasetError
         A file of points cannot be used.
     """
     with_seeds = [arm.with_seed(seed) for arm in asked for seed in seeds]

@@ -78,7 +78,7 @@ def write_report(out: Path) -> None:
 
     Raises
     ------
-    FiguresUnavailable
+    RunFailed
         matplotlib is not installed.
     """
     sections = (

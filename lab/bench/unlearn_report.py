@@ -48,7 +48,7 @@ def write_report(out: Path, result: BenchResult, runs: Sequence[RemovalRun], mad
 
     Raises
     ------
-    FiguresUnavailable
+    RunFailed
         matplotlib is not installed.
     """
     out.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def attack(
     """
     from fedgrove.node.learning.datasets import load_dataset
     from fedgrove.node.learning.reproducible import reproducible
-    from fedgrove_lab.attacks.report import TRIALS, InvalidReport, read_documents, write_report
+    from fedgrove_lab.attacks.report import TRIALS, read_documents, write_report
     from fedgrove_lab.attacks.scene import make_scene
     from fedgrove_lab.attacks.uploads import Noise
     from fedgrove_lab.made import add_made, made_now
@@ -60,8 +60,6 @@ def attack(
             write_report(out, scene, {chosen: finding})
             if not as_json:
                 answer(trial.text(finding.results))
-    except (ValueError, InvalidReport) as fault:
-        raise CommandError(str(fault)) from None
     except OSError as fault:
         raise CommandError(f"{fault.strerror or fault}: {fault.filename or out}") from None
     if as_json:

@@ -153,7 +153,6 @@ def unlearn(
 
     Example: fedgrove bench unlearn --dataset celltype --data-dir data --order all --large --out runs/unlearning
     """
-    from fedgrove.node.methods.kmeans.datasets import PointsError
     from fedgrove_lab.bench.removals import ORDERS
     from fedgrove_lab.bench.unlearn import load, run
     from fedgrove_lab.bench.unlearn_report import write_report
@@ -162,10 +161,7 @@ def unlearn(
     if order not in (*ORDERS, "all"):
         raise CommandError(f"--order must be {', '.join(ORDERS)} or all, not {order!r}")
     orders = list(ORDERS.values()) if order == "all" else [ORDERS[order]]
-    try:
-        points = load(dataset, data_dir, clusters_each)
-    except PointsError as fault:
-        raise CommandError(str(fault)) from None
+    points = load(dataset, data_dir, clusters_each)
     decoding = (1_000, 10_000) if large else (1_000,)
 
     def measure() -> BenchResult:
@@ -196,7 +192,6 @@ def unlearn_losses(
 
     Example: fedgrove bench unlearn-losses --figure step --dataset gaussian --seeds 0 --out runs/losses
     """
-    from fedgrove.node.methods.kmeans.datasets import PointsError
     from fedgrove_lab.bench.unlearn_losses import FIGURES, arms, run
     from fedgrove_lab.bench.unlearn_losses_report import write_report
     from fedgrove_lab.kmeans.trials import CLUSTERS
@@ -204,10 +199,7 @@ def unlearn_losses(
 
     figures = _of_them("--figure", figure, FIGURES)
     asked = arms(figures, _of_them("--dataset", dataset, tuple(CLUSTERS)))
-    try:
-        result = run(asked, read_seeds(seeds), data_dir, out, made_now(sys.argv[1:]), _tracked)
-    except PointsError as fault:
-        raise CommandError(str(fault)) from None
+    result = run(asked, read_seeds(seeds), data_dir, out, made_now(sys.argv[1:]), _tracked)
     write_report(out)
     return _show("Losses", lambda: result, as_json)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from fedgrove.node.base.files import AlreadyInUse, cache_folder
-from fedgrove.node.cli.output import FAILED, CommandError, answer, answer_with, note, print_json, read_seeds
+from fedgrove.node.base.files import cache_folder
+from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json, read_seeds
 from fedgrove.node.cli.values import words
 from rich import box
 from rich.table import Table
@@ -52,9 +52,8 @@ def experiment(
     Example: fedgrove experiment rounds_to_90 --data-dir data --seeds 0,1,2 --workers 2
     """
     from fedgrove.node.simulation.executors import open_executor
-    from fedgrove.node.simulation.workers import SimulationFailed
     from fedgrove_lab.experiments.base import Overrides
-    from fedgrove_lab.experiments.laboratory import FAULTS, ExperimentRequest
+    from fedgrove_lab.experiments.laboratory import ExperimentRequest
     from fedgrove_lab.experiments.registry import EXPERIMENTS
 
     if name == "list":
@@ -84,10 +83,6 @@ def experiment(
         summary = _perform(
             request, work or cache_folder() / "experiments", data_dir, lambda: open_executor(executor, workers), as_json
         )
-    except SimulationFailed as fault:
-        raise CommandError(str(fault), FAILED) from None
-    except (*FAULTS, AlreadyInUse) as fault:
-        raise CommandError(str(fault)) from None
     except OSError as fault:
         raise CommandError(f"{fault.strerror or fault}: {fault.filename or request.out}") from None
     if as_json:

@@ -6,14 +6,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
-
-
-class InvalidExperiment(ValueError):
-    """An experiment cannot be run or reported as asked; the message says why and what to do."""
 
 
 class Laboratory(Protocol):
@@ -142,7 +139,7 @@ def choose(
 
     Raises
     ------
-    InvalidExperiment
+    InvalidInput
         Nothing fits.
     """
     wanted = strategies or (() if only else experiment.usual)
@@ -155,5 +152,5 @@ def choose(
     unknown = set(strategies) - {plan.strategy.name for plan in arms.values()}
     if unknown or not chosen:
         asked = ", ".join([*sorted(unknown or strategies), *only])
-        raise InvalidExperiment(f"{experiment.name} has no arm {asked}: it has {', '.join(arms)}")
+        raise InvalidInput(f"{experiment.name} has no arm {asked}: it has {', '.join(arms)}")
     return chosen

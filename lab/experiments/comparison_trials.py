@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep, ServerSettings
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.measures import end_accuracy
 from fedgrove_lab.experiments.regimes import CIFAR10, PAPER_LIKE, plan_of
 from fedgrove_lab.experiments.tables import NAMES, markdown
@@ -132,7 +133,7 @@ class Trials:
 
         Raises
         ------
-        InvalidExperiment
+        InvalidInput
             There are no trials, or what is stored is none.
         """
         path, tried = results / self.name / "summary.json", self.arms(results)
@@ -140,11 +141,9 @@ class Trials:
             best: Mapping[str, Any] = json.loads(path.read_bytes())["results"]["best"]
             return {name: tried[label].changed(cast={"validation": 0.0}) for name, label in best.items()}
         except OSError:
-            raise InvalidExperiment(
-                f"there are no trials in {path}: run `fedgrove experiment {self.name}` first"
-            ) from None
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InvalidExperiment(f"{path} has no best settings: run `{self.name}` again") from None
+            raise InvalidInput(f"there are no trials in {path}: run `fedgrove experiment {self.name}` first") from None
+        except (ValueError, KeyError, TypeError, AttributeError, InvalidContent, InvalidInput):
+            raise InvalidInput(f"{path} has no best settings: run `{self.name}` again") from None
 
     def experiment(self) -> Experiment:
         """To be registered."""

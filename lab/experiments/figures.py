@@ -56,7 +56,7 @@ def scales_figure(groups: Mapping[str, Sequence[RunRecord]], path: Path) -> None
 
     Raises
     ------
-    FiguresUnavailable
+    RunFailed
         matplotlib is not installed.
     """
     private = {

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.datasets import load_dataset
@@ -17,18 +18,16 @@ from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, begin_with, rounds_done
-from fedgrove.node.simulation.executors import NoExecutor
-from fedgrove.node.simulation.figures import FiguresUnavailable
+from fedgrove.node.simulation.checkpoint import begin_with, rounds_done
 from fedgrove.node.simulation.kinds import simulation_of
 from fedgrove.node.simulation.loop import SimulationRun
 from fedgrove.node.simulation.record import RoundResult, RunRecord
-from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Laboratory, Overrides, choose
+from fedgrove_lab.experiments.base import Experiment, Findings, Laboratory, Overrides, choose
 from fedgrove_lab.experiments.report import reported_results
 from fedgrove_lab.experiments.store import RunStore
 
 # What a user can fix; each message says how.
-FAULTS = (InvalidExperiment, InvalidConfig, InvalidCheckpoint, NoExecutor, FiguresUnavailable)
+FAULTS = (InvalidInput, InvalidConfig, InvalidContent, InvalidInput, RunFailed)
 
 OpenExecutor = Callable[[], AbstractContextManager[tuple[Executor, int]]]
 
@@ -216,8 +215,8 @@ def settle(plan: Scenario, overrides: Overrides) -> Scenario:
     plan = overrides.apply(plan)
     try:
         options = asdict(make_strategy(plan.strategy.name, plan.strategy.options))
-    except ValueError as fault:
-        raise InvalidExperiment(str(fault)) from None
+    except (ValueError, InvalidContent, InvalidInput) as fault:
+        raise InvalidInput(str(fault)) from None
     return plan.changed(strategy={"options": {name: float(value) for name, value in options.items()}})
 
 

@@ -8,6 +8,7 @@ from statistics import fmean
 
 import numpy as np
 from fedgrove.chain.crypto import tree
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.networks import evaluate, train
@@ -19,7 +20,7 @@ from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.ring import InvalidVector, decode
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import Dealt, deal_data
-from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.figures import Masked, masked_figure
 from fedgrove_lab.experiments.measures import Spread
 from fedgrove_lab.experiments.regimes import by_method
@@ -45,9 +46,7 @@ def report(findings: Findings) -> Report:
             measured = masked_accuracies if findings.reported is None else reported_accuracies
             by_seed[record.scenario.seed] = measured(record.scenario, findings)
         except (DivergedTraining, InvalidVector) as fault:
-            raise InvalidExperiment(
-                f"seed {record.scenario.seed} leaves no models that can be masked: {fault}"
-            ) from None
+            raise InvalidInput(f"seed {record.scenario.seed} leaves no models that can be masked: {fault}") from None
     rows, results = [], {}
     bars = {BEFORE: lambda model: model.before}
     bars |= {f"after, {kind}": lambda model, kind=kind: model.after[kind] for kind in (OURS, PAPERS)}
@@ -72,7 +71,7 @@ def reported_accuracies(plan: Scenario, findings: Findings) -> list[Masked]:
 
     Raises
     ------
-    InvalidExperiment
+    InvalidInput
         The last report has none for this seed.
     """
     try:
@@ -82,7 +81,7 @@ def reported_accuracies(plan: Scenario, findings: Findings) -> list[Masked]:
         )
     except KeyError:
         reason = f"the last report has nothing on seed {plan.seed}, and measuring it trains models"
-        raise InvalidExperiment(f"{reason}: run it without --report-only") from None
+        raise InvalidInput(f"{reason}: run it without --report-only") from None
     drawn = plan.draw(plan.rounds + 1)[:CLIENTS]
     return [
         Masked(client, bare, {OURS: ours, PAPERS: papers})
@@ -95,7 +94,7 @@ def masked_accuracies(plan: Scenario, findings: Findings) -> list[Masked]:
     dealt = deal_data(plan, findings.laboratory.dataset(plan.cast.dataset), with_shared=False)
     drawn = plan.draw(plan.rounds + 1)[:CLIENTS]
     if len(drawn) < CLIENTS:
-        raise InvalidExperiment(f"masking needs {CLIENTS} clients a round, this plan draws {plan.drawn}")
+        raise InvalidInput(f"masking needs {CLIENTS} clients a round, this plan draws {plan.drawn}")
     tensors = findings.laboratory.model(plan)
     samples = [dealt.training.take(dealt.parts[client - 1]) for client in drawn]
     models = [_trained(plan, dealt, tensors, own, client) for client, own in zip(drawn, samples, strict=True)]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.record import InvalidRunRecord, RunRecord
-from fedgrove_lab.experiments.base import InvalidExperiment
+from fedgrove.node.simulation.record import RunRecord
 
 RUNS = "runs"
 
@@ -31,7 +31,7 @@ class RunStore:
         if own.is_file() and _is_of(record := read_record(own), own, plan):
             return record
         for path in sorted(self._earlier.glob(f"*/{RUNS}/*-seed{plan.seed}.json")):
-            with suppress(InvalidExperiment):
+            with suppress(InvalidInput):
                 if path != own and _is_of(record := read_record(path), path, plan):
                     self.put(label, record)
                     return record
@@ -81,10 +81,10 @@ def read_record(path: Path) -> RunRecord:
 
     Raises
     ------
-    InvalidExperiment
+    InvalidInput
         It is none.
     """
     try:
         return RunRecord.from_json(json.loads(path.read_bytes()))
-    except (OSError, ValueError, InvalidRunRecord) as fault:
-        raise InvalidExperiment(f"{path} cannot be used, remove it: {fault}") from None
+    except (OSError, ValueError, InvalidContent) as fault:
+        raise InvalidInput(f"{path} cannot be used, remove it: {fault}") from None

@@ -7,11 +7,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.text import command_line
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
-from fedgrove_lab.experiments.base import Experiment, Findings, InvalidExperiment, Report
+from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.measures import TARGET, WINDOW, curve, diverged, rounds_to
 from fedgrove_lab.experiments.regimes import METHODS, PAPER_LIKE, TUNED_ROUNDS, plan_of
 from fedgrove_lab.experiments.tables import ABSENT, NAMES, markdown
@@ -106,18 +107,18 @@ def best_settings(results: Path) -> Mapping[str, Any]:
 
     Raises
     ------
-    InvalidExperiment
+    InvalidInput
         There is no sweep yet.
     """
     path = results / EXPERIMENT.name / "summary.json"
     try:
         return dict(json.loads(path.read_bytes())["results"]["best"])
     except OSError:
-        raise InvalidExperiment(
+        raise InvalidInput(
             f"there is no sweep in {path}: run `{command_line('experiment', 'sweep', '--out', path.parent)}` first"
         ) from None
-    except (ValueError, KeyError, TypeError):
-        raise InvalidExperiment(f"{path} is no summary of a sweep: run the sweep again") from None
+    except (ValueError, KeyError, TypeError, InvalidContent, InvalidInput):
+        raise InvalidInput(f"{path} is no summary of a sweep: run the sweep again") from None
 
 
 def tuned_plan(method: str, settings: Mapping[str, Any]) -> Scenario:
@@ -127,7 +128,7 @@ def tuned_plan(method: str, settings: Mapping[str, Any]) -> Scenario:
         strategy = {**plan["strategy"], "options": settings["options"]}
         return Scenario.from_tables({**plan, "training": settings["training"], "strategy": strategy})
     except (KeyError, TypeError, InvalidConfig) as fault:
-        raise InvalidExperiment(f"the sweep's settings of {method} cannot be used ({fault}): run it again") from None
+        raise InvalidInput(f"the sweep's settings of {method} cannot be used ({fault}): run it again") from None
 
 
 EXPERIMENT = Experiment(

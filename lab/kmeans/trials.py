@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest, refine
 from fedgrove.node.methods.kmeans.datasets import (
     Points,
-    PointsError,
     celltype,
     covtype_points,
     gaussian_mixture,
@@ -105,7 +105,7 @@ def central(data: Trial, directory: Path) -> Central:
 
     Raises
     ------
-    PointsError
+    DatasetError
         There is no such dataset, or its file cannot be used.
     """
     components = None
@@ -117,7 +117,7 @@ def central(data: Trial, directory: Path) -> Central:
         case "covtype":
             points = covtype_points(directory)
         case _:
-            raise PointsError(f"unknown dataset {data.dataset!r}: choose {', '.join(CLUSTERS)}")
+            raise DatasetError(f"unknown dataset {data.dataset!r}: choose {', '.join(CLUSTERS)}")
     points = by_column(points) if data.columns else points
     ones, k = np.ones(len(points), np.int64), CLUSTERS[data.dataset]
     found = kmeans(points, ones, k, np.random.default_rng(0), restarts=_REFERENCE_RESTARTS)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fedgrove.chain.crypto.regular_file import open_regular, read_regular
 from fedgrove.chain.network.history import BadHistory, LedgerHistory
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
@@ -46,10 +47,6 @@ VERIFIED = {"verdict": "verified", "first_bad_record": None}
 MAX_CAR_BYTES = 1 << 34
 
 
-class NoArchive(ValueError):
-    """The path is not a run that can be audited."""
-
-
 def chain_facts(history: LedgerHistory) -> ChainFacts:
     """The fixed terms and block hashes of a verified history."""
     return ChainFacts(history.deployment, history.head_block, history.block_hash, history.randomness)
@@ -67,10 +64,10 @@ def seal_archive(directory: Path) -> None:
     write_atomically(directory / MANIFEST, _manifest_bytes(_digests(directory, files_to_seal(directory))))
 
 
-def no_run(directory: Path) -> NoArchive:
+def no_run(directory: Path) -> InvalidInput:
     """Why there is no run in a directory without a ledger, and what to give."""
     found = f"{directory} does not hold a run: it has no {LEDGER}" if directory.is_dir() else f"there is no {directory}"
-    return NoArchive(
+    return InvalidInput(
         f"{found}; give the directory of `fedgrove demo --out`, `history` in that of `fedgrove kmeans`, or a CAR file "
         "of `fedgrove audit export`"
     )
@@ -83,7 +80,7 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
 
     Raises
     ------
-    NoArchive
+    InvalidInput
         The directory is not there, cannot be read, or holds no run.
     """
     if not os.path.lexists(directory / LEDGER):
@@ -97,7 +94,7 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
     except RuleBroken as failure:
         return Verdict("bad record", failure.record, str(failure.record))
     except OSError as fault:
-        raise NoArchive(f"{fault.filename or directory} cannot be read: {fault.strerror}") from None
+        raise InvalidInput(f"{fault.filename or directory} cannot be read: {fault.strerror}") from None
     if fault is None:
         return verdict
     return Verdict(
@@ -110,7 +107,7 @@ def export_car(directory: Path, target: Path) -> CID:
 
     Raises
     ------
-    NoArchive
+    InvalidInput
         The directory holds no run, or something that no run writes.
     OSError
         The file cannot be written; there is none then, or the one that was there.
@@ -120,7 +117,7 @@ def export_car(directory: Path, target: Path) -> CID:
     try:
         run_files(directory)
     except RuleBroken as failure:
-        raise NoArchive(f"{directory} holds more files than a run: {failure.record}") from None
+        raise InvalidInput(f"{directory} holds more files than a run: {failure.record}") from None
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.realpath(target))) as scratch:
@@ -142,7 +139,7 @@ def audit_car(path: Path, progress: Progress | None = None, pins: Pins | None = 
 
     Raises
     ------
-    NoArchive
+    InvalidInput
         The file cannot be read.
     """
     try:
@@ -158,7 +155,7 @@ def opened_car(path: Path) -> Iterator[tuple[Path, ContentReader]]:
 
     Raises
     ------
-    NoArchive
+    InvalidInput
         The file cannot be read.
     ipfs.car.InvalidArchive, ipfs.store.StoreError
         It is no archive, or not whole.
@@ -168,7 +165,7 @@ def opened_car(path: Path) -> Iterator[tuple[Path, ContentReader]]:
         try:
             stream = open_regular(path)
         except OSError as fault:
-            raise NoArchive(f"cannot read {path}: {fault.strerror}") from None
+            raise InvalidInput(f"cannot read {path}: {fault.strerror}") from None
         with stream:
             store = CarReader(stream, MAX_CAR_BYTES)
             with ledger.open("wb") as file:
@@ -198,7 +195,7 @@ def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
             return BadRecord(None, None, REPORT, "it is too large")
         report = parse_json(data)
         seconds = {each["round"]: float(each["seconds"]) for each in report["rounds"]}
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, InvalidContent):
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
     expected = build_report(history, DiskReader(directory / STORE), seconds)
     for key, value in json.loads(json.dumps(expected)).items():
@@ -218,7 +215,7 @@ def _check_manifest(directory: Path, files: dict[str, int]) -> BadRecord | None:
         data = read_regular(directory / MANIFEST, MAX_MANIFEST_BYTES, follow=False)
         listed = parse_json(data)["files"]
         canonical = isinstance(listed, dict) and _manifest_bytes(listed) == data
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, InvalidContent):
         return BadRecord(None, None, MANIFEST, "it is missing or cannot be read")
     if not canonical:
         return BadRecord(None, None, MANIFEST, "it is not in canonical form")

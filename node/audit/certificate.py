@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedgrove.chain.records import Record, Withdrawn
+from fedgrove.common.errors import InvalidContent, Refused
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.verdict import Verdict
@@ -35,8 +36,10 @@ MAX_BYTES = 1 << 20
 _EARLIER = "Earlier models stay public."
 
 
-class NoCertificate(ValueError):
+class NoCertificate(Refused):
     """There is nothing to certify, yet; the message says why."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Certificate:
                 raise ValueError
             if certificate.table["format"] != FORMAT or certificate.to_bytes() != data:
                 raise ValueError
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, InvalidContent):
             raise NoCertificate("this is not a certificate of `fedgrove unlearn`, or it was changed") from None
         return certificate
 

@@ -16,6 +16,7 @@ from fedgrove.chain.records import (
     Shared,
     Voided,
 )
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.node.audit.blame import is_unfounded, name_lacking, name_left_out, name_liars
 from fedgrove.node.audit.findings import Findings
@@ -162,7 +163,7 @@ class ContentRules:
         number = record.round
         try:
             method = self.findings.get(lambda: fetch_method(self.store, record.config_digest), "opened.config", number)
-        except (InvalidConfig, ValueError) as fault:
+        except (InvalidConfig, ValueError, InvalidInput, InvalidContent) as fault:
             raise bad("opened.config", str(fault), number) from None
         config = method.config
         other = difference(self.facts.deployment, config)
@@ -177,7 +178,7 @@ class ContentRules:
             raise bad("opened.model", str(fault), number) from None
         try:
             method.codec.check_model(model, number)
-        except ValueError as fault:
+        except (ValueError, InvalidInput, InvalidContent) as fault:
             raise bad("opened.config", str(fault), number) from None
         if config.shared.digest:
             digest = bytes.fromhex(config.shared.digest)

@@ -3,11 +3,12 @@
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from fedgrove.common.errors import Error
 from fedgrove.node.protocol.bad_record import BadRecord
 from fedgrove.node.protocol.spending import Spent
 
 
-class CannotTell(Exception):
+class CannotTell(Error):
     """The audit cannot be finished: chain or store cannot be reached."""
 
 

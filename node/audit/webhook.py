@@ -5,20 +5,13 @@ import time
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.network.endpoint import origin_of
 from fedgrove.common.bounded_http import UNREACHABLE, LimitExceeded, answered, new_session
+from fedgrove.common.errors import InvalidInput, RunFailed
 from fedgrove.node.audit.verdict import Verdict
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 1.0
 SECONDS = 10.0
 _MOST_BYTES = 1 << 16
-
-
-class WebhookFailed(Exception):
-    """Nobody was told; the message is one sentence."""
-
-
-class InvalidWebhook(ValueError):
-    """The address is none that can be told."""
 
 
 class Webhook:
@@ -28,7 +21,7 @@ class Webhook:
 
     Raises
     ------
-    InvalidWebhook
+    InvalidInput
         Another scheme, or no host.
     """
 
@@ -36,7 +29,7 @@ class Webhook:
         try:
             self._where = origin_of(url)
         except ConnectionFailed:
-            raise InvalidWebhook("the webhook must look like http://HOST:PORT/PATH or https://HOST/PATH") from None
+            raise InvalidInput("the webhook must look like http://HOST:PORT/PATH or https://HOST/PATH") from None
         self._url = url
 
     def ring(self, verdict: Verdict) -> None:
@@ -44,7 +37,7 @@ class Webhook:
 
         Raises
         ------
-        WebhookFailed
+        RunFailed
         """
         for attempt in range(ATTEMPTS):
             if attempt:
@@ -52,7 +45,7 @@ class Webhook:
             fault = self._post(verdict)
             if not fault:
                 return
-        raise WebhookFailed(f"the webhook at {self._where} did not receive the verdict: {fault}; notify its owner")
+        raise RunFailed(f"the webhook at {self._where} did not receive the verdict: {fault}; notify its owner")
 
     def _post(self, verdict: Verdict) -> str:
         """The error, or empty if there was none."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.archives import ArchiveFile, TooManyMembers
 from fedgrove.node.base.memory import memory_limit
 from fedgrove.node.base.tensor_views import LENGTH, MAX_HEADER
@@ -35,7 +36,7 @@ _ARRAY_HEADER = re.compile(
 )
 
 
-class InvalidArrays(ValueError):
+class InvalidArrays(InvalidContent):
     """The file cannot be used; the message says why, and what to write instead, after the file's name."""
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from fedgrove.common.errors import RunFailed
+
 HEADER = ["run", "round", "figure", "value"]
 EXPERIMENT = "fedgrove"
 _MLFLOW_DEFAULTS = {
@@ -15,15 +17,11 @@ _MLFLOW_DEFAULTS = {
 }
 
 
-class FigureLogFailed(RuntimeError):
-    """A log cannot be opened or written; the message says why, without an address that may hold a password."""
-
-
 class FigureLog(Protocol):
     """Takes in each round's figures by name; a run is one curve, and may go on in a later process."""
 
     def write(self, run: str, number: int, figures: Mapping[str, float]) -> None:
-        """Log a round. Raises FigureLogFailed or OSError."""
+        """Log a round. Raises RunFailed or OSError."""
         ...
 
     def close(self) -> None:
@@ -57,14 +55,14 @@ def _read(path: Path) -> set[tuple[str, str]]:
     if not path.exists():
         return set()
     if not path.is_file() and not path.is_dir():  # a pipe waits for a writer, and /dev/full never ends
-        raise FigureLogFailed(f"{path} is not a regular file: give another one")
+        raise RunFailed(f"{path} is not a regular file: give another one")
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
     except (csv.Error, UnicodeDecodeError):
         rows = [[]]
     if rows and rows[0] != HEADER:
-        raise FigureLogFailed(f"{path} is not a log of fedgrove's: nothing was changed, give another file")
+        raise RunFailed(f"{path} is not a log of fedgrove's: nothing was changed, give another file")
     return {(row[0], row[1]) for row in rows[1:] if len(row) == len(HEADER)}
 
 
@@ -108,7 +106,7 @@ class MlflowLog:
             self._experiment = found.experiment_id if found else self._client.create_experiment(EXPERIMENT)
         except UnsupportedModelRegistryStoreURIException:
             kind = address.partition(":")[0]
-            raise FigureLogFailed(
+            raise RunFailed(
                 f"MLflow writes to a folder or a server here, not to {kind}: give mlflow:FOLDER, or mlflow:http://… or "
                 "mlflow:https://… of an MLflow server that keeps its runs there"
             ) from None
@@ -140,6 +138,6 @@ class MlflowLog:
         return self._client.create_run(self._experiment, run_name=run).info.run_id
 
 
-def _refused(fault: Exception) -> FigureLogFailed:
+def _refused(fault: Exception) -> RunFailed:
     kind = getattr(fault, "error_code", type(fault).__name__)
-    return FigureLogFailed(f"MLflow does not take the figures ({kind}): check that the server runs and lets you write")
+    return RunFailed(f"MLflow does not take the figures ({kind}): check that the server runs and lets you write")

@@ -7,15 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.common.errors import InvalidInput, RunFailed
 
 
-class AlreadyInUse(RuntimeError):
+class AlreadyInUse(RunFailed):
     """Another process works in the directory."""
-
-
-class NoCacheFolder(InvalidConfig):
-    """This user has no folder for what can be fetched or computed again."""
 
 
 MARK = "budgets.json"
@@ -27,14 +23,14 @@ def cache_folder() -> Path:
 
     Raises
     ------
-    NoCacheFolder
+    InvalidInput
         There is no home, as for a container's user without an entry in the password database.
     """
     given = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(given) if given else Path.home() / ".cache") / "fedgrove"
     except RuntimeError:
-        raise NoCacheFolder("this user has no home folder: set XDG_CACHE_HOME to a folder to keep data in") from None
+        raise InvalidInput("this user has no home folder: set XDG_CACHE_HOME to a folder to keep data in") from None
 
 
 def write_atomically(path: Path, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.files import sync_directory
 
 ID_BYTES = 32
@@ -39,7 +40,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _COPYING = frozenset({"bcachefs", "btrfs", "f2fs", "nilfs2", "zfs"})
 
 
-class NoSlotFile(RuntimeError):
+class NoSlotFile(RunFailed):
     """The path holds something else than a slot file."""
 
 

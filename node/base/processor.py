@@ -14,6 +14,8 @@ from functools import cache
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 
+from fedgrove.common.errors import InvalidInput
+
 PINNED: Mapping[str, str] = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -28,7 +30,7 @@ _PORTABLE = frozenset(("avx2", "fma"))
 _BF16 = frozenset(("avx512_bf16", "amx_bf16"))
 
 
-class UnsuitedProcessor(ValueError):
+class UnsuitedProcessor(InvalidInput):
     """Training cannot be had here as the terms ask for it; the message says what to do."""
 
 

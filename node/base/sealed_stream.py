@@ -13,14 +13,11 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.chunks import Buffer, cut
 
 SEGMENT_BYTES = 1 << 20
 _SALT_BYTES, _TAG_BYTES, _KEY_BYTES, _COUNTER_BYTES = 16, 16, 32, 11
-
-
-class NotSealed(ValueError):
-    """The bytes are not what was sealed under this key and name."""
 
 
 def seal(key: bytes, name: bytes, chunks: Iterable[Buffer]) -> Iterator[bytes]:
@@ -42,7 +39,7 @@ def unseal(key: bytes, name: bytes, file: BinaryIO) -> Iterator[bytes]:
 
     Raises
     ------
-    NotSealed
+    InvalidContent
     """
     cipher = _cipher(key, file.read(_SALT_BYTES), name)
     number, sealed = 0, file.read(SEGMENT_BYTES + _TAG_BYTES)
@@ -51,7 +48,7 @@ def unseal(key: bytes, name: bytes, file: BinaryIO) -> Iterator[bytes]:
         try:
             yield cipher.decrypt(_nonce(number, not following), sealed, None)
         except InvalidTag:
-            raise NotSealed(f"segment {number} is not what was sealed") from None
+            raise InvalidContent(f"segment {number} is not what was sealed") from None
         number, sealed = number + 1, following
 
 

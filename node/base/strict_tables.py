@@ -6,6 +6,7 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.settings import InvalidConfig, OutOfRange, hints_of
 
 Scalar = bool | int | float | str
@@ -61,7 +62,7 @@ def build(kind: type, table: Any, where: str, **settled: Any) -> Any:
         raise InvalidConfig(f"{key} must be {fault.allowed}, not {_shown(fault.value)}") from None
     except InvalidConfig:
         raise
-    except ValueError as fault:
+    except (ValueError, InvalidInput, InvalidContent) as fault:
         raise InvalidConfig(f"{label}: {fault}") from None
 
 

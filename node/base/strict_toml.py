@@ -9,6 +9,8 @@ import re
 import tomllib
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent
+
 MAX_DEPTH = 32
 """Of nested arrays and tables, and of the parts of a dotted key."""
 
@@ -27,16 +29,16 @@ def parse_toml(data: bytes) -> dict[str, Any]:
 
     Raises
     ------
-    ValueError
+    InvalidContent
         Not UTF-8, not TOML, nested deeper, or with a number of thousands of digits. Callers bound the size themselves.
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         # TOML is UTF-8; a file of terms that only some programs can show is no text that people agree on.
-        raise ValueError("it is in UTF-16: save it as UTF-8")
+        raise InvalidContent("it is in UTF-16: save it as UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
-        raise ValueError(f"it is not UTF-8 at byte {fault.start}: save it as UTF-8") from None
+        raise InvalidContent(f"it is not UTF-8 at byte {fault.start}: save it as UTF-8") from None
     depth = parts = 0
     for token in _TOKEN.finditer(text):
         match token[0]:
@@ -49,8 +51,10 @@ def parse_toml(data: bytes) -> dict[str, Any]:
             case "," | "=" | "\n":
                 parts = 0
         if max(depth, parts) > MAX_DEPTH:
-            raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+            raise InvalidContent(f"it is nested deeper than {MAX_DEPTH} levels")
     try:
         return tomllib.loads(text)
+    except ValueError as fault:
+        raise InvalidContent(str(fault)) from None
     except RecursionError:
-        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels") from None
+        raise InvalidContent(f"it is nested deeper than {MAX_DEPTH} levels") from None

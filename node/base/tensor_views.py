@@ -23,10 +23,6 @@ _METADATA = "__metadata__"
 _TYPES = {"F64": "float64", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "U8": "uint8"}
 
 
-class NotSafetensors(ValueError):
-    """The bytes are no safetensors file; the message says why, in a clause."""
-
-
 def parts(tensors: Mapping[str, np.ndarray]) -> Iterator[Buffer]:
     """Yield a safetensors file chunk by chunk: its header, then each tensor as float32, where it lies if it can be."""
     names = sorted(tensors)
@@ -47,7 +43,7 @@ def views(data: Buffer) -> dict[str, np.ndarray]:
 
     Raises
     ------
-    NotSafetensors
+    InvalidContent
         It is no safetensors file, or has tensors of another type than float32.
     """
     header, first = _header(data)
@@ -56,22 +52,22 @@ def views(data: Buffer) -> dict[str, np.ndarray]:
         shape, size = _shape(name, entry, end)
         end += size
         if first + end > len(data):
-            raise NotSafetensors("it ends too early")
+            raise InvalidContent("it ends too early")
         array = np.frombuffer(data, _FLOAT, size // _FLOAT.itemsize, first + end - size)
         try:
             found[name] = array.reshape(shape)
         except ValueError:
-            raise NotSafetensors(f"tensor {name!r} has too many dimensions") from None
+            raise InvalidContent(f"tensor {name!r} has too many dimensions") from None
     if first + end != len(data):
-        raise NotSafetensors("it has bytes that belong to no tensor")
+        raise InvalidContent("it has bytes that belong to no tensor")
     return found
 
 
 def metadata(data: Buffer) -> dict[str, str]:
-    """Texts by name that a file states in its header; NotSafetensors as ``views``, and where they are no texts."""
+    """Texts by name that a file states in its header; InvalidContent as ``views``, and where they are no texts."""
     found = _entries(data)[0].get(_METADATA, {})
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise NotSafetensors("its metadata are not texts by name")
+        raise InvalidContent("its metadata are not texts by name")
     return found
 
 
@@ -86,13 +82,13 @@ def _entries(data: Buffer) -> tuple[dict[str, Any], int]:
     """As ``_header``, with the metadata."""
     size = int.from_bytes(data[:LENGTH], "little")
     if len(data) < LENGTH or not 2 <= size <= min(len(data) - LENGTH, MAX_HEADER) or size % LENGTH:
-        raise NotSafetensors("the length of its header is wrong")
+        raise InvalidContent("the length of its header is wrong")
     try:
         header = json.loads(bytes(data[LENGTH : LENGTH + size]).decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError):
-        raise NotSafetensors("its header is not JSON") from None
+        raise InvalidContent("its header is not JSON") from None
     if not isinstance(header, dict) or data[LENGTH] != ord("{"):
-        raise NotSafetensors("its header is not an object")
+        raise InvalidContent("its header is not an object")
     return header, LENGTH + size
 
 
@@ -108,7 +104,7 @@ def _start(item: tuple[str, Any]) -> int:
     entry = item[1]
     offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
     if not (isinstance(offsets, list) and len(offsets) == 2 and all(type(each) is int for each in offsets)):
-        raise NotSafetensors("a tensor has no place in it")
+        raise InvalidContent("a tensor has no place in it")
     return offsets[0]
 
 
@@ -116,10 +112,10 @@ def _shape(name: str, entry: dict[str, Any], start: int) -> tuple[tuple[int, ...
     """The shape and the bytes of a tensor that must begin at ``start``."""
     code, shape = entry.get("dtype"), entry.get("shape")
     if code != _CODE:
-        raise NotSafetensors(f"tensor {name!r} has type {_TYPES.get(str(code), str(code)[:8])}, expected float32")
+        raise InvalidContent(f"tensor {name!r} has type {_TYPES.get(str(code), str(code)[:8])}, expected float32")
     if not (isinstance(shape, list) and all(type(side) is int and side >= 0 for side in shape)):
-        raise NotSafetensors(f"tensor {name!r} has no shape")
+        raise InvalidContent(f"tensor {name!r} has no shape")
     size = _FLOAT.itemsize * math.prod(shape)
     if entry["data_offsets"] != [start, start + size] or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise NotSafetensors(f"tensor {name!r} does not lie where it should")
+        raise InvalidContent(f"tensor {name!r} does not lie where it should")
     return tuple(shape), size

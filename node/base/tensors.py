@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.chunks import Buffer, joined
-from fedgrove.node.base.tensor_views import LENGTH, NotSafetensors, parts, views
+from fedgrove.node.base.tensor_views import LENGTH, parts, views
 
 Tensors = dict[str, np.ndarray]
 
 
-class InvalidModel(ValueError):
+class InvalidModel(InvalidContent):
     """The bytes are not the model that the federation agreed on; the message names the tensor and the fault."""
 
 
@@ -67,7 +68,7 @@ def load(data: Buffer, layout: Layout | None = None) -> Tensors:
     """
     try:
         tensors = views(data)
-    except NotSafetensors as fault:
+    except InvalidContent as fault:
         raise InvalidModel(f"the model is not a safetensors file of float32 tensors: {fault}") from None
     if not tensors:
         raise InvalidModel("the model has no tensors")

@@ -11,6 +11,7 @@ from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidInput, RunFailed
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
@@ -19,7 +20,7 @@ from fedgrove.node.audit.certificate import MAX_BYTES, Certificate, NoCertificat
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.audit.webhook import InvalidWebhook, Webhook, WebhookFailed
+from fedgrove.node.audit.webhook import Webhook
 from fedgrove.node.cli.histories import (
     FromBlock,
     Kept,
@@ -256,14 +257,14 @@ class _Said:
 def _bell(url: str | None) -> Webhook | None:
     try:
         return Webhook(url) if url else None
-    except InvalidWebhook as mistake:
+    except InvalidInput as mistake:
         raise CommandError(f"--webhook: {mistake}") from None
 
 
 def _ring(bell: Webhook, verdict: Verdict) -> None:
     try:
         bell.ring(verdict)
-    except WebhookFailed as fault:
+    except RunFailed as fault:
         complain(str(fault))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from fedgrove.common.errors import RunFailed
 from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -102,8 +103,6 @@ def _run(
 ) -> "Demonstration":
     """Begin, or go on; a CommandError says what is wrong, what is kept, and how to go on."""
     from fedgrove.node.devnet import demonstration
-    from fedgrove.node.devnet.demo import DemoFailed
-    from fedgrove.node.devnet.run_state import StateUnusable
 
     try:
         if resume and out is not None:
@@ -112,7 +111,7 @@ def _run(
     except InvalidConfig:
         raise  # a mistake in the options: nothing was begun
     except Exception as fault:
-        own = isinstance(fault, DemoFailed | StateUnusable) or is_users_fault(fault)
+        own = isinstance(fault, DemoFailed | RunFailed) or is_users_fault(fault)
         sentence = fault_of_disk(fault) or (str(fault) if own else "")
         if not sentence:
             raise

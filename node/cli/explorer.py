@@ -94,10 +94,7 @@ def explorer(
 def _page_options(price: Price | None, block_explorers: list[str]) -> "PageOptions":
     from fedgrove.node.explorer.options import BlockExplorer, PageOptions
 
-    try:
-        return PageOptions(price, tuple(map(BlockExplorer.parse, block_explorers)))
-    except ValueError as fault:
-        raise CommandError(str(fault)) from None
+    return PageOptions(price, tuple(map(BlockExplorer.parse, block_explorers)))
 
 
 def _places(

@@ -16,19 +16,15 @@ from fedgrove.api.history import History
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.network.history import BadHistory, LedgerHistory, capture
+from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.text import command_line
-from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import opened_car
-from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
 from fedgrove.node.cli.stores import open_content, open_kubo_store
 from fedgrove.node.methods.terms import load_config
-from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.network_settings import NetworkSettings
 
 RUN = "A run's directory, a CAR file, a federation's TOML file, or a ledger's address with --rpc and --store."
@@ -157,18 +153,13 @@ def live_federation(place: Configured | OnChain, alone: bool = True) -> Iterator
 
 @contextmanager
 def opened_history(place: Place) -> Iterator[History]:
-    """The history at a place; what is wrong with it inside the block becomes one sentence."""
-    try:
-        if isinstance(place, Kept) and place.path.is_file():
-            with opened_car(place.path) as (ledger, content):
-                yield History(LedgerHistory.load(ledger), content)
-        elif isinstance(place, Kept):
-            yield History(place.path)
-        else:
-            with live_federation(place) as found:
-                history = History(capture(found.network, found.deployment), found.content)
-            yield history
-    except KeyError as fault:
-        raise CommandError(str(fault.args[0])) from None
-    except (BadHistory, InvalidArchive, InvalidBlob, InvalidConfig, InvalidModel) as fault:
-        raise CommandError(str(fault)) from None
+    """The history at a place."""
+    if isinstance(place, Kept) and place.path.is_file():
+        with opened_car(place.path) as (ledger, content):
+            yield History(LedgerHistory.load(ledger), content)
+    elif isinstance(place, Kept):
+        yield History(place.path)
+    else:
+        with live_federation(place) as found:
+            history = History(capture(found.network, found.deployment), found.content)
+        yield history

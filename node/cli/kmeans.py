@@ -7,14 +7,12 @@ from typing import Annotated
 import numpy as np
 import typer
 from fedgrove.common.text import command_line
-from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json
 from fedgrove.node.cli.points import NAMES, points_by_name
 from fedgrove.node.cli.values import words
-from fedgrove.node.devnet.kmeans import STORES, LocalFederation, LocalFederationError
+from fedgrove.node.devnet.kmeans import STORES, LocalFederation
 from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
-from fedgrove.node.methods.kmeans.grid import OutsideGrid
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.step import Kind, Step
@@ -65,27 +63,22 @@ def kmeans(
     """
     if store not in STORES and not store.startswith(("http://", "https://")):
         raise CommandError(f"--store must be disk, kubo or the URL of a Kubo API, not {store!r}")
-    try:
-        if not simulate and (directory / "federation.json").exists():
-            federation = LocalFederation.open(directory)
-            options = {"data": Path(data).stem, "clients": clients, "iterations": iterations, "store": store}
-            _check_same(context, federation, options | ({"k": k} if k else {}))
-        else:
-            dealt_points = points_by_name(data, data_dir, clients, k, clusters_each, points, seed)
-            if simulate:
-                return _simulate(dealt_points, iterations, seed, as_json)
-            settings = KMeansTerms(
-                k=dealt_points.k,
-                dimensions=dealt_points.parts[0].shape[1],
-                step=dealt_points.step,
-                iterations=iterations,
-            )
-            federation = LocalFederation.make(
-                directory.absolute(), dealt_points.name, dealt_points.parts, settings, store
-            )
-        return _train(federation, as_json)
-    except (LocalFederationError, OutsideGrid, AlreadyInUse) as fault:
-        raise CommandError(str(fault)) from None
+    if not simulate and (directory / "federation.json").exists():
+        federation = LocalFederation.open(directory)
+        options = {"data": Path(data).stem, "clients": clients, "iterations": iterations, "store": store}
+        _check_same(context, federation, options | ({"k": k} if k else {}))
+    else:
+        dealt_points = points_by_name(data, data_dir, clients, k, clusters_each, points, seed)
+        if simulate:
+            return _simulate(dealt_points, iterations, seed, as_json)
+        settings = KMeansTerms(
+            k=dealt_points.k,
+            dimensions=dealt_points.parts[0].shape[1],
+            step=dealt_points.step,
+            iterations=iterations,
+        )
+        federation = LocalFederation.make(directory.absolute(), dealt_points.name, dealt_points.parts, settings, store)
+    return _train(federation, as_json)
 
 
 def _check_same(context: typer.Context, federation: LocalFederation, options: dict[str, int | str]) -> None:

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import typer
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.output import CommandError, fault_of_disk
 from fedgrove.node.status import figure_targets
@@ -24,7 +25,7 @@ def log_targets(given: Sequence[str] | None) -> tuple[LogTarget, ...]:
     """The targets that the option names; CommandError for one that cannot be, or whose package is missing."""
     try:
         targets = figure_targets.log_targets(given or ())
-    except ValueError as mistake:
+    except InvalidInput as mistake:
         raise CommandError(f"--log-to {mistake}") from None
     for target in targets:
         if target.kind in EXTRAS:
@@ -38,7 +39,7 @@ def opened_logs(targets: Sequence[LogTarget], say: Callable[[str], None]) -> Ite
     with ExitStack() as stack:
         try:
             logs = stack.enter_context(figure_targets.opened_logs(targets, say, _sentence))
-        except ValueError as fault:
+        except InvalidInput as fault:
             raise CommandError(f"--log-to {fault}") from None
         yield logs
 

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Annotated, Any
 
 import typer
+from fedgrove.common.errors import Error
 from fedgrove.node.base.memory import keep_private
 from fedgrove.node.cli.added import added_commands, how_to_add
 from fedgrove.node.cli.completion import COMPLETION_VARIABLE
@@ -20,7 +21,6 @@ from fedgrove.node.cli.output import (
     CommandError,
     answer,
     complain,
-    fault_of_disk,
     flush,
     is_users_fault,
     note,
@@ -199,9 +199,6 @@ def run() -> None:
     except (typer.Abort, KeyboardInterrupt):
         complain("stopped")
         code = 130
-    except CommandError as mistake:
-        complain(str(mistake))
-        code = mistake.code
     except ModuleNotFoundError as mistake:
         code = _end(mistake, sentence_for(mistake))
     except BrokenPipeError:  # whoever read the output has seen enough
@@ -212,10 +209,10 @@ def run() -> None:
 
 
 def _end(mistake: Exception, sentence: str) -> int:
-    """The exit code after an exception: a user's, which a sentence explains, or else a fault of this program."""
+    """The exit code after an exception, which a sentence explains; without one it is a fault of fedgrove itself."""
     if sentence:
         complain(sentence)
-        return 2
+        return mistake.exit_code if isinstance(mistake, Error) else Error.exit_code
     traceback.print_exception(mistake)
     return BROKEN
 

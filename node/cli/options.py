@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.values import words
 from fedgrove.node.learning.settings import DATASETS
 from fedgrove.node.status.price import Price
@@ -14,7 +15,7 @@ def _price(text: str) -> Price:
     """A price, or a complaint that says what one looks like."""
     try:
         return Price.parse(text)
-    except ValueError as fault:
+    except InvalidInput as fault:
         raise typer.BadParameter(str(fault)) from None
 
 

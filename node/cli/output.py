@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.password_file import read_password_file
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
@@ -61,20 +62,20 @@ _answers = _Answers(highlight=False, emoji=False)
 _notes = Console(stderr=True, highlight=False, emoji=False)
 
 
-class CommandError(Exception):
-    """A mistake that ends the command with one sentence and an exit code."""
+class CommandError(InvalidInput):
+    """A mistake that ends the command with one sentence, and with an exit code of its own where one is given."""
 
-    def __init__(self, sentence: str, code: int = 2) -> None:
+    def __init__(self, sentence: str, code: int = InvalidInput.exit_code) -> None:
         super().__init__(sentence)
-        self.code = code
+        self.exit_code = code
 
 
 def is_users_fault(mistake: Exception) -> bool:
     """Whether the message of an exception is meant for the user: the chain, the store or the input is at fault."""
     # Imported here: these bring the libraries of chain and audit, which many commands do without.
     from fedgrove.chain.errors import ChainError
+    from fedgrove.common.errors import InvalidInput
     from fedgrove.ipfs.store import StoreError
-    from fedgrove.node.audit.archive import NoArchive
     from fedgrove.node.base.strict_tables import InvalidConfig
     from fedgrove.node.learning.publishers import DatasetError
     from fedgrove.node.protocol.journal import JournalDamaged
@@ -82,7 +83,7 @@ def is_users_fault(mistake: Exception) -> bool:
     from fedgrove.node.tasks.names import BundleError
     from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 
-    known = ChainError | StoreError | NoArchive | InvalidConfig | DatasetError | JournalDamaged | BundleError
+    known = ChainError | StoreError | InvalidInput | InvalidConfig | DatasetError | JournalDamaged | BundleError
     return isinstance(mistake, known | CannotTakePart | SandboxUnavailable)
 
 

@@ -4,15 +4,7 @@ from pathlib import Path
 
 import numpy as np
 from fedgrove.node.cli.output import CommandError
-from fedgrove.node.methods.kmeans.datasets import (
-    Points,
-    PointsError,
-    celltype,
-    covtype,
-    dealt,
-    gaussian,
-    points_of_file,
-)
+from fedgrove.node.methods.kmeans.datasets import Points, celltype, covtype, dealt, gaussian, points_of_file
 
 NAMES = ("gaussian", "celltype", "covtype")
 
@@ -38,11 +30,8 @@ def points_by_name(
     CommandError
         There is none of this name, its file cannot be used, or nobody knows how many clusters to look for.
     """
-    try:
-        found, known = _found(name, directory, k, seed)
-        return dealt(Path(name).stem, found, known, clients, clusters_each, count, seed)
-    except PointsError as fault:
-        raise CommandError(str(fault)) from None
+    found, known = _found(name, directory, k, seed)
+    return dealt(Path(name).stem, found, known, clients, clusters_each, count, seed)
 
 
 def _found(name: str, directory: Path, k: int, seed: int) -> tuple[np.ndarray, int]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from fedgrove.api.saving import write_new
 from fedgrove.node.base.spreadsheets import csv_text
-from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
@@ -126,8 +125,6 @@ def _loaded(
             return load(place.path, number=number, **options)
         with opened_history(place) as history:
             return load(history, number=number, **options)
-    except (InvalidModel, InvalidConfig) as fault:
-        raise CommandError(str(fault)) from None
     except OSError as fault:
         raise CommandError(f"cannot read {model}: {fault.strerror}") from None
 

@@ -5,6 +5,7 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.output import CommandError, answer, answer_with, print_json
 from fedgrove.node.cli.values import words
 from fedgrove.node.privacy.settings import ClientLevelSettings
@@ -147,7 +148,7 @@ def _training(
 
     try:
         return PlannedTraining(clients, rate, rounds, parameters, delta, dropouts)
-    except ValueError as fault:
+    except (ValueError, InvalidInput) as fault:
         raise CommandError(f"--{fault}") from None
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import numpy as np
 import typer
 from fedgrove.chain.crypto.keys import Keys, load
-from fedgrove.chain.errors import ChainError, WrongChain, WrongCode
+from fedgrove.chain.errors import ChainError, WrongChain
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.heads import Heads
 from fedgrove.ipfs.store import ContentStore
-from fedgrove.node.base.files import AlreadyInUse, exclusive
+from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.key_slots import keeps_overwritten
 from fedgrove.node.base.processor import pin_process
 from fedgrove.node.cli.bases import BaseOptions, given_bases
@@ -39,11 +39,10 @@ from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.data_marks import DataMark, DataMarks
-from fedgrove.node.roles.duplicates import DuplicateRunning
 from fedgrove.node.roles.logs import ServiceLog
-from fedgrove.node.roles.metrics import PortTaken, ServiceMetrics
+from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.passing_time import PassingTime
-from fedgrove.node.roles.service import WITHOUT_RESULT, GivenUp, Role, Service
+from fedgrove.node.roles.service import WITHOUT_RESULT, Role, Service
 from fedgrove.node.status.figure_targets import watched_rounds
 
 if TYPE_CHECKING:
@@ -270,19 +269,11 @@ def _serve(
 ) -> int:
     metrics = ServiceMetrics()
     if metrics_port:
-        try:
-            metrics.serve(metrics_port)
-        except PortTaken as fault:
-            raise CommandError(str(fault)) from None
+        metrics.serve(metrics_port)
         stack.callback(metrics.close)
     heads = stack.enter_context(Heads(reach.rpc, reach.websocket))
     passing = PassingTime(place.network, asks="coordinator" in roles)
-    try:
-        result = Service(roles, heads, place.log, metrics, reach.patience_seconds, once, watch, passing.note).run()
-    except GivenUp as fault:
-        raise CommandError(str(fault), code=3) from None
-    except DuplicateRunning as fault:
-        raise CommandError(str(fault)) from None
+    result = Service(roles, heads, place.log, metrics, reach.patience_seconds, once, watch, passing.note).run()
     end = "ended: one round is over" if once else "ended: no round is left"
     place.log.write("info" if result else "error", end if result else f"{end}, without a result")
     return 0 if result else WITHOUT_RESULT
@@ -294,7 +285,7 @@ def _patiently(attempt: Callable, reach: NetworkSettings, log: ServiceLog):
     while True:
         try:
             return attempt()
-        except (WrongChain, WrongCode):
+        except WrongChain:
             raise
         except ChainError as fault:
             if time.monotonic() > deadline:
@@ -316,8 +307,6 @@ def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
 def _own(stack: ExitStack, directory: Path) -> None:
     try:
         stack.enter_context(exclusive(directory))
-    except AlreadyInUse as fault:
-        raise CommandError(str(fault)) from None
     except OSError as fault:
         raise CommandError(f"cannot use the directory {directory}: {fault.strerror}") from None
 

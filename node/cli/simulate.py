@@ -5,17 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.node.base.files import AlreadyInUse
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.cli.log_to import LogTarget, LogTo, log_targets, opened_logs
 from fedgrove.node.cli.output import FAILED, CommandError, answer, complain, note, print_json, read_seeds
 from fedgrove.node.cli.scenario_options import Asked, takes
 from fedgrove.node.cli.simulated_runs import print_runs
-from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.scenario.reading import MANY_CLIENTS, left_out
-from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.simulation.checks import check_simulated
-from fedgrove.node.simulation.executors import NoExecutor
-from fedgrove.node.simulation.figures import FiguresUnavailable
 from fedgrove.node.simulation.logged_rounds import LoggedRounds
 from fedgrove.node.simulation.session import Runs, SimulatedRun, open_session
 
@@ -59,8 +55,6 @@ def _run_all(runs: Runs, targets: tuple[LogTarget, ...]) -> list[SimulatedRun]:
     go_on = f"; what is done is kept in {out}, --resume goes on" if out else ""
     try:
         return _run_on(runs, targets)
-    except (NoExecutor, InvalidCheckpoint, AlreadyInUse) as mistake:
-        raise CommandError(str(mistake)) from None
     except OSError as fault:
         raise CommandError(f"{fault.strerror or fault}: {fault.filename or out or 'no file'}{go_on}") from None
     except CommandError as failure:
@@ -75,18 +69,13 @@ def _run_on(runs: Runs, targets: tuple[LogTarget, ...]) -> list[SimulatedRun]:
         session = stack.enter_context(open_session(runs))
         # Imported here, when the workers have been started: these bring torch.
         from fedgrove.node.cli.rounds_progress import RoundsDisplay
-        from fedgrove.node.learning.local_update import DivergedTraining
-        from fedgrove.node.simulation.workers import SimulationFailed
 
         display = stack.enter_context(RoundsDisplay(sum(each.rounds for each in runs.scenarios)))
         watcher = LoggedRounds(display, logs)
-        try:
-            done = [session.run(each, watcher) for each in runs.scenarios]
-        except (DivergedTraining, SimulationFailed, TaskFailed) as fault:
-            raise CommandError(str(fault), FAILED) from None
+        done = [session.run(each, watcher) for each in runs.scenarios]
         if runs.out is not None:
             try:
                 session.draw([run.record for run in done])
-            except FiguresUnavailable as fault:
+            except RunFailed as fault:
                 note(f"No figures: {fault}")
     return done

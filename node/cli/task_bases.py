@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.output import CommandError, answer, note, print_json
@@ -64,7 +65,7 @@ def base_line(base: FrozenBase) -> str:
 def _named(name: str, content: BaseContent) -> FrozenBase:
     try:
         return FrozenBase(name, str(content.cid), content.size)
-    except ValueError as fault:
+    except (ValueError, InvalidInput) as fault:
         raise CommandError(f"{name}: {fault}") from None
 
 

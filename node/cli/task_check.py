@@ -16,10 +16,9 @@ from fedgrove.node.cli.output import FAILED, CommandError, answer, note, print_j
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.values import words
 from fedgrove.node.learning.settings import STRATEGIES
-from fedgrove.node.tasks.base_content import InvalidBase
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import has_lock
-from fedgrove.node.tasks.names import BundleError
+from fedgrove.node.tasks.names import BundleError, InvalidBundle
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.modes import AUTO, choose
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible
@@ -145,7 +144,7 @@ class _Checks:
         assert config.task is not None
         try:
             self._bases = BaseShelf(place).open_all(config.task.bases, BaseSources(self._given))
-        except InvalidBase as fault:
+        except InvalidBundle as fault:
             yield TaskCheck("bases", CheckResult.FAILED, str(fault))
             return
         if config.task.bases:

@@ -69,7 +69,7 @@ def approved_data(
 
     Raises
     ------
-    NotApproved, InvalidBundle, InvalidBase, StoreError, SandboxUnavailable
+    NotApproved, InvalidBundle, InvalidBundle, StoreError, SandboxUnavailable
     """
     assert terms.task is not None
     if terms.task.name:  # a shipped task, whose code is fedgrove's own: there is nothing to approve, and no folder

@@ -10,14 +10,14 @@ from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Withdrawn
 from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import chain_facts
-from fedgrove.node.audit.certificate import NoCertificate, certify
-from fedgrove.node.base.files import AlreadyInUse, write_atomically
+from fedgrove.node.audit.certificate import certify
+from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.kmeans import show
-from fedgrove.node.cli.output import FAILED, CommandError, answer, print_json, read_password
+from fedgrove.node.cli.output import CommandError, answer, print_json, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
-from fedgrove.node.devnet.kmeans import LocalFederation, LocalFederationError
-from fedgrove.node.methods.kmeans.asking import CannotForget, ask
+from fedgrove.node.devnet.kmeans import LocalFederation
+from fedgrove.node.methods.kmeans.asking import ask
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.journal import Journal
@@ -92,18 +92,15 @@ def read_rows(text: str) -> list[int]:
 
 
 def _locally(directory: Path, client: int, rows: list[int] | None, as_json: bool) -> int:
-    try:
-        federation = LocalFederation.open(directory.absolute())
-        require("kmeans", "`fedgrove unlearn --dir`")
-        federation.check_client(client)
-        with federation.awake(show) as session:
-            session.run()
-            request = session.withdraw(client, rows)
-            session.run()
-            verdict = session.archive()
-            found, path = session.certificate(client, request)
-    except (LocalFederationError, CannotForget, NoCertificate, AlreadyInUse) as fault:
-        raise CommandError(str(fault)) from None
+    federation = LocalFederation.open(directory.absolute())
+    require("kmeans", "`fedgrove unlearn --dir`")
+    federation.check_client(client)
+    with federation.awake(show) as session:
+        session.run()
+        request = session.withdraw(client, rows)
+        session.run()
+        verdict = session.archive()
+        found, path = session.certificate(client, request)
     if as_json:
         print_json(found.table)
     else:
@@ -128,10 +125,7 @@ def _as_member(
         journal = Journal(directory / "journal", keys.storage)
         journal.bind(ledger.chain_id, ledger.address)
         withdrawals = [record for record in ledger.records() if isinstance(record, Withdrawn)]
-        try:
-            request, receipt = ask(ledger, client, journal, withdrawals, rows)
-        except CannotForget as fault:
-            raise CommandError(str(fault)) from None
+        request, receipt = ask(ledger, client, journal, withdrawals, rows)
         said = "is on the ledger" if receipt is not None else "was already on the ledger"
         answer(f"the request of client {client} {said}: {request.digest.hex()}")
         if certificate is None:
@@ -139,10 +133,7 @@ def _as_member(
                 print_json({"client": client, "points": request.points, "digest": request.digest.hex()})
             return 0
         history = capture(network, deployment)
-        try:
-            found = certify(chain_facts(history), history.records(), open_store(config, reach), client, request.digest)
-        except NoCertificate as fault:
-            raise CommandError(str(fault), FAILED) from None
+        found = certify(chain_facts(history), history.records(), open_store(config, reach), client, request.digest)
     write_atomically(certificate, found.to_bytes())
     if as_json:
         print_json(found.table)

@@ -28,6 +28,7 @@ from fedgrove.chain.face.networks import Network, anvil
 from fedgrove.chain.network.anvil_state import was_written
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore
@@ -67,10 +68,6 @@ _MAX_TRIES = 3  # rounds for one purpose
 Observer = Callable[[str, Step], None]
 
 
-class LocalFederationError(RuntimeError):
-    """The directory cannot be used as was asked; one sentence says why and what to do."""
-
-
 @dataclass(frozen=True)
 class LocalFederation:
     """Files of a directory while nothing runs.
@@ -99,11 +96,11 @@ class LocalFederation:
 
         Raises
         ------
-        LocalFederationError
+        RunFailed
             The directory holds something already.
         """
         if root.exists() and any(root.iterdir()):
-            raise LocalFederationError(f"{root} is not empty: give another --dir, nothing was changed")
+            raise RunFailed(f"{root} is not empty: give another --dir, nothing was changed")
         scratch = root.with_name(f"{root.name}.unfinished")
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True, mode=0o700)
@@ -141,7 +138,7 @@ class LocalFederation:
 
         Raises
         ------
-        LocalFederationError
+        RunFailed
             There is none, or its record cannot be read.
         """
         try:
@@ -152,9 +149,9 @@ class LocalFederation:
             deployment = Deployment.from_json(record["deployment"])
             return cls(root, config, deployment, int(record["clients"]), str(record.get("store", "disk")))
         except FileNotFoundError:
-            raise LocalFederationError(f"there is no federation in {root}: make one with `fedgrove kmeans`") from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
-            raise LocalFederationError(f"{root / _RECORD} cannot be read: {fault}") from None
+            raise RunFailed(f"there is no federation in {root}: make one with `fedgrove kmeans`") from None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidInput, InvalidContent) as fault:
+            raise RunFailed(f"{root / _RECORD} cannot be read: {fault}") from None
 
     @contextmanager
     def awake(self, observe: Observer = lambda role, step: None) -> Iterator["Session"]:
@@ -177,9 +174,9 @@ class LocalFederation:
         return self.keys(_client_name(number))
 
     def check_client(self, number: int) -> None:
-        """Raise LocalFederationError if this client does not exist."""
+        """Raise RunFailed if this client does not exist."""
         if not 1 <= number <= self.clients:
-            raise LocalFederationError(f"there is no client {number}: clients are numbered from 1 to {self.clients}")
+            raise RunFailed(f"there is no client {number}: clients are numbered from 1 to {self.clients}")
 
     @property
     def kept(self) -> DiskStore:
@@ -234,7 +231,7 @@ class Session:
 
         Raises
         ------
-        LocalFederationError
+        RunFailed
             Rounds do not come to what they are held for.
         """
         first = self._coordinator.round
@@ -247,7 +244,7 @@ class Session:
                 return
             if self._coordinator.round > first + _MAX_TRIES:
                 why = "; ".join(f"{role}: {step.waiting}" for role, step in steps if step.waiting)
-                raise LocalFederationError(f"{_MAX_TRIES} rounds did not complete the request: {why}")
+                raise RunFailed(f"{_MAX_TRIES} rounds did not complete the request: {why}")
             if not any(step.acted for _, step in steps):
                 block = self._network.block_number()
                 self._network.advance_to(min(step.until for _, step in steps if step.until > block))
@@ -259,9 +256,9 @@ class Session:
 
         Raises
         ------
-        LocalFederationError
+        RunFailed
             There is no such client, or too few would be left.
-        CannotForget
+        InvalidInput
             It has no such points, or has left.
         """
         journal = self._federation.journal(number, self._federation.client_keys(number))
@@ -270,7 +267,7 @@ class Session:
         gone = {record.client for record in known if not record.points} | ({number} if rows is None else set())
         left, quorum = self._federation.clients - len(gone), self._federation.config.ledger.quorum
         if left < quorum:
-            raise LocalFederationError(f"{left} clients would remain, but a sum needs {quorum}: delete the federation")
+            raise RunFailed(f"{left} clients would remain, but a sum needs {quorum}: delete the federation")
         request, receipt = ask(self._ledgers[number], number, journal, known, rows)
         if receipt is not None:
             what = f"asked to forget {request.points} points" if request.points else "asked to forget all its points"
@@ -342,5 +339,5 @@ def _found(root: Path, config: FederationConfig, everyone: dict[str, Keys]) -> D
         keys = everyone[COORDINATOR]
         deployment = found(network, keys.account, config, keys.address)
     if not was_written(state):
-        raise LocalFederationError("the disk has no room for the chain's state: make room and run the command again")
+        raise RunFailed("the disk has no room for the chain's state: make room and run the command again")
     return deployment

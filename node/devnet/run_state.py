@@ -16,16 +16,13 @@ from typing import Any
 from fedgrove.chain.crypto.keys import Keys, load, save
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import AlreadyInUse, exclusive, write_atomically
 
 _OPTIONS, _DEPLOYMENT, _SECONDS = "options.json", "deployment.json", "seconds.json"
 _MAX_BYTES = 1 << 26
 _PASSWORD, _COST = "demonstration", 2  # the folder's mode is what protects these keys, of test money
-
-
-class StateUnusable(RuntimeError):
-    """A file of the state is not what was written, or another process works with it; the message says what to do."""
 
 
 class RunState:
@@ -68,7 +65,7 @@ class RunState:
 
         Raises
         ------
-        StateUnusable
+        RunFailed
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._check_own()
@@ -76,14 +73,14 @@ class RunState:
             with exclusive(self.root):
                 yield
         except AlreadyInUse as fault:
-            raise StateUnusable(str(fault)) from None
+            raise RunFailed(str(fault)) from None
 
     def keep_options(self, options: dict[str, Any]) -> None:
         """Keep what the run was asked for; from now on it has begun."""
         self._write(_OPTIONS, json.dumps(options, sort_keys=True))
 
     def options(self) -> dict[str, Any]:
-        """What the run was asked for. Raises StateUnusable."""
+        """What the run was asked for. Raises RunFailed."""
         return self._table(_OPTIONS)
 
     def keys(self, name: str) -> Keys:
@@ -105,12 +102,12 @@ class RunState:
         self._write(_DEPLOYMENT, deployment.to_json())
 
     def deployment(self) -> Deployment | None:
-        """Where the contracts are; None before they are deployed. Raises StateUnusable."""
+        """Where the contracts are; None before they are deployed. Raises RunFailed."""
         if not self.founded:
             return None
         try:
             return Deployment.from_json(self._read(_DEPLOYMENT).decode())
-        except ValueError:
+        except (ValueError, InvalidContent, InvalidInput):
             raise self._damaged(_DEPLOYMENT) from None
 
     def keep_seconds(self, seconds: dict[int, float]) -> None:
@@ -118,12 +115,12 @@ class RunState:
         self._write(_SECONDS, json.dumps(seconds))
 
     def seconds(self) -> dict[int, float]:
-        """How long each round has taken. Raises StateUnusable."""
+        """How long each round has taken. Raises RunFailed."""
         if not (self.root / _SECONDS).exists():
             return {}
         try:
             return {int(number): float(value) for number, value in self._table(_SECONDS).items()}
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, InvalidContent, InvalidInput):
             raise self._damaged(_SECONDS) from None
 
     def end(self) -> None:
@@ -140,11 +137,11 @@ class RunState:
         write_atomically(self.root / name, text.encode(), mode=0o600)
 
     def _check_own(self) -> None:
-        """Raise StateUnusable unless the folder is this account's alone; a link to one is not."""
+        """Raise RunFailed unless the folder is this account's alone; a link to one is not."""
         found = self.root.lstat()
         shared = found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         if shared or not stat.S_ISDIR(found.st_mode):
-            raise StateUnusable(f"another account can write to {self.root}: give a directory in a folder of your own")
+            raise RunFailed(f"another account can write to {self.root}: give a directory in a folder of your own")
 
     def _read(self, name: str) -> bytes:
         self._check_own()
@@ -156,11 +153,11 @@ class RunState:
     def _table(self, name: str) -> dict[str, Any]:
         try:
             table = parse_json(self._read(name))
-        except ValueError:
+        except (ValueError, InvalidContent, InvalidInput):
             table = None
         if not isinstance(table, dict):
             raise self._damaged(name)
         return table
 
-    def _damaged(self, name: str) -> StateUnusable:
-        return StateUnusable(f"{self.root / name} cannot be read: remove {self.root}, and begin a new run")
+    def _damaged(self, name: str) -> RunFailed:
+        return RunFailed(f"{self.root / name} cannot be read: remove {self.root}, and begin a new run")

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from fedgrove.node.base.files import AlreadyInUse, NoCacheFolder, cache_folder, exclusive
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.base.files import AlreadyInUse, cache_folder, exclusive
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.sources import Source
 
@@ -48,7 +49,7 @@ def _own(held: ExitStack, directory: Path | None, key: str) -> Path:
         os.utime(root / key)
         _tidy(root)
         return root / key
-    except (AlreadyInUse, NoCacheFolder, OSError):
+    except (AlreadyInUse, InvalidInput, OSError):
         return Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-explorer-")))
 
 

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.base.visible import is_visible
@@ -41,7 +42,7 @@ def document(data: bytes) -> str:
     """A JSON document as indented lines, or what it is instead; bounded in length."""
     try:
         lines = json.dumps(parse_json(data), indent=2, ensure_ascii=True).splitlines()
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, InvalidContent):
         return f"not a JSON document: {inert(data[:MAX_TEXT].decode(errors='replace'))}"
     shown = "\n".join(lines)
     return shown if len(shown) <= MAX_DOCUMENT else f"{shown[:MAX_DOCUMENT]}\n… ({len(shown):,} characters)"
@@ -93,7 +94,7 @@ def contents_of_model(store: ContentReader, digest: bytes, max_bytes: int, start
         tensors = tuple(_tensor(name, fields) for name, fields in named[:MAX_TENSORS])
     except StoreError as fault:
         return Contents(fault=inert(fault))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, InvalidContent):
         return Contents(fault="its header is not that of a safetensors file")
     return Contents(tensors, max(0, len(named) - MAX_TENSORS))
 

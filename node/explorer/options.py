@@ -6,6 +6,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.status.price import Price
 
 KIND, NAME = "{kind}", "{id}"
@@ -38,7 +39,7 @@ class BlockExplorer:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of ``PATTERN`` or ``CHAIN_ID=PATTERN``; ValueError for anything else."""
+        """Of ``PATTERN`` or ``CHAIN_ID=PATTERN``; InvalidInput for anything else."""
         chain, mark, rest = text.partition("=")
         if mark and re.fullmatch(r"[0-9]{1,18}", chain):
             return cls(_checked(rest), int(chain))
@@ -75,18 +76,18 @@ def _checked(pattern: str) -> str:
     """A pattern that can only ever make addresses of one site, and no other kind of link."""
     wanted = "give one as https://example.org/{kind}/{id}"
     if len(pattern) > _MAX_PATTERN or not _ADDRESS.fullmatch(pattern):
-        raise ValueError(f"{pattern[:_MAX_PATTERN]!r} is not a block explorer's address: {wanted}")
+        raise InvalidInput(f"{pattern[:_MAX_PATTERN]!r} is not a block explorer's address: {wanted}")
     if (pattern.count(KIND), pattern.count(NAME)) != (1, 1) or re.search(r"[{}]", _filled(pattern)):
-        raise ValueError(f"{pattern} must have {KIND} and {NAME} once each, and no other braces: {wanted}")
+        raise InvalidInput(f"{pattern} must have {KIND} and {NAME} once each, and no other braces: {wanted}")
     try:
         parts = urlsplit(pattern)
         whole = parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError:
         whole = False
     if not whole or "{" in parts.netloc or "@" in parts.netloc:
-        raise ValueError(f"{pattern} must name one host, without a user: {wanted}")
+        raise InvalidInput(f"{pattern} must name one host, without a user: {wanted}")
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
-        raise ValueError(f"{pattern} must begin with https:// (http:// is for this machine only): {wanted}")
+        raise InvalidInput(f"{pattern} must begin with https:// (http:// is for this machine only): {wanted}")
     return pattern
 
 

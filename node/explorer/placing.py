@@ -12,6 +12,7 @@ from typing import Any
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import KINDS, Record
+from fedgrove.common.errors import InvalidContent
 
 MAX_INTEGER = (1 << 63) - 1  # SQLite's
 _MAX_JSON_INTEGER = 1 << 53
@@ -145,7 +146,7 @@ def _line_up(database: sqlite3.Connection, sealed: Entry) -> None:
             if entry.client is None:
                 raise ValueError("a draw of nobody")
             keys.append((tree.key(tree.ticket(beta, entry.client), order_seed), entry.client))
-        except (vrf.InvalidProof, ValueError):
+        except (vrf.InvalidProof, ValueError, InvalidContent):
             return  # no contract of ours took this draw, so there is no tree to show
     for position, (_, client) in enumerate(sorted(set(keys))):
         statement = "UPDATE parts SET position = ? WHERE round = ? AND client = ?"

@@ -111,7 +111,7 @@ class _Archive:
 
 
 class DirectorySource(_Archive):
-    """A run's directory, as ``demo --out`` leaves it. Raises NoArchive."""
+    """A run's directory, as ``demo --out`` leaves it. Raises InvalidInput."""
 
     def __init__(self, directory: Path) -> None:
         ledger = directory / LEDGER
@@ -125,7 +125,7 @@ class DirectorySource(_Archive):
 
 
 class CarSource(_Archive):
-    """A CAR file of ``audit export``. Raises NoArchive."""
+    """A CAR file of ``audit export``. Raises InvalidInput."""
 
     def __init__(self, file: Path) -> None:
         self._open = ExitStack()

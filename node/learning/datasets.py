@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import cache_folder
 from fedgrove.node.learning.cifar import CLASSES as CIFAR_CLASSES
 from fedgrove.node.learning.cifar import content_digest, parse_binary_batch, parse_python_batch
@@ -96,7 +97,7 @@ def _idx(name: str, source: IdxSource, directory: Path) -> Loaded:
             arrays.append(parse_idx(read_verified(path, file)))
         except DatasetError:
             raise
-        except ValueError as fault:
+        except (ValueError, InvalidContent, InvalidInput) as fault:
             raise DatasetError(f"{path} is unusable: {fault}") from None
     parts = [_images(arrays[0], arrays[1], folder), _images(arrays[2], arrays[3], folder)]
     return _counted(name, parts, source.counts, folder)
@@ -105,7 +106,7 @@ def _idx(name: str, source: IdxSource, directory: Path) -> Loaded:
 def _images(images: np.ndarray, labels: np.ndarray, folder: Path) -> Samples:
     try:
         samples = as_samples(images, labels)
-    except ValueError as fault:
+    except (ValueError, InvalidContent, InvalidInput) as fault:
         raise DatasetError(f"the files in {folder} cannot be used: {fault}") from None
     if int(samples.y.max()) > 9:
         raise DatasetError(f"the files in {folder} cannot be used: a label is above 9")
@@ -137,7 +138,7 @@ def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, 
     for name, content, digest in zip(CIFAR_BATCHES, contents, source.batches, strict=True):
         try:
             images, labels = parse(content)
-        except ValueError as fault:
+        except (ValueError, InvalidContent, InvalidInput) as fault:
             raise DatasetError(f"{name} in {origin} is unusable: {fault}") from None
         if content_digest(images, labels) != digest:
             raise DatasetError(f"{name} in {origin} is not the published batch (wrong SHA-256): download it again")

@@ -3,13 +3,14 @@
 import os
 
 import torch
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor, is_pinned
 from fedgrove.node.learning.settings import TrainingSettings
 
 DEVICES = ("cpu", "cuda", "auto")
 
 
-class NoDevice(ValueError):
+class NoDevice(InvalidInput):
     """The device is unknown or absent; the message says what to ask for."""
 
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedgrove.common.errors import Refused
 from fedgrove.node.learning.samples import Samples
 
 MARK_BYTES = 32
 
 
-class NothingToTrain(ValueError):
+class NothingToTrain(Refused):
     """All samples are held out, or are equal to one that is."""
 
 

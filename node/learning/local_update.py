@@ -4,14 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NotRequired, TypedDict
 
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.tensors import Tensors
 
 MODEL, STATE = "model/", "state/"
 """How the names of a model's tensors, and of what a client keeps, begin where both travel to a task's process."""
 
 
-class DivergedTraining(ValueError):
+class DivergedTraining(RunFailed):
     """Local training left the finite numbers; the message names client, round and the settings to change."""
+
+    exit_code = 1
 
 
 class RoundPosition(TypedDict):

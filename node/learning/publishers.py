@@ -15,13 +15,15 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedgrove.common.errors import InvalidInput
+
 TIMEOUT_SECONDS = 30
 CHUNK = 1 << 20
 MAX_UNZIPPED_BYTES = 16 + 60_000 * 28 * 28
 """Of the largest published file that may lie here unzipped: a header, and 60,000 images."""
 
 
-class DatasetError(ValueError):
+class DatasetError(InvalidInput):
     """A dataset is unavailable or unusable; the message is one sentence that says what to do."""
 
 

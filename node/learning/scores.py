@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, Table
 from fedgrove.node.learning.settings import MAX_CONFUSED
 from msgspec import Meta
@@ -185,12 +186,12 @@ class StatedScores(Table, frozen=True):
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.confusion or ()) for row in self.confusion or ()):
-            raise ValueError("its confusion matrix is not square")
+            raise InvalidContent("its confusion matrix is not square")
 
     def check_samples(self, samples: int) -> None:
         """Raise ValueError if a confusion matrix counts another number of samples."""
         if self.confusion is not None and sum(map(sum, self.confusion)) != samples:
-            raise ValueError("its confusion matrix is not one of these samples")
+            raise InvalidContent("its confusion matrix is not one of these samples")
 
 
 def class_scores(probabilities: np.ndarray, labels: np.ndarray, classes: Sequence[str]) -> ClassScores:

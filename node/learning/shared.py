@@ -2,15 +2,12 @@
 
 import numpy as np
 from fedgrove.node.base.arrays import InvalidArrays, arrays_of
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
 from safetensors.numpy import save as safetensors_save
 
 MAX_SHARED_BYTES = 64 << 20
-
-
-class InvalidSharedSet(ValueError):
-    """The bytes are not a shared set for this federation's model; the message says why."""
 
 
 def draw_shared(samples: Samples, per_class: int, rng: np.random.Generator) -> Samples:
@@ -42,25 +39,25 @@ def shared_from_bytes(data: bytes, spec: ModelSpec) -> Samples:
 
     Raises
     ------
-    InvalidSharedSet
+    DatasetError
         Not safetensors, other tensors than x and y, wrong types or shapes, values outside [0, 1], labels out of range.
     """
     if len(data) > MAX_SHARED_BYTES:
-        raise InvalidSharedSet(f"the shared set has {len(data)} bytes, more than the {MAX_SHARED_BYTES} allowed")
+        raise DatasetError(f"the shared set has {len(data)} bytes, more than the {MAX_SHARED_BYTES} allowed")
     try:
         tensors = arrays_of(data)
     except InvalidArrays as fault:
-        raise InvalidSharedSet(f"the shared set {fault}") from None
+        raise DatasetError(f"the shared set {fault}") from None
     if set(tensors) != {"x", "y"}:
-        raise InvalidSharedSet("the shared set must hold exactly the tensors x and y")
+        raise DatasetError("the shared set must hold exactly the tensors x and y")
     x, y = tensors["x"], tensors["y"]
     if x.dtype != np.float32 or x.ndim != 4 or x.shape[1:] != spec.input_shape or len(x) == 0:
-        raise InvalidSharedSet(f"x must be float32 images of shape {spec.input_shape}, not {x.dtype} {x.shape}")
+        raise DatasetError(f"x must be float32 images of shape {spec.input_shape}, not {x.dtype} {x.shape}")
     if y.dtype != np.int64 or y.shape != x.shape[:1]:
-        raise InvalidSharedSet(f"y must be int64 ({len(x)},), not {y.dtype} {y.shape}")
+        raise DatasetError(f"y must be int64 ({len(x)},), not {y.dtype} {y.shape}")
     # The comparison is False for NaN, so this also refuses values that are not finite.
     if not ((x >= 0) & (x <= 1)).all():
-        raise InvalidSharedSet("x holds a value outside [0, 1]")
+        raise DatasetError("x holds a value outside [0, 1]")
     if int(y.min()) < 0 or int(y.max()) >= spec.classes:
-        raise InvalidSharedSet(f"y holds a label outside 0 … {spec.classes - 1}")
+        raise DatasetError(f"y holds a label outside 0 … {spec.classes - 1}")
     return Samples(x, y)

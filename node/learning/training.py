@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
 from fedgrove.node.learning import plain_descent
 from fedgrove.node.learning.augment import augment
@@ -381,7 +382,7 @@ def _squares(model: TaskModel, output: Any, targets: Any, count: int, mean: floa
     try:
         rows = ((row_of(output, index, count), row_of(targets, index, count)) for index in range(count))
         return math.fsum(float(model.loss(*row)) ** 2 for row in rows)
-    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError):
+    except (RuntimeError, ValueError, TypeError, IndexError, OverflowError, InvalidInput):
         return mean * mean * count if math.isfinite(mean) else math.inf
 
 

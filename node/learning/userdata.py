@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.arrays import MAX_VALUES, InvalidArrays, read_arrays
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Loaded, Samples, as_samples
@@ -142,7 +143,7 @@ def _samples(given: Any, label: str) -> Samples:
             return as_samples(*given)
         items = [given[index] for index in range(len(given))]
         return as_samples(np.stack([np.asarray(item[0]) for item in items]), np.array([int(item[1]) for item in items]))
-    except (ValueError, TypeError, IndexError, KeyError) as fault:
+    except (ValueError, TypeError, IndexError, KeyError, InvalidContent, InvalidInput) as fault:
         raise DatasetError(f"{label} cannot be used: {fault}") from None
 
 

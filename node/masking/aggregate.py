@@ -7,6 +7,7 @@ whatever the number of clients.
 from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.coverage import pair_spans
 from fedgrove.node.masking.graph import MaskGraph
@@ -17,7 +18,7 @@ from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.masking.survivors import needed_secrets
 
 
-class InvalidUpdate(ValueError):
+class InvalidUpdate(InvalidContent):
     """A masked update cannot be part of the sum; the message names the client.
 
     Attributes

@@ -8,6 +8,7 @@ from itertools import chain, pairwise
 from typing import Literal
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.keys import is_low_order
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
@@ -22,10 +23,6 @@ MIN_CLIENTS = 3
 WITNESSES = 7
 
 _PARTNERS, _HOLDERS = b"fedgrove partners 1", b"fedgrove holders 1"
-
-
-class InvalidGraph(ValueError):
-    """No mask graph can be built from these arguments; the message says which is wrong."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +142,7 @@ def build_graph(
 
     Raises
     ------
-    InvalidGraph
+    InvalidContent
         Positions out of order, clients twice, partners that are not symmetric, or a threshold out of range.
     """
     _check_participants(participants)
@@ -160,7 +157,9 @@ def build_graph(
     neighbours = _adjacency(edges[maskable[edges // n] & maskable[edges % n]], n)
     shares = shares or sharing(n, DEFAULT_ASSUMED)
     if not (1 < shares.threshold <= shares.holders < n or n == shares.holders + 1 == shares.threshold + 1 == 2):
-        raise InvalidGraph(f"a threshold of {shares.threshold} does not fit {shares.holders} holders among {n} clients")
+        raise InvalidContent(
+            f"a threshold of {shares.threshold} does not fit {shares.holders} holders among {n} clients"
+        )
     holders = random_regular(n, shares.holders, _HOLDERS + seed)
     return MaskGraph(
         context, tuple(participants), neighbours, holders, shares.threshold, groups, max(MIN_CLIENTS, least)
@@ -221,23 +220,23 @@ def _encode(adjacency: Adjacency) -> bytes:
 
 def _check_participants(participants: Sequence[Participant]) -> None:
     if [participant.position for participant in participants] != list(range(len(participants))):
-        raise InvalidGraph("the participants are not listed in the order of the cooperation tree")
+        raise InvalidContent("the participants are not listed in the order of the cooperation tree")
     if len({participant.client for participant in participants}) != len(participants):
-        raise InvalidGraph("a client appears twice")
+        raise InvalidContent("a client appears twice")
     if len(participants) < 2:
-        raise InvalidGraph(f"{len(participants)} clients cannot mask: draw at least {MIN_CLIENTS}")
+        raise InvalidContent(f"{len(participants)} clients cannot mask: draw at least {MIN_CLIENTS}")
 
 
 def _check_groups(groups: Adjacency, n: int) -> None:
     together = [position for group in groups for position in group]
     if len(set(together)) != len(together) or not set(together) <= set(range(n)):
-        raise InvalidGraph("a position is in two groups, or is not in the round's order")
+        raise InvalidContent("a position is in two groups, or is not in the round's order")
 
 
 def _check_partners(partners: Sequence[Sequence[int]], n: int) -> None:
     if len(partners) != n:
-        raise InvalidGraph(f"there are {len(partners)} lists of partners for {n} clients")
+        raise InvalidContent(f"there are {len(partners)} lists of partners for {n} clients")
     edges = {(position, partner) for position, own in enumerate(partners) for partner in own}
     for position, partner in edges:
         if not 0 <= partner < n or partner == position or (partner, position) not in edges:
-            raise InvalidGraph(f"{partner} cannot be a partner of position {position}")
+            raise InvalidContent(f"{partner} cannot be a partner of position {position}")

@@ -11,6 +11,7 @@ lied is known: a holder whose share is another, or an owner whose committed shar
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.graph import MaskGraph, encode_positions
 from fedgrove.node.masking.keys import SECRET_BYTES, is_mask_secret, is_self_seed
 from fedgrove.node.masking.release import InvalidRelease, Release, parse_with
@@ -22,7 +23,7 @@ _MAGIC = b"FGV2"
 _HEADER_BYTES = len(_MAGIC) + 32
 
 
-class TooFewShares(ValueError):
+class TooFewShares(InvalidContent):
     """The releases do not recover a secret, or none may be recovered; the message names the client.
 
     Attributes
@@ -40,7 +41,7 @@ class TooFewShares(ValueError):
         self.owner_lied = owner_lied
 
 
-class InvalidRecovery(ValueError):
+class InvalidRecovery(InvalidContent):
     """A recovery record is wrong; the message names the client.
 
     Attributes

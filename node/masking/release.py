@@ -9,6 +9,7 @@ it fixes the lists it was made for.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.coverage import thinnest
 from fedgrove.node.masking.graph import MaskGraph, encode_positions
 from fedgrove.node.masking.keys import RoundSecrets
@@ -16,6 +17,7 @@ from fedgrove.node.masking.sealing import (
     OPENING_BYTES,
     InvalidShares,
     Kind,
+    MaskingRefused,
     Opening,
     SharePair,
     check_own,
@@ -29,11 +31,7 @@ _ENTRY_BYTES = 4 + 1 + OPENING_BYTES
 _HEADER_BYTES = len(_MAGIC) + 32 + 4
 
 
-class ReleaseRefused(ValueError):
-    """Nothing may be released for these lists; the message says why."""
-
-
-class InvalidRelease(ValueError):
+class InvalidRelease(InvalidContent):
     """A blob of released shares is not what its holder should have written; the message says why."""
 
 
@@ -134,18 +132,18 @@ def release(
 
     Raises
     ------
-    ReleaseRefused
+    MaskingRefused
         The lists would expose somebody, or contradict what this holder knows of itself.
     """
     if committed != (position in survivors):
         listed = "listed" if position in survivors else "not listed"
-        raise ReleaseRefused(f"client {graph.client(position)} is wrongly {listed} as survivor: do not trust the list")
+        raise MaskingRefused(f"client {graph.client(position)} is wrongly {listed} as survivor: do not trust the list")
     try:
         needed = needed_secrets(graph, sharers, survivors)
     except UnsafeSurvivors as fault:
-        raise ReleaseRefused(str(fault)) from None
+        raise MaskingRefused(str(fault)) from None
     if not set(unavailable) <= set(survivors):
-        raise ReleaseRefused("an update that was never committed is reported unavailable")
+        raise MaskingRefused("an update that was never committed is reported unavailable")
     _check_cover(graph, needed, kappa, tensors)
     kinds = _kinds(graph, position, needed)
     entries = [
@@ -197,7 +195,7 @@ def parse_with(data: bytes, graph: MaskGraph, position: int, needed: Needed) -> 
             raise InvalidRelease(f"{who} released a share that it should not have (position {owner}, kind {kind})")
         try:
             shares[owner] = Opening.from_bytes(rest[start + 5 : start + _ENTRY_BYTES])
-        except ValueError as fault:
+        except (ValueError, InvalidContent) as fault:
             raise InvalidRelease(f"{who} released an invalid share (position {owner}): {fault}") from None
     return Release(position, unavailable, bad, shares)
 
@@ -220,7 +218,7 @@ def _check_cover(graph: MaskGraph, needed: Needed, kappa: float, tensors: int) -
     for position in needed.seeds:
         pairs, tensor = thinnest(graph, position, needed.seeds, tensors, kappa)
         if not pairs:
-            raise ReleaseRefused(f"no surviving partner of client {graph.client(position)} masks its tensor {tensor}")
+            raise MaskingRefused(f"no surviving partner of client {graph.client(position)} masks its tensor {tensor}")
 
 
 def _kinds(graph: MaskGraph, holder: int, needed: Needed) -> dict[int, Kind]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout, is_finite
 
 WORD = np.dtype("<u4")
@@ -23,7 +24,7 @@ _SIGNED = np.dtype("<i4")
 _CHUNK = 1 << 15  # parameters at a time, so that temporaries stay in the processor's cache
 
 
-class InvalidVector(ValueError):
+class InvalidVector(InvalidContent):
     """A model cannot be encoded; the message names the tensor and the fault."""
 
 

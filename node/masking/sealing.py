@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from fedgrove.common.errors import InvalidContent, Refused
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import Random, RoundSecrets, agree, derive, is_low_order
 from fedgrove.node.masking.shamir import PRIME, SHARE_BYTES, split
@@ -33,11 +34,11 @@ _SEAL = b"fedgrove sealed share 2"
 _COMMITMENT = b"fedgrove share commitment 1"
 
 
-class InvalidShares(ValueError):
+class InvalidShares(InvalidContent):
     """A blob of shares, or one message in it, is not what its owner should have written; the message says why."""
 
 
-class MaskingRefused(ValueError):
+class MaskingRefused(Refused):
     """A client would expose itself or cannot be part of the sum; the message says why."""
 
 
@@ -160,7 +161,7 @@ def open_shares(
         plain = ChaCha20Poly1305(key).decrypt(nonce, body, _associated(graph, owner, holder))
         halves = (plain[:OPENING_BYTES], plain[OPENING_BYTES:])
         pair = {kind: Opening.from_bytes(half) for kind, half in zip(Kind, halves, strict=True)}
-    except (InvalidTag, ValueError):
+    except (InvalidTag, ValueError, InvalidContent):
         raise InvalidShares(f"{who} cannot be opened, or is not a field element") from None
     for kind, opening in pair.items():
         if not is_committed(graph, owner, holder, kind, opening, sealed):

@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from fedgrove.common.errors import Refused
 from fedgrove.node.masking.graph import MaskGraph, encode_positions
 
 
-class UnsafeSurvivors(ValueError):
+class UnsafeSurvivors(Refused):
     """Nothing may be revealed for this list of survivors; the message says why."""
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.chain.crypto.regular_file import read_regular
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
@@ -83,7 +84,7 @@ def parse_config(data: bytes) -> FederationConfig:
         raise InvalidConfig(f"the configuration is larger than {MAX_CONFIG_BYTES} bytes")
     try:
         tables = parse_json(data)
-    except ValueError:
+    except (ValueError, InvalidContent):
         raise InvalidConfig("the configuration in the store is not JSON") from None
     config = _parse(tables)
     if config.to_bytes() != data:
@@ -112,7 +113,7 @@ def read_tables(path: Path, what: str) -> dict[str, Any]:
         raise InvalidConfig(f"{path} is larger than {MAX_CONFIG_BYTES} bytes: give {what}")
     try:
         return parse_toml(data)
-    except ValueError as fault:
+    except (ValueError, InvalidContent) as fault:
         raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
 
 

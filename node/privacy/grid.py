@@ -47,6 +47,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.masking.limits import Limits
 from fedgrove.node.privacy.accountant import GaussianRelease
 from fedgrove.node.privacy.discrete import discrete_gaussian, sum_log_ratio
@@ -58,7 +59,7 @@ _SMOOTHING = 9  # variance of the random rounding in the proof
 _STEPS = 1024  # a noise multiplier is rounded down to this many parts of σ, so that rounds with equal losses are equal
 
 
-class RingTooSmall(ValueError):
+class RingTooSmall(InvalidInput):
     """The sum of this many clients would not fit; the message says what to change."""
 
 

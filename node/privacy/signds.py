@@ -23,6 +23,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout, add
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import WORD
@@ -38,10 +39,6 @@ _MAGIC = b"SD\x01"
 _SIGNS = {1: b"\x01", -1: b"\x00"}
 _INDEX = np.dtype(">u4")
 _PLACES = 64  # binary places of e^ε
-
-
-class InvalidSelection(ValueError):
-    """An upload is not what the federation's settings ask for; the message names the fault."""
 
 
 @dataclass(frozen=True)
@@ -119,21 +116,21 @@ class Selection:
 
         Raises
         ------
-        InvalidSelection
+        InvalidContent
             Anything else.
         """
         if len(data) != mechanism.upload_bytes:
-            raise InvalidSelection(f"the upload has {len(data)} bytes, but the terms require {mechanism.upload_bytes}")
+            raise InvalidContent(f"the upload has {len(data)} bytes, but the terms require {mechanism.upload_bytes}")
         if not data.startswith(_MAGIC):
-            raise InvalidSelection("the upload is not a selection of version 1")
+            raise InvalidContent("the upload is not a selection of version 1")
         sign = {code: sign for sign, code in _SIGNS.items()}.get(data[len(_MAGIC) : len(_MAGIC) + 1])
         if sign is None:
-            raise InvalidSelection("the sign of the upload is neither 0 nor 1")
+            raise InvalidContent("the sign of the upload is neither 0 nor 1")
         dimensions = np.frombuffer(data, _INDEX, offset=len(_MAGIC) + 1).astype(np.uint32)
         if (dimensions[1:] <= dimensions[:-1]).any():
-            raise InvalidSelection("the dimensions of the upload are not in ascending order")
+            raise InvalidContent("the dimensions of the upload are not in ascending order")
         if dimensions[-1] >= mechanism.length:
-            raise InvalidSelection(f"dimension {dimensions[-1]} of the upload is not in the model")
+            raise InvalidContent(f"dimension {dimensions[-1]} of the upload is not in the model")
         return cls(sign, dimensions)
 
 

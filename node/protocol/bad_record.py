@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from fedgrove.common.errors import InvalidContent
+
 
 @dataclass(frozen=True)
 class BadRecord:
@@ -18,7 +20,7 @@ class BadRecord:
         return f"{', '.join([*place, self.field])}: {self.reason}"
 
 
-class RuleBroken(Exception):
+class RuleBroken(InvalidContent):
     """Raised at the first record that breaks a rule."""
 
     def __init__(self, record: BadRecord) -> None:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Protocol, TypeVar
 
 from fedgrove.chain.records import Closed
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, Digest, Table
 from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
 from fedgrove.node.base.tensors import Tensors
@@ -41,7 +42,7 @@ _AT_ONCE = 16
 lists what it never publishes must not hold up the others."""
 
 
-class InvalidBlob(ValueError):
+class InvalidBlob(InvalidContent):
     """A blob is not what its ledger record says it is."""
 
 
@@ -87,7 +88,7 @@ class Metrics(Table, frozen=True):
             metrics = super().from_bytes(data)
             if metrics.scores is not None:
                 metrics.scores.check_samples(metrics.samples)
-        except ValueError as fault:
+        except (ValueError, InvalidContent) as fault:
             raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
         return metrics
 

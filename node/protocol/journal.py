@@ -28,11 +28,12 @@ from pathlib import Path
 from typing import Annotated, BinaryIO
 
 from fedgrove.chain.crypto.regular_file import NotRegular, open_regular, read_regular
+from fedgrove.common.errors import InvalidContent, RunFailed
 from fedgrove.common.wire import Count, Malformed, Table, canonical_json, decode
 from fedgrove.node.base.chunks import Buffer, joined
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots
-from fedgrove.node.base.sealed_stream import NotSealed, seal, unseal
+from fedgrove.node.base.sealed_stream import seal, unseal
 from msgspec import Meta
 
 _KEYS = "keys"
@@ -45,7 +46,7 @@ STATE = "state"
 """Name of the blob that outlives its round."""
 
 
-class JournalDamaged(RuntimeError):
+class JournalDamaged(RunFailed):
     """A journal file is not what this node wrote with this key, or not of the federation that it runs in."""
 
 
@@ -266,7 +267,7 @@ def _unsealed(key: SlotKey | None, path: Path, file: BinaryIO) -> bytes | None:
         return None
     try:
         return joined(unseal(key.key, path.name.encode(), file))
-    except NotSealed:
+    except InvalidContent:
         return None
 
 

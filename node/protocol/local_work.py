@@ -2,12 +2,13 @@
 
 from typing import Protocol, TypeVar
 
+from fedgrove.common.errors import Refused
 from fedgrove.node.protocol.rounds import RoundRecords
 
 UpdateT_co = TypeVar("UpdateT_co", covariant=True)
 
 
-class CannotTakePart(RuntimeError):
+class CannotTakePart(Refused):
     """The client has nothing to upload in this round; the message says why."""
 
 
@@ -15,11 +16,11 @@ class Diverged(CannotTakePart):
     """Training left the numbers."""
 
 
-class StateLost(RuntimeError):
+class StateLost(Refused):
     """The strategy's state from an earlier round cannot be read and was removed."""
 
 
-class BeginsAnew(RuntimeError):
+class BeginsAnew(Refused):
     """Training from the round's model failed, so the client turns to the first model; the message is the fault."""
 
 

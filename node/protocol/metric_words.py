@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Table
 from fedgrove.node.learning.settings import is_count
 from fedgrove.node.masking.ring import WORD
@@ -24,7 +25,7 @@ _LIMB = (1 << _LIMB_BITS) - 1
 _SHIFT = STOP + 1
 
 
-class ImplausibleMetrics(ValueError):
+class ImplausibleMetrics(InvalidContent):
     """No honest members' metrics add up to these words; the message says why, in one clause."""
 
 

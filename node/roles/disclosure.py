@@ -10,10 +10,12 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from fedgrove.chain.records import Committed, Released
+from fedgrove.common.errors import Refused
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import RoundSecrets, seal_shares
-from fedgrove.node.masking.release import ReleaseRefused, held_shares, release
+from fedgrove.node.masking.release import held_shares, release
+from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import all_summed
 from fedgrove.node.protocol.aggregation import sealed_shares
 from fedgrove.node.protocol.content import Update, unavailable
@@ -24,7 +26,7 @@ from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 
 
-class OrderAbandoned(RuntimeError):
+class OrderAbandoned(Refused):
     """The chain now states another order or other shares than those that this client's secrets were used for."""
 
 
@@ -116,7 +118,7 @@ class Disclosure:
 
         Raises
         ------
-        node.masking.release.ReleaseRefused
+        node.masking.MaskingRefused
             Releasing them would expose somebody.
         """
         self._bind(current, "order", _order_digest(current))
@@ -163,7 +165,7 @@ class Disclosure:
         inputs = self._inputs(current)
         fault = overspent(self._method, inputs)
         if fault:
-            raise ReleaseRefused(fault)
+            raise MaskingRefused(fault)
         graph, position = inputs.graph, current.order.index(client)
         blobs = sealed_shares(inputs, graph.held_by[position])
         committed = self._journal.noted(current.number).committed or self.published(current, client) is not None

@@ -14,16 +14,13 @@ from contextlib import suppress
 
 from fedgrove.chain.records import Committed, Drawn, Released, Shared
 from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
 _BEGUN = "begun"
 _BLOBS = {"share": "shares", "commit": "masked", "release": "released"}
-
-
-class DuplicateRunning(RuntimeError):
-    """Another process acts with this keystore, and it is for this one to end."""
 
 
 class Duplicates:
@@ -54,7 +51,7 @@ class Duplicates:
 
         Raises
         ------
-        DuplicateRunning
+        AlreadyInUse
         """
         if self._since < 0:
             self._since, latest = block, rounds.latest
@@ -106,11 +103,9 @@ class Duplicates:
         )
         first = self._begun() is not None and self._begun() == _first_draw(rounds, client)
         if not first:
-            raise DuplicateRunning(
-                f"{seen}; the other process was first, so this one ends: run one process per keystore"
-            )
+            raise AlreadyInUse(f"{seen}; the other process was first, so this one ends: run one process per keystore")
         if len(self._met) > 1:
-            raise DuplicateRunning(
+            raise AlreadyInUse(
                 f"{seen}; it continues, so this process ends: stop the other one and run one process per keystore"
             )
         self.alarm = f"{seen}; stop it: run one process per keystore"

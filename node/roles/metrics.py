@@ -3,6 +3,7 @@
 import threading
 from wsgiref.simple_server import WSGIServer
 
+from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.status.setbacks import MOST_NAMED, Setbacks
@@ -15,10 +16,6 @@ _OF_MEMBERS = {
     "noise": "Standard deviation of the noise of rates in the members' evaluation",
     "standard_error": "Standard error of the mean loss in the members' evaluation",
 }
-
-
-class PortTaken(RuntimeError):
-    """The port for the metrics is not available."""
 
 
 class ServiceMetrics:
@@ -83,11 +80,13 @@ class ServiceMetrics:
         self._faults.labels(kind).inc()
 
     def serve(self, port: int) -> None:
-        """Answer on 127.0.0.1 until ``close``. Raises PortTaken."""
+        """Answer on 127.0.0.1 until ``close``. Raises AlreadyInUse."""
         try:
             self._server = start_http_server(port, "127.0.0.1", self._registry)
         except OSError as fault:
-            raise PortTaken(f"cannot serve metrics on 127.0.0.1:{port}: {fault.strerror}; give another port") from None
+            raise AlreadyInUse(
+                f"cannot serve metrics on 127.0.0.1:{port}: {fault.strerror}; give another port"
+            ) from None
 
     def close(self) -> None:
         """Stop answering."""

@@ -12,11 +12,12 @@ from typing import Protocol
 
 from fedgrove.chain.errors import ChainError, FeeAboveCap, InsufficientFunds
 from fedgrove.chain.network.heads import Heads
+from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.store import DiskFull
+from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.step import Kind, Step
-from fedgrove.node.roles.duplicates import DuplicateRunning
 from fedgrove.node.roles.logs import NO_ROOM, ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.status.setbacks import setbacks
@@ -46,8 +47,10 @@ class Role(Protocol):
         ...
 
 
-class GivenUp(RuntimeError):
+class GivenUp(RunFailed):
     """Chain or store were away for longer than the service was told to wait."""
+
+    exit_code = 3
 
 
 def _sentence_on(fault: Exception) -> str:
@@ -115,7 +118,7 @@ class Service:
         ------
         GivenUp
             Chain or store stayed away.
-        DuplicateRunning
+        AlreadyInUse
             Another process acts with the same keystore.
         """
         self._reached = time.monotonic()
@@ -142,7 +145,7 @@ class Service:
             self._heed(name, getattr(role, "alarm", ""))
             if role.finished:
                 self._ended.add(name)
-        except DuplicateRunning as fault:
+        except AlreadyInUse as fault:
             self._heed(name, str(fault))
             raise
         except (FeeAboveCap, InsufficientFunds) as fault:

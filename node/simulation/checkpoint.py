@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load
 from fedgrove.node.scenario.scenario import Scenario
@@ -27,10 +28,6 @@ RECORD = "record.json"
 STATES = "states"
 METADATA = "fedgrove"
 _DIGEST_BYTES = 32
-
-
-class InvalidCheckpoint(ValueError):
-    """The directory does not hold what the run can go on from; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ def check_directory(directory: Path, plan: Scenario, resume: bool) -> None:
 
     Raises
     ------
-    InvalidCheckpoint
+    InvalidContent
         It holds a run of another plan, or one and ``resume`` is off, or its checkpoint is damaged.
     """
     path = directory / CHECKPOINT
@@ -54,10 +51,10 @@ def check_directory(directory: Path, plan: Scenario, resume: bool) -> None:
         return
     record = RunRecord.from_json(_parse(path)[0]["record"])
     if record.scenario.digest() != plan.digest():
-        raise InvalidCheckpoint(f"{directory} holds a run of another plan: give another directory")
+        raise InvalidContent(f"{directory} holds a run of another plan: give another directory")
     if not resume:
         done = len(record.rounds)
-        raise InvalidCheckpoint(f"{directory} holds this run up to round {done}: resume it, or give another directory")
+        raise InvalidContent(f"{directory} holds this run up to round {done}: resume it, or give another directory")
 
 
 def rounds_done(directory: Path) -> int:
@@ -65,7 +62,7 @@ def rounds_done(directory: Path) -> int:
 
     Raises
     ------
-    InvalidCheckpoint
+    InvalidContent
         Its checkpoint is damaged.
     """
     path = directory / CHECKPOINT
@@ -77,7 +74,7 @@ def begin_with(source: Path, directory: Path, plan: Scenario) -> None:
 
     Raises
     ------
-    InvalidCheckpoint
+    InvalidContent
         The source's checkpoint is missing or damaged.
     """
     document, tensors = _parse(source / CHECKPOINT)
@@ -111,7 +108,7 @@ class RunDirectory:
 
         Raises
         ------
-        InvalidCheckpoint
+        InvalidContent
             It is damaged, of another plan or other data, or it is there and ``resume`` is off.
         """
         check_directory(self._directory, self._plan, resume)
@@ -122,11 +119,11 @@ class RunDirectory:
             return None
         document, tensors = _parse(path)
         if document["data"] != self._data:
-            raise InvalidCheckpoint(f"{self._directory} holds a run on other data: give another directory")
+            raise InvalidContent(f"{self._directory} holds a run on other data: give another directory")
         record = RunRecord.from_json(document["record"])
         self._keep_states(len(record.rounds))
         if self._digest_of_states() != document["states"]:
-            raise InvalidCheckpoint(f"clients' states are missing in {self._directory / STATES}: start the run anew")
+            raise InvalidContent(f"clients' states are missing in {self._directory / STATES}: start the run anew")
         return Checkpoint(record, tensors)
 
     def save(self, record: RunRecord, tensors: Tensors) -> None:
@@ -149,7 +146,7 @@ class RunDirectory:
 
         Raises
         ------
-        InvalidCheckpoint
+        InvalidContent
             The file is damaged.
         """
         numbers = [number for number in self._states.get(client, ()) if number < before]
@@ -162,7 +159,7 @@ class RunDirectory:
                 raise InvalidModel("wrong digest")
             return load(content[_DIGEST_BYTES:])
         except (OSError, InvalidModel) as fault:
-            raise InvalidCheckpoint(f"the state of client {client} in {path} is damaged: {fault}") from None
+            raise InvalidContent(f"the state of client {client} in {path} is damaged: {fault}") from None
 
     def keep_state(self, number: int, client: int, state: Tensors) -> None:
         """Write what a client's round left. It counts from the round's checkpoint on."""
@@ -222,7 +219,7 @@ def _parse(path: Path) -> tuple[dict[str, Any], Tensors]:
         RunRecord.from_json(document["record"])
         if not {"data", "states"} <= document.keys():
             raise ValueError("incomplete")
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as fault:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, InvalidContent, InvalidInput) as fault:
         reason = str(fault) or type(fault).__name__
-        raise InvalidCheckpoint(f"the checkpoint {path} is damaged ({reason}): give another directory") from None
+        raise InvalidContent(f"the checkpoint {path} is damaged ({reason}): give another directory") from None
     return document, tensors

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.partition import Partition, deal
 from fedgrove.node.learning.samples import Dataset, Samples
@@ -75,7 +76,7 @@ def deal_data(plan: Scenario, dataset: Dataset, with_shared: bool) -> Dealt:
         parts, shared = deal(training, plan.clients, plan.partition, per_class, plan.seed)
         name = plan.model.name or default_model(dataset.name, dataset.input_shape)
         return Dealt(ModelSpec(name, dataset.input_shape, dataset.classes), training, parts, test, shared)
-    except ValueError as fault:
+    except (ValueError, InvalidInput, InvalidContent) as fault:
         raise InvalidConfig(f"the data do not suit this plan: {fault}") from None
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.process_pool import process_pool
 
 # How long a scheduler may take to answer.
@@ -13,10 +14,6 @@ CLUSTER_SECONDS = 10
 WORK = "fedgrove.node.simulation.work"
 
 Reach = Literal["memory", "disk", "message"]
-
-
-class NoExecutor(ValueError):
-    """There is no such executor, or its cluster cannot be reached; the message says what to do."""
 
 
 class InlineExecutor(Executor):
@@ -54,7 +51,7 @@ def open_executor(name: str, workers: int = 0, portable: bool = False) -> Iterat
 
     Raises
     ------
-    NoExecutor
+    InvalidInput
         Another name, or a scheduler that cannot be reached.
     """
     if name == "inline" and not portable:
@@ -65,12 +62,12 @@ def open_executor(name: str, workers: int = 0, portable: bool = False) -> Iterat
         with process_pool(workers, portable, [WORK], start_worker) as pool:
             yield pool, workers
     elif name.startswith("dask=") and portable:
-        raise NoExecutor("training.portable needs processes that are started here: choose the executor processes")
+        raise InvalidInput("training.portable needs processes that are started here: choose the executor processes")
     elif name.startswith("dask="):
         with _cluster(name.removeprefix("dask=")) as (executor, workers):
             yield executor, workers
     else:
-        raise NoExecutor(
+        raise InvalidInput(
             f"the executor must be inline, processes, dask=tcp://HOST:PORT or (for simulate) auto, not {name!r}"
         )
 
@@ -89,17 +86,17 @@ def _cluster(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         from distributed import Client
     except ImportError:
-        raise NoExecutor('the executor dask needs distributed: pip install "fedgrove[simulation]"') from None
+        raise InvalidInput('the executor dask needs distributed: pip install "fedgrove[simulation]"') from None
     try:
         client = Client(address, timeout=CLUSTER_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as fault:
-        raise NoExecutor(
+        raise InvalidInput(
             f"no dask scheduler answers at {address!r} ({fault}): start one with `dask scheduler`"
         ) from None
     with client:
         threads = client.nthreads()
         if not threads:
-            raise NoExecutor(f"the cluster at {address} has no workers: start some with `dask worker {address}`")
+            raise InvalidInput(f"the cluster at {address} has no workers: start some with `dask worker {address}`")
         with client.get_executor(pure=False) as executor:
             try:
                 yield executor, sum(threads.values())  # pyright: ignore[reportAttributeAccessIssue] (a client that is not asynchronous answers)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.simulation.record import RoundResult, RunRecord
 
@@ -30,22 +31,18 @@ LINES = ("-", "--", "-.", ":")
 DOTS_PER_INCH = 110
 
 
-class FiguresUnavailable(ValueError):
-    """matplotlib is not installed; the message says what to install."""
-
-
 def require_matplotlib() -> None:
     """Find out early that figures cannot be drawn.
 
     Raises
     ------
-    FiguresUnavailable
+    RunFailed
         matplotlib is not installed.
     """
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise FiguresUnavailable('figures need matplotlib: pip install "fedgrove[simulation]"') from None
+        raise RunFailed('figures need matplotlib: pip install "fedgrove[simulation]"') from None
 
 
 def accuracy_figure(
@@ -72,7 +69,7 @@ def accuracy_figure(
 
     Raises
     ------
-    FiguresUnavailable
+    RunFailed
         matplotlib is not installed.
     """
     with drawing(path, (7.2, 4.4)) as figure:

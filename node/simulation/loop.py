@@ -10,13 +10,14 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors, dump
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, RunDirectory
+from fedgrove.node.simulation.checkpoint import RunDirectory
 from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.draws import draw_of, draws, last_round
 from fedgrove.node.simulation.record import Released, RoundResult, RunRecord, ending_of
@@ -86,7 +87,7 @@ class SimulationRun(ABC):
             self._digest = self._found()
             self._layout = Layout.of(self._models[0])
             self._prepare()
-        except ValueError as fault:
+        except (ValueError, InvalidInput, InvalidContent) as fault:
             raise InvalidConfig(str(fault)) from None
 
     @property
@@ -105,7 +106,7 @@ class SimulationRun(ABC):
 
         Raises
         ------
-        InvalidCheckpoint
+        InvalidContent
             The directory's checkpoint is damaged or another run's.
         DivergedTraining
             A client's model left the finite numbers or the bound.
@@ -125,7 +126,7 @@ class SimulationRun(ABC):
                 first = Layout.of(self._models[0])
                 self._restore(checkpoint.tensors)
                 if any(Layout.of(model) != first for model in self._models):
-                    raise InvalidCheckpoint(f"the model in {directory} is of another kind: give another directory")
+                    raise InvalidContent(f"the model in {directory} is of another kind: give another directory")
                 self._queue_test()
             yield from self._loop()
 

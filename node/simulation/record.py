@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from types import NoneType
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import global_rounds
 from fedgrove.node.methods.training.metric_sums import ending_after
@@ -17,10 +18,6 @@ Clients = tuple[int, ...]
 
 # Types of a round's values in JSON; the others are numbers or missing.
 _TYPES = {"round": (int,), "samples": (int,), "cut_off": (int,)}
-
-
-class InvalidRunRecord(ValueError):
-    """The value is no record of a simulation; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -216,10 +213,10 @@ class RunRecord:
             last_model = value.get("last_model")
             _check_released("last_model", last_model)
             record = cls(Scenario.from_tables(value["scenario"]), results, str(value["model_digest"]), last_model)
-        except (KeyError, TypeError, ValueError) as fault:
-            raise InvalidRunRecord(f"it is not the record of a simulation: {fault}") from None
+        except (KeyError, TypeError, ValueError, InvalidInput, InvalidContent) as fault:
+            raise InvalidContent(f"it is not the record of a simulation: {fault}") from None
         if [result.round for result in results] != list(range(1, len(results) + 1)):
-            raise InvalidRunRecord("it is not the record of a simulation: its rounds do not follow each other")
+            raise InvalidContent("it is not the record of a simulation: its rounds do not follow each other")
         return record
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Dataset
@@ -16,7 +17,7 @@ from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.scenario.checks import check_data, check_training
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.scenario.writing import scenario_bytes
-from fedgrove.node.simulation.checkpoint import InvalidCheckpoint, check_directory
+from fedgrove.node.simulation.checkpoint import check_directory
 from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import open_executor
 from fedgrove.node.simulation.record import RoundResult, RunRecord
@@ -120,7 +121,7 @@ class SimulationSession:
 
         Raises
         ------
-        FiguresUnavailable
+        RunFailed
             There is no matplotlib.
         """
         from fedgrove.node.simulation import figures
@@ -157,9 +158,9 @@ def open_session(runs: Runs) -> Iterator[SimulationSession]:
     ------
     InvalidConfig, InvalidBundle, DatasetError, TaskFailed, SandboxUnavailable
         The scenario, the task or the data are at fault, or nothing contains a task's code here.
-    InvalidCheckpoint
+    InvalidContent
         The directory holds another run, or cannot be made.
-    NoExecutor
+    InvalidInput
         There is no such executor.
     """
     check_simulated(runs.scenario)
@@ -218,7 +219,7 @@ def _make(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise InvalidCheckpoint(f"cannot make the directory {out}: {fault.strerror}") from None
+        raise InvalidContent(f"cannot make the directory {out}: {fault.strerror}") from None
 
 
 def _name(plan: Scenario) -> str:

@@ -55,7 +55,7 @@ def opened_task(plan: Scenario) -> Iterator[OpenedTask]:
     ------
     InvalidConfig
         The folder or the data are missing, do not suit the plan, or are not those that it names.
-    InvalidBundle, InvalidBase
+    InvalidBundle, InvalidBundle
         The folder cannot be packed; a base is missing or another than the plan names.
     TaskFailed
         The task's code does not load or cannot read the data.

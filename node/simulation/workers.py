@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.simulation.executors import Reach, reach
@@ -20,8 +21,10 @@ from fedgrove.node.simulation.task_work import TaskTraining
 from fedgrove.node.simulation.work import ClientResult, PartialSum, TrainingTask, WorkUnit, perform
 
 
-class SimulationFailed(RuntimeError):
+class SimulationFailed(RunFailed):
     """A worker was lost; the message says in which round and whose work it had. The run can be resumed."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self, TypeGuard
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
@@ -73,7 +74,7 @@ class Left:
         """Out of two columns of the index, or None where another version of fedgrove wrote them."""
         try:
             return cls(ClusterState.outline(state), tuple(ClusterScore(*each) for each in json.loads(scores)))
-        except (InvalidModel, ValueError, TypeError):
+        except (InvalidModel, ValueError, TypeError, InvalidInput, InvalidContent):
             return None
 
     def to_row(self) -> tuple[bytes, str]:
@@ -90,7 +91,7 @@ def hear(head: bytes, digest: bytes, metrics: bytes, config: FederationConfig) -
         if closed.stage != "watch" or stated is None:
             return Left(state, ())
         return Left(state, _scored(course_of(config), closed, state, stated))
-    except (InvalidModel, InvalidBlob, ValueError, LookupError, ArithmeticError):
+    except (InvalidModel, InvalidBlob, ValueError, LookupError, ArithmeticError, InvalidInput, InvalidContent):
         return None  # the audit says of the record what is wrong with it
 
 
@@ -160,7 +161,7 @@ def config_from(text: bytes) -> FederationConfig | None:
     """The terms that a blob holds, or None."""
     try:
         return parse_config(text)
-    except (InvalidConfig, ValueError):
+    except (InvalidConfig, ValueError, InvalidInput, InvalidContent):
         return None
 
 

@@ -5,8 +5,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedgrove.common.errors import InvalidInput, RunFailed
 from fedgrove.ipfs.store import ContentReader, StoreError
-from fedgrove.node.base.figure_logs import CsvLog, FigureLog, FigureLogFailed, MlflowLog, TensorBoardLog
+from fedgrove.node.base.figure_logs import CsvLog, FigureLog, MlflowLog, TensorBoardLog
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.status.rounds import Round, RoundReader
 
@@ -28,12 +29,12 @@ class LogTarget:
 
 
 def log_targets(given: Sequence[str]) -> tuple[LogTarget, ...]:
-    """The targets that texts name; ValueError for one that cannot be."""
+    """The targets that texts name; InvalidInput for one that cannot be."""
     found = []
     for text in given:
         kind, _, place = text.partition(":")
         if kind not in _KINDS or not place:
-            raise ValueError(f"must be tensorboard:DIR, mlflow:URI or csv:FILE, not {kind!r}")
+            raise InvalidInput(f"must be tensorboard:DIR, mlflow:URI or csv:FILE, not {kind!r}")
         found.append(LogTarget(kind, place))
     return tuple(found)
 
@@ -78,7 +79,7 @@ class FigureLogs:
         for kind, log in list(self._logs.items()):
             try:
                 act(log)
-            except (FigureLogFailed, OSError) as fault:
+            except (RunFailed, OSError) as fault:
                 del self._logs[kind]
                 self._say(f"nothing more is logged to {kind}: {self._explain(fault)}")
 
@@ -87,7 +88,7 @@ class FigureLogs:
 def opened_logs(
     targets: Sequence[LogTarget], say: Callable[[str], None], explain: Callable[[Exception], str] = _plainly
 ) -> Iterator[FigureLogs]:
-    """Open the logs, and close them; see ``FigureLogs``. Raises ValueError for one that cannot be opened."""
+    """Open the logs, and close them; see ``FigureLogs``. Raises InvalidInput for one that cannot be opened."""
     found = {f"{target.kind}:{at}": _opened(target, explain) for at, target in enumerate(targets, 1)}
     logs = FigureLogs(found, say, explain)
     try:
@@ -145,5 +146,5 @@ def watched_rounds(logs: FigureLogs, store: ContentReader, run: str) -> Callable
 def _opened(target: LogTarget, explain: Callable[[Exception], str]) -> FigureLog:
     try:
         return _KINDS[target.kind](target.place)
-    except (FigureLogFailed, OSError) as fault:
-        raise ValueError(f"{target.kind}: {explain(fault)}") from None
+    except (RunFailed, OSError) as fault:
+        raise InvalidInput(f"{target.kind}: {explain(fault)}") from None

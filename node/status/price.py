@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
+from fedgrove.common.errors import InvalidInput
+
 _PRICE = re.compile(r"(?P<amount>[0-9]{1,12}(?:\.[0-9]{1,12})?) ?(?P<currency>[A-Z]{3}|[€$£¥])")
 
 
@@ -21,8 +23,8 @@ class Price:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of a text such as ``2500 EUR``; ValueError for anything else."""
+        """Of a text such as ``2500 EUR``; InvalidInput for anything else."""
         found = _PRICE.fullmatch(text.strip())
         if found is None or not math.isfinite(float(found["amount"])):
-            raise ValueError(f"{text!r} is not a price: give an amount and a currency, as in '2500 EUR'")
+            raise InvalidInput(f"{text!r} is not a price: give an amount and a currency, as in '2500 EUR'")
         return cls(float(found["amount"]), found["currency"])

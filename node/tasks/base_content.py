@@ -16,11 +16,7 @@ from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, root_of, total_size_of
 from fedgrove.node.base.frozen_base import MAX_BASE_BYTES, FrozenBase
 from fedgrove.node.tasks.folder import walk
-from fedgrove.node.tasks.names import BundleError, InvalidBundle, check_paths, is_left_out
-
-
-class InvalidBase(BundleError):
-    """A frozen base is missing, or is not what the terms name."""
+from fedgrove.node.tasks.names import InvalidBundle, check_paths, is_left_out
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ def content_of(path: Path, most: int = MAX_BASE_BYTES, leave_out: Callable[[str]
 
     Raises
     ------
-    InvalidBase
+    InvalidBundle
         It is missing or cannot be read, holds a link, a special file, an odd name or more than ``most`` bytes, or
         changes while it is read.
     """
@@ -62,11 +58,11 @@ def base_files(path: Path, most: int, leave_out: Callable[[str], bool] = is_left
         paths = sorted(walk(root, leave_out))
         check_paths(paths)
     except OSError as fault:
-        raise InvalidBase(f"cannot read the base {fault.filename or path}: {fault.strerror}") from None
+        raise InvalidBundle(f"cannot read the base {fault.filename or path}: {fault.strerror}") from None
     except InvalidBundle as fault:
-        raise InvalidBase(f"{path} cannot be a base: {fault}") from None
+        raise InvalidBundle(f"{path} cannot be a base: {fault}") from None
     if not paths:
-        raise InvalidBase(f"{path} cannot be a base: there is no file in it")
+        raise InvalidBundle(f"{path} cannot be a base: there is no file in it")
     for each in paths:
         yield BaseFile(each, _chunks(root / each, left))
 
@@ -77,13 +73,13 @@ def publish_base(path: Path, base: FrozenBase, store: ContentStore) -> None:
 
 
 def compare(base: FrozenBase, found: BaseContent, where: object) -> None:
-    """Raise InvalidBase, which names the difference, unless what was found is the base."""
+    """Raise InvalidBundle, which names the difference, unless what was found is the base."""
     if found.size != base.size:
-        raise InvalidBase(
+        raise InvalidBundle(
             f"{where} is not the base {base.name} of the terms: it has {found.size} bytes, not {base.size}"
         )
     if str(found.cid) != base.cid:
-        raise InvalidBase(
+        raise InvalidBundle(
             f"{where} is not the base {base.name} of the terms: its content has the CID {found.cid}, not {base.cid}"
         )
 
@@ -95,10 +91,10 @@ class Allowance:
         self._where, self._most, self._taken = where, most, 0
 
     def take(self, count: int) -> None:
-        """Note that bytes were read; InvalidBase if they are too many."""
+        """Note that bytes were read; InvalidBundle if they are too many."""
         self._taken += count
         if self._taken > self._most:
-            raise InvalidBase(f"{self._where} has more than {self._most} bytes, which is all that the base may have")
+            raise InvalidBundle(f"{self._where} has more than {self._most} bytes, which is all that the base may have")
 
 
 class _Counted:
@@ -139,13 +135,13 @@ def _chunks(path: Path, left: Allowance) -> Iterator[bytes]:
                 count += len(chunk)
                 yield chunk
             if count != stated:
-                raise InvalidBase(f"{path} had {stated} bytes and {count} were read: leave it alone while it is read")
+                raise InvalidBundle(f"{path} had {stated} bytes and {count} were read: leave it alone while it is read")
             if not count:
                 yield b""
     except NotRegular:
-        raise InvalidBase(f"{path} is a link or no regular file: put a copy of the file in its place") from None
+        raise InvalidBundle(f"{path} is a link or no regular file: put a copy of the file in its place") from None
     except OSError as fault:
-        raise InvalidBase(f"cannot read the base {path}: {fault.strerror}") from None
+        raise InvalidBundle(f"cannot read the base {path}: {fault.strerror}") from None
 
 
 def _directory(name: str, files: Mapping[str, DirectoryEntry], keep: Callable[[bytes], object]) -> DirectoryEntry:

@@ -14,7 +14,7 @@ from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.base.files import sync_directory
 from fedgrove.node.base.frozen_base import FrozenBase
-from fedgrove.node.tasks.base_content import Allowance, BaseFile, InvalidBase, base_files, compare, content_of
+from fedgrove.node.tasks.base_content import Allowance, BaseFile, base_files, compare, content_of
 from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, FolderInStore
 from fedgrove.node.tasks.folder import remove_folder
 from fedgrove.node.tasks.names import InvalidBundle, check_paths
@@ -47,13 +47,13 @@ class BaseShelf:
 
         Raises
         ------
-        InvalidBase
+        InvalidBundle
             One is nowhere to be had, what is there is not what the terms name, or no base has a name that was given.
         """
         known = [base.name for base in bases]
         for name in sources.given:
             if name not in known:
-                raise InvalidBase(f"the task has no base {name}; it has {', '.join(known) or 'none'}: correct --base")
+                raise InvalidBundle(f"the task has no base {name}; it has {', '.join(known) or 'none'}: correct --base")
         return {base.name: self.open(base, sources) for base in bases}
 
     def open(self, base: FrozenBase, sources: BaseSources) -> Path:
@@ -67,7 +67,7 @@ class BaseShelf:
         elif store is not None:
             self._fetch(place, base, store)
         else:
-            raise InvalidBase(f"the task needs the base {base.name}: give --base {base.name}=PATH")
+            raise InvalidBundle(f"the task needs the base {base.name}: give --base {base.name}=PATH")
         return place
 
     def _is_kept(self, place: Path, base: FrozenBase) -> bool:
@@ -76,7 +76,7 @@ class BaseShelf:
             return False
         try:
             compare(base, content_of(place, base.size, _nothing), place)
-        except InvalidBase:
+        except InvalidBundle:
             return False
         return True
 
@@ -85,9 +85,9 @@ class BaseShelf:
         try:
             self._write(place, base, _stored(base, store), "what the store has")
         except StoreError as fault:
-            raise InvalidBase(f"the store does not have the base {base.name} ({fault}): {advice}") from None
+            raise InvalidBundle(f"the store does not have the base {base.name} ({fault}): {advice}") from None
         except InvalidBundle as fault:
-            raise InvalidBase(f"{base.cid} is not the base {base.name} ({fault}): {advice}") from None
+            raise InvalidBundle(f"{base.cid} is not the base {base.name} ({fault}): {advice}") from None
 
     def _write(self, place: Path, base: FrozenBase, files: Iterable[BaseFile], where: object) -> None:
         """Write a copy, measure it, and give it its name if it is the base."""
@@ -108,7 +108,7 @@ class BaseShelf:
                 raise
             sync_directory(self.folder)
         except OSError as fault:
-            raise InvalidBase(
+            raise InvalidBundle(
                 f"cannot keep the base {base.name} in {self.folder}: {fault.strerror}; make room, or give another place"
             ) from None
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fedgrove.ipfs.cid import CID, DAG_PB
-from fedgrove.ipfs.directory import DirectoryEntry, InvalidDirectory, decode_directory
+from fedgrove.ipfs.directory import DirectoryEntry, decode_directory
 from fedgrove.ipfs.store import ContentReader, Root
+from fedgrove.ipfs.unixfs import InvalidNode
 from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.names import (
     MAX_BUNDLE_BYTES,
@@ -92,7 +93,7 @@ class FolderInStore:
         """The entries of a directory, counted before any of them is looked at."""
         try:
             found = decode_directory(self._root(cid, MAX_DIRECTORY_BYTES).data)
-        except InvalidDirectory as fault:
+        except InvalidNode as fault:
             raise InvalidBundle(f"{cid}: {fault}") from None
         self.entries += len(found)
         if self.entries > MAX_ENTRIES:

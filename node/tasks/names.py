@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from fedgrove.common.errors import InvalidInput
+
 MAX_FILES = 256
 MAX_FILE_BYTES = 8 << 20
 MAX_BUNDLE_BYTES = 32 << 20
@@ -17,7 +19,7 @@ _CACHE = "__pycache__"
 _COMPILED = (".pyc", ".pyo", ".so", ".pyd", ".dll", ".dylib")
 
 
-class BundleError(Exception):
+class BundleError(InvalidInput):
     """Base of all errors about bundles and their approval; the message is one sentence that says what to do."""
 
 

@@ -9,7 +9,7 @@ filled in, and readers want the very transaction that creates the shipped contra
 import pytest
 from eth_utils import keccak, to_canonical_address, to_checksum_address
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import ContractRevert, WrongCode, artifact
+from fedgrove.chain.errors import ContractRevert, WrongChain, artifact
 from fedgrove.chain.face import founding
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.founding import LEDGER_GAS, REGISTRY_GAS, deploy, verify_code
@@ -141,7 +141,7 @@ def mask_the_places(monkeypatch, network, told: Deployment) -> None:
 
 def test_the_altered_ledger_is_refused(network, founder, agreed):
     told = found_altered(network, founder, agreed)
-    with pytest.raises(WrongCode, match="TrainingLedger"):
+    with pytest.raises(WrongChain, match="TrainingLedger"):
         verify_code(network, told)
 
 
@@ -172,6 +172,6 @@ def test_no_place_of_any_immutable_can_differ(network, agreed, founder, contract
             monkeypatch.setattr(
                 network, "code", lambda asked, changed=bytes(changed): changed if asked == address else genuine(asked)
             )
-            with pytest.raises(WrongCode, match=contract):
+            with pytest.raises(WrongChain, match=contract):
                 verify_code(network, told)
             assert name

@@ -20,7 +20,8 @@ from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReaso
 from fedgrove.node.methods.kmeans.client_work import LocalClustering
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.exchange import Exchange, InvalidSum
+from fedgrove.node.methods.kmeans.decoder import SumError
+from fedgrove.node.methods.kmeans.exchange import Exchange
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of, groups_of
 from fedgrove.node.methods.kmeans.server import cluster
 from fedgrove.node.methods.kmeans.state import KMeansState
@@ -83,7 +84,7 @@ def sum_differences(patched) -> None:
     def finish(self, number, survivors, decoded, rng):
         counts = self.before.counts + decoded[0]
         if (counts.counts < 0).any():
-            raise InvalidSum("more points were taken from a bin than it had")
+            raise SumError("more points were taken from a bin than it had")
         model = cluster(counts, self.settings.grid, self.settings.k, rng, restarts=2)
         return KMeansState(counts, tuple(sorted(survivors)), model.centres, number, number)
 

@@ -13,13 +13,14 @@ from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.disk import DiskReader, DiskStore
 from fedgrove.ipfs.store import TooLarge
 from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, DagBlock, Link, build, encode_node
-from fedgrove.node.audit.archive import MAX_CAR_BYTES, NoArchive, audit_car, export_car
+from fedgrove.node.audit.archive import MAX_CAR_BYTES, audit_car, export_car
 from fedgrove.node.status.report import upload_bytes
 
 from tests.adversary.bounded import HANGS, TOO_MUCH, bounded
@@ -130,7 +131,7 @@ def test_a_path_that_is_no_file_is_one_sentence(tmp_path, path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     told = bounded(lambda: audit_car(tmp_path / path), seconds=10, mebibytes=128)
-    assert told.kind is NoArchive and "regular file" in told.message
+    assert told.kind is InvalidInput and "regular file" in told.message
 
 
 def test_an_honest_archive_is_verified_where_it_lies(run, tmp_path):

@@ -14,10 +14,11 @@ import time
 import pytest
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.records import Closed, Committed
+from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.duplicates import DuplicateRunning, Duplicates
+from fedgrove.node.roles.duplicates import Duplicates
 
 from tests import warm
 from tests.node.cli.test_services import Processes
@@ -76,7 +77,7 @@ class Two:
                 found.append(self._running[name].step())
                 self.waits[name].add(found[-1].waiting)
                 self.alarms |= {self._running[name].alarm} - {""}
-            except DuplicateRunning as fault:
+            except AlreadyInUse as fault:
                 self.ended[name] = str(fault)
                 del self._running[name]
         return min(found, key=lambda step: (not step.acted, step.until))

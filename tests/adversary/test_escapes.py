@@ -18,7 +18,7 @@ if sys.platform != "linux":
     pytest.skip("the sandbox is Linux's", allow_module_level=True)
 
 from fedgrove.node.tasks.sandbox import bpf, bubblewrap
-from fedgrove.node.tasks.sandbox.faults import JobCrashed, JobRaised, JobReplyInvalid, JobTimedOut
+from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, JobTimedOut
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode
 from fedgrove.node.tasks.sandbox.syscalls import CONDITIONAL, REFUSED
@@ -159,13 +159,13 @@ def test_a_job_has_no_environment_and_no_descriptor_of_its_parent(place, monkeyp
     ],
 )
 def test_floods_and_junk_are_refused(worker, place, name, said):
-    with pytest.raises(JobReplyInvalid, match=said):
+    with pytest.raises(JobFailed, match=said):
         run(worker, place.header(name))
     assert is_fine(worker, place)
 
 
 def test_a_reply_that_is_cut_short_is_no_reply(worker, place):
-    with pytest.raises(JobCrashed):
+    with pytest.raises(JobFailed):
         run(worker, place.header("cut_short"))
     assert is_fine(worker, place)
 
@@ -189,7 +189,7 @@ def test_a_reply_that_is_cut_short_is_no_reply(worker, place):
     ids=lambda text: text[:45],
 )
 def test_headers_are_checked(worker, place, text):
-    with pytest.raises(JobReplyInvalid):
+    with pytest.raises(JobFailed):
         run(worker, {**place.header("reply_of"), "text": text})
     assert is_fine(worker, place)
 
@@ -202,13 +202,13 @@ def test_faults_that_a_task_words_itself_are_one_printable_line(worker, place):
 
 
 def test_tensors_that_were_not_asked_for_are_refused(worker, place):
-    with pytest.raises(JobReplyInvalid, match=r"none were expected|too large"):
+    with pytest.raises(JobFailed, match=r"none were expected|too large"):
         run(worker, {**place.header("wrong_tensors"), "which": "missing"})
 
 
 @pytest.mark.parametrize("which", ["path", "many", "shape", "missing", "nan", "infinite", "none", "large"])
 def test_tensors_are_those_that_were_asked_for(worker, place, which):
-    with pytest.raises(JobReplyInvalid):
+    with pytest.raises(JobFailed):
         run(worker, {**place.header("wrong_tensors"), "which": which}, expected=LAYOUT)
     assert is_fine(worker, place)
 
@@ -229,11 +229,11 @@ def test_a_job_that_hangs_is_killed(worker, place, name):
     ("name", "fault", "said"),
     [
         ("raise_fault", JobRaised, r"ValueError: bad \[2J value.*\(escaping.py, line \d+\)"),
-        ("raise_unprintable", JobCrashed, "without an answer"),
+        ("raise_unprintable", JobFailed, "without an answer"),
         ("leave", JobRaised, "SystemExit"),
-        ("vanish", JobCrashed, "without an answer"),
-        ("crash", JobCrashed, "SIGSEGV"),
-        ("close_and_hang", JobCrashed, "closed its pipe"),
+        ("vanish", JobFailed, "without an answer"),
+        ("crash", JobFailed, "SIGSEGV"),
+        ("close_and_hang", JobFailed, "closed its pipe"),
     ],
 )
 def test_a_job_that_fails_says_so_in_a_sentence(worker, place, name, fault, said):

@@ -14,16 +14,10 @@ import pytest
 from fedgrove.chain.crypto.account import Account
 from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
-from fedgrove.ipfs.directory import (
-    DirectoryEntry,
-    InvalidDirectory,
-    decode_directory,
-    encode_directory,
-    folder_nodes,
-)
+from fedgrove.ipfs.directory import DirectoryEntry, decode_directory, encode_directory, folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
-from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, Link, encode_node, field, varint
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, InvalidNode, Link, encode_node, field, varint
 from fedgrove.node.tasks.approval import Approvals, TaskApproval
 from fedgrove.node.tasks.bundle import Bundle, publish
 from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, FolderInStore, fetch_bundle
@@ -334,7 +328,7 @@ def test_directories_locks_and_approvals_changed_at_random(count):
     packed = bundle()
     approval = TaskApproval.sign(Account(bytes([1]) * 32), bundle=str(packed.cid), number=1)
     readers = (
-        (decode_directory, packed.nodes[-1].data, InvalidDirectory),
+        (decode_directory, packed.nodes[-1].data, InvalidNode),
         (PackageLock.from_bytes, packed.lock.to_bytes(), InvalidBundle),
         (TaskApproval.from_bytes, approval.to_bytes(), Malformed),
     )

@@ -27,10 +27,10 @@ from fedgrove.node.cli.output import CommandError
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.settings import ModelSpec
-from fedgrove.node.learning.shared import InvalidSharedSet, shared_from_bytes
+from fedgrove.node.learning.shared import shared_from_bytes
 from fedgrove.node.learning.tables.drafting import draft_terms
 from fedgrove.node.learning.tables.files import InvalidTable
-from fedgrove.node.methods.kmeans.datasets import PointsError, points_of_file
+from fedgrove.node.methods.kmeans.datasets import points_of_file
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.tasks.sandbox import runtime
@@ -87,20 +87,20 @@ HEADERS = {
 def test_a_header_that_is_a_program(tmp_path, header):
     path = npz(tmp_path / "a.npz", HEADERS[header])
     refused(lambda: read_arrays(path, ["points"]), InvalidArrays, "has a header that is none of an array")
-    refused(lambda: points_of_file(path), PointsError, "a.npz has a header that is none of an array")
+    refused(lambda: points_of_file(path), DatasetError, "a.npz has a header that is none of an array")
 
 
 def test_values_without_bytes(tmp_path):
     """A billion texts of no letter take no byte in a file, and gigabytes as numbers."""
     path = npz(tmp_path / "a.npz", member(of_shape("(1000000000,)", "<U0")))
-    refused(lambda: points_of_file(path), PointsError, "more than 536870912 values")
+    refused(lambda: points_of_file(path), DatasetError, "more than 536870912 values")
 
 
 def test_zeros_that_unpack_to_more_than_a_machine_should_give(tmp_path, monkeypatch):
     monkeypatch.setattr(base_arrays, "memory_limit", lambda: 128 * MIB)
     path = npz(tmp_path / "a.npz", member(of_shape(f"({20 * MIB},)"), bytes(80 * MIB)))
     assert path.stat().st_size < MIB
-    refused(lambda: points_of_file(path), PointsError, "more than half of the memory of this machine", mebibytes=32)
+    refused(lambda: points_of_file(path), DatasetError, "more than half of the memory of this machine", mebibytes=32)
 
 
 @pytest.fixture(scope="module")
@@ -167,9 +167,9 @@ SPEC = ModelSpec("small-mlp", (1, 8, 8), 10)
 def test_a_header_of_megabytes_in_a_file_or_a_blob(tmp_path, kind):
     data = safetensors(LONG[kind])
     (tmp_path / "a.safetensors").write_bytes(data)
-    refused(lambda: points_of_file(tmp_path / "a.safetensors"), PointsError, "the length of its header", mebibytes=16)
+    refused(lambda: points_of_file(tmp_path / "a.safetensors"), DatasetError, "the length of its header", mebibytes=16)
     refused(lambda: load_model(data), InvalidModel, "the length of its header is wrong", mebibytes=16)
-    refused(lambda: shared_from_bytes(data, SPEC), InvalidSharedSet, "its header is too long", mebibytes=16)
+    refused(lambda: shared_from_bytes(data, SPEC), DatasetError, "its header is too long", mebibytes=16)
     settings = KMeansSettings(k=2, dimensions=3, step=0.1)
     refused(lambda: KMeansState.from_bytes(data, settings), InvalidModel, "its header is too long", mebibytes=16)
 

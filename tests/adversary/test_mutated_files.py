@@ -11,6 +11,7 @@ import pytest
 from fedgrove.chain.crypto.keys import Keys, load, save
 from fedgrove.chain.errors import KeystoreError
 from fedgrove.chain.network.history import LedgerHistory
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
@@ -18,7 +19,7 @@ from fedgrove.ipfs.disk import DiskReader, DiskStore
 from fedgrove.ipfs.store import StoreError
 from fedgrove.ipfs.unixfs import DagBlock, InvalidNode, build, decode_node, decode_root, encode_node
 from fedgrove.node.audit import archive
-from fedgrove.node.audit.archive import MANIFEST, REPORT, STORE, NoArchive, audit_car, export_car
+from fedgrove.node.audit.archive import MANIFEST, REPORT, STORE, audit_car, export_car
 from fedgrove.node.audit.run_files import run_files
 from fedgrove.node.audit.verdict import BadRecord
 from fedgrove.node.base.key_slots import SLOT_BYTES
@@ -75,7 +76,7 @@ def test_archives(small, tmp_path, count):
         path.write_bytes(changed)
         assert audit_car(path).exit_code == 1
 
-    assert faults(read, data, count, (NoArchive,)) == []
+    assert faults(read, data, count, (InvalidInput,)) == []
 
 
 @pytest.mark.parametrize("count", COUNTS)

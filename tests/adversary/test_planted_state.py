@@ -11,8 +11,9 @@ What stops it: the state is used only in a folder that this account owns and nob
 import os
 
 import pytest
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.devnet.demonstration import Spectators, begun_with, demonstrate
-from fedgrove.node.devnet.run_state import RunState, StateUnusable
+from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.scenario.reading import scenario
 
 from tests.node.devnet.test_resume import Quiet
@@ -30,21 +31,21 @@ def theirs(tmp_path):
 
 def test_a_folder_that_others_may_write_to_is_not_resumed_from(theirs, tmp_path):
     theirs.root.chmod(0o777)
-    with pytest.raises(StateUnusable, match="another account"):
+    with pytest.raises(RunFailed, match="another account"):
         begun_with(tmp_path / "run")
 
 
 def test_a_folder_of_another_account_is_not_resumed_from(theirs, tmp_path, monkeypatch):
     own = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: own + 1)
-    with pytest.raises(StateUnusable, match="another account"):
+    with pytest.raises(RunFailed, match="another account"):
         begun_with(tmp_path / "run")
 
 
 def test_a_link_to_a_folder_is_not_resumed_from(theirs, tmp_path):
     theirs.root.rename(tmp_path / "elsewhere")
     theirs.root.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StateUnusable, match="another account"):
+    with pytest.raises(RunFailed, match="another account"):
         begun_with(tmp_path / "run")
 
 
@@ -55,6 +56,6 @@ def test_no_file_of_the_user_is_emptied_by_a_link_in_place_of_the_lock(tmp_path)
     root.mkdir()
     root.chmod(0o777)
     (root / "lock").symlink_to(own)
-    with pytest.raises(StateUnusable, match="another account"):
+    with pytest.raises(RunFailed, match="another account"):
         demonstrate(scenario(clients=3, rounds=1, strategy="fedavg"), tmp_path / "run", Spectators(Quiet()))
     assert own.read_text() == "the user's"

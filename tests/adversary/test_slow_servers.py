@@ -15,12 +15,13 @@ from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.face.networks import anvil, connect, embedded
 from fedgrove.chain.network import heads
 from fedgrove.chain.network.heads import Heads
+from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.audit import webhook
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.audit.webhook import Webhook, WebhookFailed
+from fedgrove.node.audit.webhook import Webhook
 
 from tests.adversary.served import served
 from tests.adversary.slow_servers import (
@@ -119,7 +120,7 @@ def test_a_webhook_that_spoils_its_answers_is_given_up(spoil, monkeypatch):
     with serving(spoil) as url, soon_and_small():
         try:
             Webhook(url).ring(Verdict("verified", 0))
-        except WebhookFailed as fault:
+        except RunFailed as fault:
             assert is_a_sentence(str(fault))
 
 

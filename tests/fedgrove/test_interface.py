@@ -11,6 +11,7 @@ import pytest
 import torch
 from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.network.history import BadHistory
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.devnet.demo import DatasetSubject, Demo
@@ -51,12 +52,12 @@ def test_models_are_those_of_their_rounds(run):
     final, first = history.model(), history.model(1)
     assert all(np.array_equal(final[name], history.model(last)[name]) for name in final)
     assert any(not np.array_equal(final[name], first[name]) for name in final)
-    with pytest.raises(KeyError, match="round 99 did not close"):
+    with pytest.raises(InvalidInput, match="round 99 did not close"):
         history.model(99)
     tensors = history.state_dict()
     assert all(isinstance(each, torch.Tensor) for each in tensors.values())
     assert all(np.array_equal(final[name], tensor.numpy()) for name, tensor in tensors.items())
-    with pytest.raises(ValueError, match="table must be one of rounds, records, metrics, not 'models'"):
+    with pytest.raises(InvalidInput, match="table must be one of rounds, records, metrics, not 'models'"):
         history.frame("models")
 
 
@@ -77,22 +78,22 @@ def test_a_live_federation_is_audited_and_read_over_the_network(tmp_path):
         assert fg.audit(network.url, ledger=ledger, store=place).verdict == "verified"
         history = fg.History(network.url, place, ledger=ledger)
         for missing in ({"ledger": ledger}, {"store": place}):
-            with pytest.raises(ValueError, match="give ledger and store, too"):
+            with pytest.raises(InvalidInput, match="give ledger and store, too"):
                 fg.audit(network.url, **missing)
         for store in ("disk:nowhere", "tape"):
-            with pytest.raises(ValueError, match="store"):
+            with pytest.raises(InvalidInput, match="store"):
                 fg.audit(network.url, ledger=ledger, store=store)
     assert [each.status for each in history.rounds] == ["closed"] and history.state_dict()
-    with pytest.raises(ValueError, match="leave them out with a run's path"):
+    with pytest.raises(InvalidInput, match="leave them out with a run's path"):
         fg.audit(tmp_path, ledger=ledger)
 
 
 def test_what_is_no_run_is_one_sentence(tmp_path):
-    with pytest.raises(ValueError, match="not hold a run"):
+    with pytest.raises(InvalidInput, match="not hold a run"):
         fg.History(tmp_path)
-    with pytest.raises(ValueError, match="not hold a run"):
+    with pytest.raises(InvalidInput, match="not hold a run"):
         fg.audit(tmp_path)
-    with pytest.raises(ValueError, match="cannot read"):
+    with pytest.raises(InvalidInput, match="cannot read"):
         fg.audit(tmp_path / "nothing.car")
 
 

@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
-from fedgrove.ipfs.directory import (
-    DirectoryEntry,
-    InvalidDirectory,
-    decode_directory,
-    encode_directory,
-    folder_nodes,
-)
+from fedgrove.ipfs.directory import DirectoryEntry, decode_directory, encode_directory, folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
-from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, build, chunks, cid_of, decode_root, field, varint
+from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, InvalidNode, build, chunks, cid_of, decode_root, field, varint
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,7 +75,7 @@ def test_what_is_encoded_is_decoded(given_entries):
 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_one_exception(data):
-    with pytest.raises(InvalidDirectory):
+    with pytest.raises(InvalidNode):
         decode_directory(b"\x12" + data)
 
 
@@ -132,7 +126,7 @@ def test_the_handmade_directory_is_read():
     ids=lambda item: item[0],
 )
 def test_a_block_in_another_form_is_no_directory(block):
-    with pytest.raises(InvalidDirectory):
+    with pytest.raises(InvalidNode):
         decode_directory(block[1])
 
 

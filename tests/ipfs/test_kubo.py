@@ -19,7 +19,7 @@ from fedgrove.ipfs import kubo
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
-from fedgrove.ipfs.store import AmbiguousContent, Corrupt, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, Profile, build, chunks, cid_of
 from fedgrove.node.devnet.kubo import local_node
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
@@ -109,7 +109,7 @@ def test_bounds_and_the_codec_rule(store):
         store.fetch(store.put(b"0123456789").digest, 9)
     with pytest.raises(Corrupt):
         store.get(CID.from_digest(cid.digest, RAW), len(BIG))
-    with pytest.raises(AmbiguousContent):
+    with pytest.raises(StoreError):
         store.put(bytes(list(build(chunks(BIG)))[-1].data))
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fedgrove.chain.crypto.regular_file import read_regular
+from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.scenario.scenario import Scenario
@@ -19,7 +20,7 @@ _OURS = re.compile(
 )
 
 
-class TestnetError(RuntimeError):
+class TestnetError(RunFailed):
     """The testnet cannot do what was asked; one sentence says why and what to do."""
 
     __test__ = False  # its name is no test's
@@ -207,7 +208,7 @@ def read_record(layout: TestnetPaths) -> Testnet:
         return Testnet(**fields | {"scenario": Scenario.from_tables(fields["scenario"])})
     except FileNotFoundError:
         raise TestnetError(f"there is no testnet in {layout.root}: make one with `fedgrove network up`") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidInput, InvalidContent):
         raise TestnetError(
             f"{layout.record} cannot be read: stop it with `fedgrove network down --delete` and start again"
         ) from None

@@ -14,6 +14,7 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.network.anvil_state import was_written
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidContent, InvalidInput, Refused
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
@@ -107,7 +108,7 @@ def _with_data(
     founder = everyone[COORDINATOR]
     try:
         begun = beginning(scenario, data, founder.mailbox_public, founder.address)
-    except ValueError as fault:
+    except (ValueError, InvalidInput, InvalidContent, Refused) as fault:
         raise TestnetError(f"the data do not fit this testnet: {fault}") from None
     _equip(layout, everyone)
     for number, arrays in enumerate(begun.parts, 1):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from fedgrove.chain.crypto.vrf import InvalidProof, proof_to_hash
+from fedgrove.common.errors import InvalidContent, Refused
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.heatmap import Heatmap
 from fedgrove.node.explorer.index import Index
@@ -119,7 +120,7 @@ class ClustersView:
         state = self._whole(f"number = ({before})", step.number)
         try:
             return self.course.groups(state, stated) if state else ()
-        except (ValueError, LookupError, ArithmeticError):
+        except (ValueError, LookupError, ArithmeticError, InvalidContent, Refused):
             return ()  # a state that the audit does not let pass
 
     def leaders(self, step: ClusterStep, groups: Sequence[Cluster]) -> dict[int, int]:
@@ -200,7 +201,7 @@ def _output(proof: str) -> bytes | None:
     """β of a proof in hex; None for what is no proof, which no contract of ours took."""
     try:
         return proof_to_hash(bytes.fromhex(proof))
-    except (InvalidProof, ValueError):
+    except (InvalidProof, ValueError, InvalidContent, Refused):
         return None
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column, composed
 
@@ -18,11 +19,11 @@ _LARGEST = 3e38  # what float32 holds
 _SHOWN = 40
 
 
-class InvalidCell(ValueError):
+class InvalidCell(InvalidInput):
     """A cell does not hold what the terms say; the message is the sentence's end, behind file, place and column."""
 
 
-class MissingCell(ValueError):
+class MissingCell(InvalidInput):
     """A cell holds no value."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.archives import ArchiveFile
 from fedgrove.node.base.arrays import InvalidArrays, names_in_npz, read_arrays
 from fedgrove.node.learning.tables.formats import TableFormat, delimiter_of, encoding_of, shown
@@ -34,7 +35,7 @@ _HEADER_LINES = 100
 _PLAIN = TableFormat()
 
 
-class InvalidTable(ValueError):
+class InvalidTable(InvalidInput):
     """A table cannot be read as the terms say; the message is one sentence with file, line or row, and column."""
 
 

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from fedgrove.common.errors import InvalidInput
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import ConcatDataset, default_collate
 
 
-class InvalidTask(ValueError):
+class InvalidTask(InvalidInput):
     """The task, or its data, cannot be trained on; the message says why, with file and line where there is one."""
 
 

@@ -5,14 +5,11 @@ from collections.abc import Collection, Sequence
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.transactions import Receipt
 from fedgrove.chain.records import Withdrawn
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.notebook import read_notebook
 from fedgrove.node.methods.kmeans.request import Request, name_of
 from fedgrove.node.protocol.journal import Journal
-
-
-class CannotForget(ValueError):
-    """There is nothing that could be asked for; the message says why."""
 
 
 def ask(
@@ -39,7 +36,7 @@ def ask(
 
     Raises
     ------
-    CannotForget
+    InvalidInput
         The client has no such points, or has left.
     """
     asked = _asked(client, journal, withdrawals)
@@ -48,7 +45,7 @@ def ask(
         if request.rows == wanted:
             return request, None
     if any(each.client == client and not each.points for each in withdrawals):
-        raise CannotForget(f"client {client} has left the federation: it has nothing left to forget")
+        raise InvalidInput(f"client {client} has left the federation: it has nothing left to forget")
     if rows is not None:
         _check(client, journal, wanted, asked)
     request = Request.new(wanted)
@@ -65,10 +62,10 @@ def _asked(client: int, journal: Journal, withdrawals: Sequence[Withdrawn]) -> l
 def _check(client: int, journal: Journal, rows: Collection[int], asked: Sequence[Request]) -> None:
     notebook = read_notebook(journal)
     if notebook is None:
-        raise CannotForget(f"client {client} has not taken part in a round: it has nothing to forget")
+        raise InvalidInput(f"client {client} has not taken part in a round: it has nothing to forget")
     try:
         left = notebook.left_after(rows, [row for request in asked for row in request.rows])
     except UnknownPoint as fault:
-        raise CannotForget(f"client {client}: {fault}") from None
+        raise InvalidInput(f"client {client}: {fault}") from None
     if not left:
-        raise CannotForget(f"client {client} would have no points left: use --all to let it leave")
+        raise InvalidInput(f"client {client} would have no points left: use --all to let it leave")

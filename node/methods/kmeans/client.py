@@ -7,13 +7,14 @@ whole client there.
 """
 
 import numpy as np
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans.clustering import nearest, refine
 from fedgrove.node.methods.kmeans.counts import BinCounts, distinct
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.seeding import REMOVED, Seeding, forget, resume, seed
 
 
-class UnknownPoint(ValueError):
+class UnknownPoint(InvalidInput):
     """A point to be removed is not there."""
 
 
@@ -41,7 +42,7 @@ class KMeansClient:
 
     Raises
     ------
-    OutsideGrid
+    InvalidInput
         A coordinate is outside the grid.
     """
 

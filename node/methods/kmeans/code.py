@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import PIECE_BITS, BinGrid
@@ -44,7 +45,7 @@ MAX_LIMIT = 1 << 40
 _ELEMENTS_AT_ONCE = 1 << 17  # of a table of products, so that it stays in the processor's cache
 
 
-class CapacityExceeded(ValueError):
+class CapacityExceeded(InvalidInput):
     """More bins or points than the code was made for."""
 
 

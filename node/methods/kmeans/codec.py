@@ -18,7 +18,7 @@ from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.exchange import InvalidSum
+from fedgrove.node.methods.kmeans.decoder import SumError
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
 from fedgrove.node.methods.kmeans.state import KMeansState
@@ -68,7 +68,7 @@ class CountCodec(Codec[KMeansState, BinCounts]):
                 faults.append(fault)
         try:
             return Outcome(planned.finish(current.number, tuple(current.commits), decoded, _generator(inputs)))
-        except InvalidSum as fault:
+        except SumError as fault:
             raise faults[0] if faults else InvalidUpdate(str(fault), 0) from None
 
 

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.arrays import InvalidArrays, read_arrays
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest
 from fedgrove.node.methods.kmeans.grid import BinGrid
 
 GAUSSIAN_POINTS = 30_000
 GAUSSIAN_CLUSTERS = 10
 _REFERENCE_RESTARTS = 50
-
-
-class PointsError(ValueError):
-    """A file of points cannot be used; the message names it and says why."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ def points_from_file(path: Path, grid: BinGrid) -> np.ndarray:
 
     Raises
     ------
-    PointsError
+    DatasetError
         The file cannot be read, or its points do not fit the federation's grid.
     """
     points = points_of_file(path)
@@ -149,8 +147,8 @@ def points_from_file(path: Path, grid: BinGrid) -> np.ndarray:
         if points.shape[1] != grid.dimensions:
             raise ValueError(f"points of shape {points.shape} instead of {grid.dimensions} coordinates each")
         grid.quantise(points)
-    except ValueError as fault:
-        raise PointsError(f"{path} cannot be used: {fault}") from None
+    except (ValueError, InvalidInput, InvalidContent) as fault:
+        raise DatasetError(f"{path} cannot be used: {fault}") from None
     return points
 
 
@@ -159,16 +157,16 @@ def points_of_file(path: Path) -> np.ndarray:
 
     Raises
     ------
-    PointsError
+    DatasetError
     """
     try:
         points = np.asarray(_load(path, ("points",))["points"], np.float64)
         if points.ndim != 2 or not points.size or not np.isfinite(points).all():
             raise ValueError(f"its points have the shape {points.shape}, or some are not finite")
-    except PointsError:
+    except DatasetError:
         raise
-    except (TypeError, ValueError) as fault:
-        raise PointsError(f"{path} cannot be used: {fault}") from None
+    except (TypeError, ValueError, InvalidInput, InvalidContent) as fault:
+        raise DatasetError(f"{path} cannot be used: {fault}") from None
     return points
 
 
@@ -186,7 +184,7 @@ def dealt(
 
     Raises
     ------
-    PointsError
+    DatasetError
         There are fewer points than clients, or some client gets none.
     """
     rng = np.random.default_rng(seed)
@@ -194,7 +192,7 @@ def dealt(
     if count:
         points = points[np.sort(rng.permutation(len(points))[:count])]
     if len(points) < clients:
-        raise PointsError(f"{len(points)} points are too few for {clients} clients")
+        raise DatasetError(f"{len(points)} points are too few for {clients} clients")
     if clusters_each:
         weights = np.ones(len(points), np.int64)
         centres = kmeans(points, weights, k, rng, restarts=_REFERENCE_RESTARTS).centres
@@ -204,7 +202,7 @@ def dealt(
         parts = tuple(points[np.sort(part)] for part in np.array_split(rng.permutation(len(points)), clients))
         split = f"{clients} clients, points split at random, seed {seed}"
     if not all(map(len, parts)):
-        raise PointsError(f"some of the {clients} clients get no points: use fewer clients, or raise --clusters-each")
+        raise DatasetError(f"some of the {clients} clients get no points: use fewer clients, or raise --clusters-each")
     return Points(name, parts, k, split)
 
 
@@ -224,10 +222,10 @@ def _load(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         arrays = read_arrays(path, names)
         return {name: arrays[name] for name in names}
     except FileNotFoundError:
-        raise PointsError(f"{path} does not exist: give the directory of the datasets") from None
+        raise DatasetError(f"{path} does not exist: give the directory of the datasets") from None
     except InvalidArrays as fault:
-        raise PointsError(f"{path} {fault}") from None
+        raise DatasetError(f"{path} {fault}") from None
     except KeyError as fault:
-        raise PointsError(f"{path} lacks the array {fault}") from None
+        raise DatasetError(f"{path} lacks the array {fault}") from None
     except OSError as fault:
-        raise PointsError(f"{path} cannot be read: {fault}") from None
+        raise DatasetError(f"{path} cannot be read: {fault}") from None

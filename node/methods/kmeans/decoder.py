@@ -12,6 +12,7 @@ does the polynomial arithmetic, in time almost linear in N.
 
 import flint
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
@@ -19,20 +20,8 @@ from fedgrove.node.methods.kmeans.counts import BinCounts
 _RING = flint.fmpz_mod_poly_ctx(gf.PRIME)
 
 
-class SumError(ValueError):
+class SumError(InvalidContent):
     """The sum is not one of vectors within what was agreed; it is not decoded."""
-
-
-class TooManyBins(SumError):
-    """More bins are occupied than the capacity."""
-
-
-class CountOverflow(SumError):
-    """Counts are outside what was agreed."""
-
-
-class InconsistentSum(SumError):
-    """No vector gives this sum: masks did not cancel, an upload is wrong, or two bins share a hash."""
 
 
 def decode(code: Code, sums: np.ndarray) -> BinCounts:
@@ -46,15 +35,15 @@ def decode(code: Code, sums: np.ndarray) -> BinCounts:
 
     Raises
     ------
-    TooManyBins, CountOverflow, InconsistentSum
+    SumError, SumError, SumError
         See there. A sum of vectors beyond the capacity is an error, except for a chance of about p⁻² over the points.
     """
     if sums.shape != (code.length,) or sums.dtype != gf.ELEMENT or (sums >= gf.PRIME).any():
-        raise InconsistentSum(f"the sum is not {code.length} elements of the field")
+        raise SumError(f"the sum is not {code.length} elements of the field")
     syndromes, payload = sums[: code.syndromes], sums[code.syndromes :].reshape(code.rows, code.capacity)
     if not syndromes.any():
         if payload.any():
-            raise InconsistentSum("all counts are 0, but there are occupied bins: the masks do not cancel")
+            raise SumError("all counts are 0, but there are occupied bins: the masks do not cancel")
         return BinCounts.empty(code.grid.dimensions)
     locator = _locator(code, syndromes)
     points = _points(code, locator)
@@ -78,8 +67,8 @@ def _locator(code: Code, syndromes: np.ndarray) -> flint.fmpz_mod_poly:
         return locator
     points_counted = int(syndromes[0])
     if min(points_counted, gf.PRIME - points_counted) > code.limit:
-        raise InconsistentSum("the sum is noise: the masks do not cancel, or an upload is wrong")
-    raise TooManyBins(
+        raise SumError("the sum is noise: the masks do not cancel, or an upload is wrong")
+    raise SumError(
         f"more than {code.capacity} bins are occupied (or an upload is wrong): agree on a larger capacity "
         "and repeat the round"
     )
@@ -88,7 +77,7 @@ def _locator(code: Code, syndromes: np.ndarray) -> flint.fmpz_mod_poly:
 def _points(code: Code, locator: flint.fmpz_mod_poly) -> np.ndarray:
     points = np.array([int(root) for root in locator.roots(multiplicities=False)], gf.ELEMENT)
     if len(points) != locator.degree() or not ((points > 0) & (points <= code.largest_point)).all():
-        raise InconsistentSum("the sum does not decode to bins: the masks do not cancel, or an upload is wrong")
+        raise SumError("the sum does not decode to bins: the masks do not cancel, or an upload is wrong")
     return np.sort(points)
 
 
@@ -105,13 +94,13 @@ class _Vandermonde:
 
         Raises
         ------
-        InconsistentSum
+        SumError
             None fit the whole row.
         """
         n, length = len(self._points), len(row)
         numerator = _RING(row[:n].tolist()).mul_low(self._reciprocal, n)
         if numerator.mul_low(self._reciprocal.inverse_series_trunc(length), length) != _RING(row.tolist()):
-            raise InconsistentSum("the sums contradict each other: the masks do not cancel, or an upload is wrong")
+            raise SumError("the sums contradict each other: the masks do not cancel, or an upload is wrong")
         values = numerator.reverse(n - 1).multipoint_evaluate(self._points)
         return [value / slope for value, slope in zip(values, self._slopes, strict=True)]
 
@@ -120,14 +109,12 @@ def _levels(code: Code, pieces: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The bins behind decoded pieces, which must be those of the points."""
     levels = code.grid.levels(pieces)
     if levels is None or not np.array_equal(code.points(pieces), points):
-        raise InconsistentSum(
-            "a decoded bin does not exist: an upload is wrong, or two bins share a hash; repeat the round"
-        )
+        raise SumError("a decoded bin does not exist: an upload is wrong, or two bins share a hash; repeat the round")
     return levels
 
 
 def _check_counts(code: Code, vector: BinCounts) -> None:
     if not code.signed and (vector.counts < 0).any():
-        raise CountOverflow("a count is negative: an upload is wrong")
+        raise SumError("a count is negative: an upload is wrong")
     if sum(map(abs, vector.counts.tolist())) > code.limit:
-        raise CountOverflow(f"the sum counts more than the {code.limit} points that the terms allow")
+        raise SumError(f"the sum counts more than the {code.limit} points that the terms allow")

@@ -17,16 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
+from fedgrove.node.methods.kmeans.decoder import SumError
 from fedgrove.node.methods.kmeans.server import cluster
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import KMeansState
 
 LEAST = 3
 """Members that a sum needs: over two, each learns the other's vector."""
-
-
-class InvalidSum(ValueError):
-    """A decoded sum is not what its clients were to send; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class Exchange:
 
         Raises
         ------
-        InvalidSum
+        SumError
             No group has a sum that its members can have sent.
         """
         settings = self.settings
@@ -98,7 +95,7 @@ class Exchange:
                 continue
             counts, clients = counts + own, clients | members
         if not clients:
-            raise InvalidSum("none of the sums can come from honest members")
+            raise SumError("none of the sums can come from honest members")
         model = cluster(counts, settings.grid, settings.k, rng, restarts=settings.restarts)
         last_whole = number if whole else self.before.whole
         groups = 1 if whole else len(self.sums)

@@ -9,14 +9,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from fedgrove.common.errors import InvalidInput
 
 PIECE_BITS = 60
 
 LEVEL = np.dtype(np.int32)
-
-
-class OutsideGrid(ValueError):
-    """A coordinate lies outside the grid that the federation agreed on."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +75,12 @@ class BinGrid:
 
         Raises
         ------
-        OutsideGrid
+        InvalidInput
             A coordinate is not finite or beyond the last level.
         """
         levels = np.rint(np.asarray(points, np.float64) / self.step)
         if not (np.abs(levels) <= self.half).all():  # a NaN fails the comparison
-            raise OutsideGrid(
+            raise InvalidInput(
                 f"a coordinate is outside ±{self.half * self.step:g}, the cube that the grid covers: scale the data"
             )
         return levels.astype(LEVEL)

@@ -8,10 +8,11 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.kmeans.codec import CountCodec
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.datasets import PointsError, points_from_file
+from fedgrove.node.methods.kmeans.datasets import points_from_file
 from fedgrove.node.methods.kmeans.prediction import CENTRES, NearestCentre
 from fedgrove.node.methods.kmeans.round_inputs import groups_of, state_before
 from fedgrove.node.methods.kmeans.schedule import OnRequest
@@ -63,7 +64,7 @@ class KMeans(Method[KMeansState, BinCounts, np.ndarray]):
     def member_data(self, path: Path) -> np.ndarray:
         try:
             return points_from_file(path, terms_of(self.config).grid)
-        except PointsError as fault:
+        except DatasetError as fault:
             raise InvalidConfig(str(fault)) from None
 
     def one_model(self, model: KMeansState, choice: ModelChoice) -> Tensors:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
@@ -88,7 +89,7 @@ def begin(journal: Journal, points: np.ndarray, settings: KMeansSettings) -> Not
 
     Raises
     ------
-    OutsideGrid
+    InvalidInput
         A point is outside the federation's grid.
     """
     if points.ndim != 2 or points.shape[1] != settings.dimensions:
@@ -111,5 +112,5 @@ def read_notebook(journal: Journal) -> Notebook | None:
         return None
     try:
         return Notebook.from_bytes(data)
-    except (SafetensorError, ValueError, KeyError) as fault:
+    except (SafetensorError, ValueError, KeyError, InvalidContent) as fault:
         raise JournalDamaged(f"the points in the journal cannot be read: {fault}") from None

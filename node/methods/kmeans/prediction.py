@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.clustering import nearest
-from fedgrove.node.methods.kmeans.datasets import PointsError, points_from_file
+from fedgrove.node.methods.kmeans.datasets import points_from_file
 from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.protocol.prediction import Predictions
 from fedgrove.node.protocol.terms import FederationConfig
@@ -31,7 +32,7 @@ class NearestCentre:
             raise InvalidConfig("points have no labels, so nothing can be evaluated: predict without")
         try:
             points = points_from_file(source, self._grid)
-        except PointsError as fault:
+        except DatasetError as fault:
             raise InvalidConfig(str(fault)) from None
         found = nearest(points, self._centres)
         distances = np.sqrt(np.square(points - self._centres[found]).sum(1))

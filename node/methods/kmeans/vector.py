@@ -38,7 +38,7 @@ def draw_client(
 
     Raises
     ------
-    OutsideGrid
+    InvalidInput
         A coordinate is outside the grid.
     """
     rows = thinned(len(points), least_share, rng)

@@ -15,7 +15,8 @@ from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.judging import Judging, judge_all
 from fedgrove.node.methods.procfl.local_training import ClusterTraining
-from fedgrove.node.methods.procfl.mailbox import NotForReader, seal, unseal
+from fedgrove.node.methods.procfl.mailbox import seal, unseal
+from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import shown_bytes, shown_to, trained_round
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -145,7 +146,7 @@ class CommitteeWork:
         place, shown = length * case.committee.index(judge), {}
         mailboxes = (self._keys.mailbox, *self._keys.past_mailboxes)
         for member, blob in blobs.items():
-            with suppress(NotForReader):
+            with suppress(InvalidMessage):
                 shown[member] = unseal(mailboxes, blob[place : place + length], shown_to(inputs, member, judge))
         return shown
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.committee import Ballot, Opens
 from fedgrove.node.methods.procfl.cover import candidates, greedy_cover
@@ -106,7 +107,7 @@ class Course:
         compared = replace(state, overlaps=overlaps)
         try:
             found = candidates(compared.similarity, self.terms.alpha)
-        except (Inconsistent, ValueError) as fault:
+        except (Inconsistent, ValueError, InvalidContent) as fault:
             raise InvalidStatement(str(fault)) from None
         clusters = tuple(tuple(state.clients[k] for k in each.members) for each in greedy_cover(found))
         # Nothing but the comparisons has happened yet, whatever the state says.

@@ -8,17 +8,15 @@ from collections.abc import Iterable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.keys import SECRET_BYTES, Random, agree, clamp, derive, is_low_order, public_key
+from fedgrove.node.methods.procfl.messages import InvalidMessage
 
 OVERHEAD = SECRET_BYTES + 16
 """Bytes that a sealed message has more than what it says."""
 
 _SEAL = b"fedgrove mailbox 1"
 _NONCE = bytes(12)
-
-
-class NotForReader(ValueError):
-    """A message cannot be opened with the reader's keys, or was not sealed in this context."""
 
 
 def seal(public: bytes, plain: bytes, context: bytes, random: Random) -> bytes:
@@ -36,13 +34,13 @@ def unseal(secrets: Iterable[bytes], sealed: bytes, context: bytes) -> bytes:
 
     Raises
     ------
-    NotForReader
+    InvalidMessage
     """
     own, body = sealed[:SECRET_BYTES], sealed[SECRET_BYTES:]
     for secret in secrets:
         try:
             key = derive(agree(secret, own), _SEAL + own + public_key(secret) + context)
             return ChaCha20Poly1305(key).decrypt(_NONCE, body, context)
-        except (InvalidTag, ValueError):
+        except (InvalidTag, ValueError, InvalidContent):
             continue
-    raise NotForReader("the message was sealed for another reader or another purpose")
+    raise InvalidMessage("the message was sealed for another reader or another purpose")

@@ -10,6 +10,7 @@ import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 
 SESSION_BYTES = 32
@@ -22,7 +23,7 @@ NOTHING = bytes(32)
 _HEADER_BYTES = 4 + SESSION_BYTES + 32 + 3 * 4
 
 
-class InvalidMessage(ValueError):
+class InvalidMessage(InvalidContent):
     """A message is not what its sender should have written; the message says why."""
 
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from fedgrove.chain.crypto.signatures import is_signed_by
 from fedgrove.chain.records import Drawn, Voided
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
@@ -276,6 +277,6 @@ def ballots_in(data: bytes, cases: Iterable[Case], client: int, rule: Rule) -> d
     for case in own_cases:
         size = vote_bytes(len(case.members))
         own, data = data[:size], data[size:]
-        with suppress(ValueError):
+        with suppress(ValueError, InvalidContent):
             found[case.cluster] = opened_ballot(own, client, len(case.members), rule)
     return found

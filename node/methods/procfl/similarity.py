@@ -11,9 +11,10 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 
 
-class Inconsistent(ValueError):
+class Inconsistent(InvalidContent):
     """Comparisons that no sets can have given; the message names the clients."""
 
 

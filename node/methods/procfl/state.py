@@ -12,6 +12,7 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, Digest, OptionalDigest, canonical_json, parse_json
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
 from fedgrove.node.methods.procfl.cases import Case
@@ -220,7 +221,7 @@ def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[T
         without_models = msgspec.convert(head | {"models": []}, ClusterState, str_keys=True)
         state = replace(without_models, **models(counts))
         sound = _holds_together(state)
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Inconsistent) as fault:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Inconsistent, InvalidContent) as fault:
         raise InvalidModel(f"this is not a state of clusters: {fault}") from None
     if not sound:
         raise InvalidModel("the state names clients, clusters or models that do not exist")

@@ -8,6 +8,7 @@ round in its place can state nothing.
 from typing import Any
 
 import msgspec
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, OptionalSignature, Table, canonical_json
 
 _STATEMENT = b"fedgrove statement 1"
@@ -16,7 +17,7 @@ Counts = tuple[Count, ...]
 """Samples, or right answers, of each label."""
 
 
-class InvalidStatement(ValueError):
+class InvalidStatement(InvalidContent):
     """A statement is missing, or cannot be true; the message says why."""
 
 

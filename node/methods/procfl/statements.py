@@ -12,7 +12,7 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.methods.procfl.comparing import answer_lengths, part_of
 from fedgrove.node.methods.procfl.ecdh import Comparison
-from fedgrove.node.methods.procfl.mailbox import OVERHEAD, NotForReader, unseal
+from fedgrove.node.methods.procfl.mailbox import OVERHEAD, unseal
 from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import first_message
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -76,6 +76,6 @@ class ClusterStatements:
         digest, size = inputs.current.commits[client].digest, OVERHEAD + sum(lengths.values())
         try:
             plain = unseal(self._mailboxes, inputs.store.fetch(digest, size), bytes.fromhex(state.session))
-        except (BlobError, NotForReader):
+        except (BlobError, InvalidMessage):
             return {}
         return {partner: part_of(lengths, partner, plain) for partner in lengths}

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.server_side import ServerSide, server_side
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
@@ -50,7 +51,7 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
     def check_model(self, model: Tensors, number: int) -> None:
         try:
             self.upload_bytes(Layout.of(self.server.model(model)))
-        except ValueError as fault:
+        except (ValueError, InvalidInput, InvalidContent) as fault:
             raise ValueError(f"privacy: {fault}") from None
 
     def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:

@@ -11,7 +11,7 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
-from fedgrove.node.learning.shared import InvalidSharedSet
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.training.codec import server_of
 from fedgrove.node.methods.training.learner import Trainer
 from fedgrove.node.methods.training.metric_sums import fault_of, metric_names, nothing_measured, sums_of
@@ -86,7 +86,7 @@ class LocalTraining:
             return self._result(current, client)
         except DivergedTraining as fault:
             raise Diverged(str(fault)) from None
-        except InvalidSharedSet as fault:
+        except DatasetError as fault:
             raise CannotTakePart(str(fault)) from None
 
     def trained(self, current: RoundRecords, client: int) -> Tensors | None:

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from functools import partial
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
@@ -55,7 +56,7 @@ class MaskedUploads(ModelCodec):
         layout = Layout.of(update.tensors)
         try:
             mechanism = self.mechanism(layout)
-        except ValueError as fault:
+        except (ValueError, InvalidInput, InvalidContent) as fault:
             raise MaskingRefused(str(fault)) from None
         weight = weight_of(inputs, [inputs.current.order.index(client)])
         words = mechanism.encode(flatten(update.tensors), partial(self._start, inputs), weight, os.urandom)

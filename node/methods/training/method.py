@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fedgrove.chain.crypto.keys import Keys
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, root_of
 from fedgrove.node.base.chunks import cut
@@ -56,7 +57,7 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
     def first_from(self, tensors: Tensors) -> bytes:
         try:
             self.codec.upload_bytes(Layout.of(tensors))
-        except ValueError as fault:
+        except (ValueError, InvalidInput, InvalidContent) as fault:
             raise InvalidConfig(f"privacy: {fault}") from None
         try:
             return dump(self.codec.server.first(tensors))

@@ -51,7 +51,7 @@ class NetworkTrainer:
         return self._parts[0]
 
     def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
-        """As ``Trainer`` says; StoreError or InvalidSharedSet where the shared set cannot be had."""
+        """As ``Trainer`` says; StoreError or DatasetError where the shared set cannot be had."""
         config, (own, held_out) = self._config, self._parts
         strategy = make_strategy(config.strategy.name, config.strategy.options)
         work = (config.trained, model, own, fetch_shared(self._store, config), strategy, config.training)
@@ -98,7 +98,7 @@ class NetworkTrainer:
 
 
 def fetch_shared(store: ContentReader, config: FederationConfig) -> Samples | None:
-    """The shared set of the terms; None where they have none. Raises StoreError, InvalidSharedSet."""
+    """The shared set of the terms; None where they have none. Raises StoreError, DatasetError."""
     if not config.shared.digest:
         return None
     blob = store.fetch(bytes.fromhex(config.shared.digest), config.max_blob_bytes)

@@ -11,6 +11,7 @@ are open; under masks a round would fail.
 import os
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
@@ -23,13 +24,7 @@ from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.mechanism import Weight
 from fedgrove.node.privacy.records import SignDsRecord
 from fedgrove.node.privacy.settings import SignDsSettings
-from fedgrove.node.privacy.signds import (
-    InvalidSelection,
-    Selection,
-    SignDsVotes,
-    add_vote,
-    mechanism_for,
-)
+from fedgrove.node.privacy.signds import Selection, SignDsVotes, add_vote, mechanism_for
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -49,7 +44,7 @@ class SignDsUploads(ModelCodec):
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         try:
             votes = self._votes(inputs, Layout.of(update.tensors))
-        except ValueError as fault:
+        except (ValueError, InvalidInput, InvalidContent) as fault:
             raise MaskingRefused(str(fault)) from None
         return votes.select(flatten(update.tensors), lambda: inputs.previous, os.urandom).to_bytes()
 
@@ -60,7 +55,7 @@ class SignDsUploads(ModelCodec):
             try:
                 data = inputs.store.fetch(commit.digest, mechanism.upload_bytes)
                 add_vote(words.view("<i4"), Selection.from_bytes(data, mechanism))
-            except (TooLarge, Malformed, InvalidSelection):
+            except (TooLarge, Malformed, InvalidContent):
                 refused += 1
         if refused == len(listed):
             raise InvalidUpdate("none of the uploads is a selection of dimensions", min(listed))

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.frozen_base import FrozenBase, check_bases
 from fedgrove.node.base.nested_tables import merged
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, build
@@ -88,5 +89,5 @@ def read_suggestion(text: bytes | None, where: str, changes: Mapping[str, Any] |
     """The suggestion in a file's bytes; the defaults for None, InvalidConfig where they are not right."""
     try:
         return build(SuggestedTerms, merged(parse_toml(text or b""), changes or {}), "")
-    except ValueError as fault:
+    except (ValueError, InvalidInput, InvalidContent) as fault:
         raise InvalidConfig(f"{where}: {fault}") from None

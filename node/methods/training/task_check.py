@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.text import one_line
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.tensors import Layout, Tensors
@@ -244,7 +245,7 @@ def _blocked(step: _Step, check: TaskCheck) -> str:
 def _upload_bytes(config: FederationConfig, sent: Layout) -> int:
     try:
         return codec_of(config).upload_bytes(sent)
-    except ValueError as fault:
+    except (ValueError, InvalidInput, InvalidContent) as fault:
         raise CheckFailed(f"privacy: {fault}") from None
 
 

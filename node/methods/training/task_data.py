@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, check_value
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
@@ -42,6 +43,8 @@ def refuse_task(config: FederationConfig) -> None:
 
 class TaskFailed(CannotTakePart):
     """The task's code failed, or answered what cannot be; the message says how, in one sentence."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -223,7 +226,7 @@ class TaskData:
             scores = msgspec.convert(answer.get("scores"), StatedScores | None)
             if scores is not None:
                 scores.check_samples(samples)
-        except ValueError as fault:
+        except (ValueError, InvalidContent) as fault:
             raise TaskFailed(f"the task's evaluation cannot be right: {fault}") from None
         return Evaluated(
             None if right is None else right / samples,

@@ -8,7 +8,7 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Closed, Phase
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.masking.release import ReleaseRefused
+from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.protocol.closing import evidence
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
@@ -48,7 +48,7 @@ class ReleaseShares:
         """Release shares, given the clients whose update is unavailable."""
         try:
             blob = self.context.disclosure.released(turn.current, turn.client, gone)
-        except ReleaseRefused as refusal:
+        except MaskingRefused as refusal:
             reason = f"the coordinator: this client refuses to release shares, {refusal}"
             return Step.wait("recover", reason, turn.deadlines.recover_end)
         send = partial(self.context.ledger.release, turn.current.number, cid_of(blob).digest)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.cover import MAX_OPTIMUM, best_cover, candidates, greedy_cover, total_cost
 from fedgrove.node.methods.procfl.similarity import (
     Inconsistent,
@@ -25,7 +26,6 @@ from fedgrove.node.methods.procfl.similarity import (
 )
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.scenario.clusters import SimulatedProCfl
-from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.simulation.clustered.work import ComparisonTask, Sets
 from fedgrove.node.simulation.loop import Progress
 from fedgrove.node.simulation.workers import windowed
@@ -76,7 +76,7 @@ def read_clusters(directory: Path) -> InitialClusters:
 
     Raises
     ------
-    InvalidCheckpoint
+    InvalidContent
         The file is missing or damaged.
     """
     path = directory / CLUSTERS
@@ -85,8 +85,8 @@ def read_clusters(directory: Path) -> InitialClusters:
         similarity = Similarity(np.array(value["overlaps"], np.int64))
         members = tuple(map(tuple, value["clusters"]))
         return InitialClusters(similarity, members, value["cost"], value["best_cost"], tuple(value["attackers"]))
-    except (OSError, ValueError, KeyError, TypeError) as fault:
-        raise InvalidCheckpoint(f"{path} is missing or damaged ({fault}): start the run anew") from None
+    except (OSError, ValueError, KeyError, TypeError, InvalidContent) as fault:
+        raise InvalidContent(f"{path} is missing or damaged ({fault}): start the run anew") from None
 
 
 def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ()) -> InitialClusters:
@@ -115,7 +115,7 @@ def compare_all(
 
     Raises
     ------
-    InvalidCheckpoint
+    InvalidContent
         The directory's comparisons are of other clients.
     SimulationFailed
         A worker was lost.
@@ -139,7 +139,7 @@ def compare_all(
     try:
         return assemble(clients, done.values())
     except Inconsistent as fault:
-        raise InvalidCheckpoint(f"{path} is damaged ({fault}): remove it, and clients are compared again") from None
+        raise InvalidContent(f"{path} is damaged ({fault}): remove it, and clients are compared again") from None
 
 
 def _tasks(sets: Sets, wanted: list[tuple[int, int]]) -> Iterator[ComparisonTask]:
@@ -160,8 +160,8 @@ def _known(path: Path, session: str) -> dict[tuple[int, int], Intersection]:
     try:
         head, *chunks = map(json.loads, whole.splitlines())
         found = [Intersection(*entry) for chunk in chunks for entry in chunk]
-    except (ValueError, TypeError) as fault:
-        raise InvalidCheckpoint(f"{path} is damaged ({fault}): remove it, and clients are compared again") from None
+    except (ValueError, TypeError, InvalidContent) as fault:
+        raise InvalidContent(f"{path} is damaged ({fault}): remove it, and clients are compared again") from None
     if head != session:
-        raise InvalidCheckpoint(f"{path} is of other clients: give another directory")
+        raise InvalidContent(f"{path} is of other clients: give another directory")
     return {(each.left, each.right): each for each in found}

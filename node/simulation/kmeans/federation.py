@@ -18,7 +18,7 @@ from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.decoder import InconsistentSum, decode
+from fedgrove.node.methods.kmeans.decoder import SumError, decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from fedgrove.node.methods.kmeans.server import GlobalCentres, cluster
@@ -278,7 +278,7 @@ class Federation:
         start = self._clock()
         counts = before + decode(code, total)
         if (counts.counts < 0).any():
-            raise InconsistentSum("more points were taken from a bin than it had: an upload is wrong")
+            raise SumError("more points were taken from a bin than it had: an upload is wrong")
         decoded = self._clock()
         model = self._cluster(counts, before)
         seconds = Seconds(computing, uploading, decoded - start, self._clock() - decoded)

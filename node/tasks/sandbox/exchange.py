@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from fedgrove.node.base.chunks import Buffer
-from fedgrove.node.tasks.sandbox.faults import JobReplyInvalid
+from fedgrove.node.tasks.sandbox.faults import JobFailed
 from fedgrove.node.tasks.sandbox.frames import SIZES
 
 _PIECE = 2**20  # bytes a call
@@ -35,7 +35,7 @@ def exchange(
     Raises
     ------
     DeadlinePassed, Ended
-    JobReplyInvalid
+    JobFailed
         The reply says that it is larger than it may be.
     """
     writer, reader = _write(parts, request), _read(reply, limits)
@@ -82,7 +82,7 @@ def _read(descriptor: int, limits: tuple[int, int]):
     sizes = SIZES.unpack(first)
     for what, size, most in zip(("header", "body"), sizes, limits, strict=True):
         if size > most:
-            raise JobReplyInvalid(f"the task's reply is too large: a {what} of {size} bytes, at most {most} allowed")
+            raise JobFailed(f"the task's reply is too large: a {what} of {size} bytes, at most {most} allowed")
     header = yield from _exactly(descriptor, sizes[0])
     body = yield from _exactly(descriptor, sizes[1])
     return header, body

@@ -14,7 +14,7 @@ from fedgrove.common.text import one_line
 from fedgrove.node.base.chunks import Buffer
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, load
-from fedgrove.node.tasks.sandbox.faults import JobReplyInvalid
+from fedgrove.node.tasks.sandbox.faults import JobFailed
 
 SIZES = struct.Struct("!IQ")
 # A reply's JSON may nest this deep: far beyond metrics, far below what a parser's stack holds.
@@ -42,7 +42,7 @@ def parse_header(text: bytes | bytearray) -> dict[str, Any]:
 
     Raises
     ------
-    JobReplyInvalid
+    JobFailed
         It is anything else.
     """
     try:
@@ -50,9 +50,9 @@ def parse_header(text: bytes | bytearray) -> dict[str, Any]:
         if b"\\u" in text:  # halves of characters, which nobody could write anywhere
             json.dumps(header, ensure_ascii=False).encode()
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
-        raise JobReplyInvalid("the task's reply has a header that is not JSON of finite numbers") from None
+        raise JobFailed("the task's reply has a header that is not JSON of finite numbers") from None
     if not isinstance(header, dict) or _deeper_than(header, _DEPTH):
-        raise JobReplyInvalid("the task's reply has a header that is not a flat JSON object")
+        raise JobFailed("the task's reply has a header that is not a flat JSON object")
     return header
 
 
@@ -61,17 +61,17 @@ def parse_tensors(body: Buffer, expected: Layout | None) -> Tensors:
 
     Raises
     ------
-    JobReplyInvalid
+    JobFailed
         They are anything else.
     """
     if expected is None or not expected.names:
         if body:
-            raise JobReplyInvalid("the task returned tensors where none were expected")
+            raise JobFailed("the task returned tensors where none were expected")
         return {}
     try:
         return load(body, expected)
     except InvalidModel as fault:
-        raise JobReplyInvalid(f"the task returned wrong tensors: {one_line(str(fault), 300)}") from None
+        raise JobFailed(f"the task returned wrong tensors: {one_line(str(fault), 300)}") from None
 
 
 def _finite(text: str) -> float:

@@ -26,11 +26,9 @@ from fedgrove.node.tasks.sandbox import bubblewrap, runtime
 from fedgrove.node.tasks.sandbox.attached import Attached, Ending
 from fedgrove.node.tasks.sandbox.exchange import DeadlinePassed, Ended, exchange
 from fedgrove.node.tasks.sandbox.faults import (
-    JobCrashed,
     JobFailed,
     JobOutOfMemory,
     JobRaised,
-    JobReplyInvalid,
     JobTimedOut,
     SandboxUnavailable,
 )
@@ -223,7 +221,7 @@ def _outcome(header: dict[str, Any]) -> Mapping[str, Any]:
     if header.get("outcome") == "memory":
         raise JobOutOfMemory("the task's code needed more memory than it may use")
     if header.get("outcome") != "raised":
-        raise JobReplyInvalid("the task's reply has neither an answer nor a fault")
+        raise JobFailed("the task's reply has neither an answer nor a fault")
     kind, message, place = (one_line(str(header.get(name, "")), 200) for name in ("kind", "message", "place"))
     said = message if kind == _COMPLAINT else f"the task raised {kind}" + (f": {message}" if message else "")
     raise JobRaised(said + (f" ({place})" if place else ""))
@@ -232,11 +230,11 @@ def _outcome(header: dict[str, Any]) -> Mapping[str, Any]:
 def _ended(ending: Ending | None, complaint: str) -> Exception:
     """The fault of a job that ended without an answer."""
     if ending is None:
-        return JobCrashed("the process for the task's code went away")
+        return JobFailed("the process for the task's code went away")
     code = os.waitstatus_to_exitcode(ending.status)
     if code == NOT_CONTAINED:
         return SandboxUnavailable(f"a job of the task could not be contained: {one_line(complaint, 300)}")
     if code == -signal.SIGKILL:
-        return JobCrashed("the process of the task's code closed its pipe or was killed, perhaps for lack of memory")
+        return JobFailed("the process of the task's code closed its pipe or was killed, perhaps for lack of memory")
     reason = f"by {signal.Signals(-code).name}" if code < 0 else "without an answer"
-    return JobCrashed(f"the process of the task's code ended {reason}")
+    return JobFailed(f"the process of the task's code ended {reason}")

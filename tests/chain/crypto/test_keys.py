@@ -12,7 +12,7 @@ from eth_account import Account
 from fedgrove.chain.crypto import keys as keystore
 from fedgrove.chain.crypto import secret_storage
 from fedgrove.chain.crypto.keys import Keys, backup, load, restore, save
-from fedgrove.chain.errors import KeystoreError, WrongPassword
+from fedgrove.chain.errors import KeystoreError
 
 COST = 2
 
@@ -69,7 +69,7 @@ def test_nothing_secret_is_readable_in_the_file(path, keys):
 
 
 def test_a_wrong_password_is_told(path):
-    with pytest.raises(WrongPassword, match="password"):
+    with pytest.raises(KeystoreError, match="password"):
         load(path, "Secret")
 
 
@@ -159,7 +159,7 @@ def test_a_missing_or_oversized_file_is_told(tmp_path):
 def test_backup_and_restore(path, tmp_path, keys):
     copy, fresh = tmp_path / "copy.json", tmp_path / "fresh.json"
     backup(path, "secret", copy, "other", COST)
-    with pytest.raises(WrongPassword):
+    with pytest.raises(KeystoreError):
         load(copy, "secret")
     assert restore(copy, "other", fresh, "third", COST) == keys
     assert load(fresh, "third") == keys

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import (
-    BlockTimeout,
     ConnectionFailed,
     ContractRevert,
     InsufficientFunds,
+    TransactionTimeout,
     WrongChain,
-    WrongCode,
 )
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.ledger import Ledger
@@ -69,7 +68,7 @@ def test_other_code_is_told(anvil_network):
     code = bytearray(anvil_network.code(address))
     code[100] ^= 1
     anvil_network.request("anvil_setCode", address, "0x" + code.hex())
-    with pytest.raises(WrongCode, match="TrainingLedger"):
+    with pytest.raises(WrongChain, match="TrainingLedger"):
         verify_code(anvil_network, federation.deployment)
 
 
@@ -166,7 +165,7 @@ def test_blocks_at_an_interval_come_without_us(federation):
         network.advance_to(start + 3, timeout=60)
         assert network.block_number() >= start + 3
         assert network.block_time(start + 3) >= network.block_time(start) > 1_600_000_000
-        with pytest.raises(BlockTimeout, match="at"):
+        with pytest.raises(TransactionTimeout, match="at"):
             network.advance_to(start + 10**6, timeout=0.2)
     head = federation.network.block_number()
     assert federation.network.block_time(head) >= federation.network.block_time(head - 1) > 1_600_000_000

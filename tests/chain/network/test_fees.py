@@ -7,9 +7,9 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import connect, embedded
 from fedgrove.chain.network.access import GWEI
 from fedgrove.chain.network.fees import FeeHistory
-from fedgrove.chain.network.hexadecimal import MalformedAnswer
 from fedgrove.chain.network.rpc_reading import fees_of
 from fedgrove.chain.network.transactions import FEE_BLOCKS, Sender
+from fedgrove.common.errors import InvalidContent
 
 from tests.chain.nodes import anvil_or_skip
 
@@ -58,7 +58,7 @@ def test_a_history_that_cannot_be_is_refused(change):
         return SimpleNamespace(requests=lambda calls: [history, "0x5"])
 
     assert fees_of(answered(GOOD)) == FeeHistory(2, (0.5,), (7,), 5)
-    with pytest.raises(MalformedAnswer):
+    with pytest.raises(InvalidContent):
         fees_of(answered({**GOOD, **change}))
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import FeeAboveCap, TransactionReplaced, TransactionTimeout
+from fedgrove.chain.errors import FeeAboveCap, TransactionTimeout
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.network.access import GWEI
 from fedgrove.chain.network.fees import FeeHistory
@@ -242,7 +242,7 @@ def test_a_nonce_that_somebody_else_used_is_told(slow_chain, account):
     slow_chain.resend_seconds, before = 1000, slow_chain.resend_seconds
     slow_chain.request("anvil_setNonce", account.address, "0x1")
     try:
-        with pytest.raises(TransactionReplaced, match="another transaction used it"):
+        with pytest.raises(TransactionTimeout, match="another transaction used it"):
             sending.result()
     finally:
         slow_chain.resend_seconds = before
@@ -286,7 +286,7 @@ def test_waiting_ends_when_an_earlier_nonce_is_lost(slow_chain, account):
     until(lambda: 1 in pending(slow_chain, account))
     slow_chain.request("evm_revert", snapshot)
     slow_chain.request("anvil_dropAllTransactions")
-    with pytest.raises(TransactionReplaced, match="abandoned"):
+    with pytest.raises(TransactionTimeout, match="abandoned"):
         second.result()
     again = Background(lambda: pay(sender, 2))
     until(lambda: 0 in pending(slow_chain, account))
@@ -311,7 +311,7 @@ def test_two_processes_of_one_account_get_through(slow_chain, account):
                 try:
                     pay(sender, amount)
                     break
-                except TransactionReplaced:
+                except TransactionTimeout:
                     continue
             else:
                 raise AssertionError("never mined")

@@ -17,7 +17,7 @@ import pytest
 from eth_utils import keccak, to_wei
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import BlockTimeout, ContractRevert, TransactionTimeout
+from fedgrove.chain.errors import ContractRevert, TransactionTimeout
 from fedgrove.chain.face.founding import deploy, verify_code
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
@@ -203,7 +203,7 @@ def waits_for_them(chain: Validators, watch: Watch) -> None:
         sender = sender_of(other, chain.rich)
         with pytest.raises(TransactionTimeout, match="check that the chain makes blocks"):
             sender.transact(poor, b"", TRANSFER_GAS, timeout=2, value=amount)
-        with pytest.raises(BlockTimeout, match=f"to reach block {head + 1}, but it is at {head}"):
+        with pytest.raises(TransactionTimeout, match=f"to reach block {head + 1}, but it is at {head}"):
             other.advance_to(head + 1, timeout=1)
         assert chain.wait_until_halted() == head
         assert not watch.training.done()

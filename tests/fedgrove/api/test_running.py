@@ -11,6 +11,7 @@ import pandas
 import pytest
 import torch
 from fedgrove.api import demonstrating, simulating
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.tasks.names import BundleError
@@ -74,7 +75,7 @@ def test_a_simulation_is_that_of_the_command_and_models_are_those_of_their_round
 def test_models_that_were_not_kept_and_what_a_simulation_has_not_are_sentences(place):
     run = fg.simulate(place / "single.py", place / "points.csv", clients=3, rounds=2, settings=EVERYBODY)
     assert run.path is None and "2 rounds" in repr(run)
-    with pytest.raises(KeyError, match="round 1 was not kept: simulate with keep_models=True"):
+    with pytest.raises(InvalidInput, match="round 1 was not kept: simulate with keep_models=True"):
         run.model(1)
     with pytest.raises(AttributeError, match="no history"):
         _ = run.history
@@ -85,10 +86,10 @@ def test_models_that_were_not_kept_and_what_a_simulation_has_not_are_sentences(p
 def test_a_run_is_resumed_and_another_is_refused(place):
     given = {"clients": 3, "settings": EVERYBODY, "out": place / "resumed"}
     first = fg.simulate("digits", rounds=1, **given)
-    with pytest.raises(ValueError, match="holds this run up to round 1"):
+    with pytest.raises(InvalidInput, match="holds this run up to round 1"):
         fg.simulate("digits", rounds=1, **given)
     assert fg.simulate("digits", rounds=1, resume=True, **given).report == first.report
-    with pytest.raises(ValueError, match="resume needs out"):
+    with pytest.raises(InvalidInput, match="resume needs out"):
         fg.simulate("digits", resume=True)
 
 
@@ -196,7 +197,7 @@ def test_a_demonstration_is_evaluated_and_logged_and_goes_on_after_an_interrupti
 
     with pytest.raises(KeyboardInterrupt):
         fg.demo("digits", **options, progress=stop)
-    with pytest.raises(ValueError, match=r"began with another evaluation\.held_out"):
+    with pytest.raises(InvalidInput, match=r"began with another evaluation\.held_out"):
         fg.demo("digits", **options | {"held_out": 0.5}, resume=True)
     run = fg.demo("digits", **options, resume=True, log_to=[f"csv:{tmp_path / 'figures.csv'}"])
     assert [each.status for each in run.rounds] == ["closed"] * 3 and run.verdict.verdict == "verified"
@@ -208,7 +209,7 @@ def test_a_demonstration_is_evaluated_and_logged_and_goes_on_after_an_interrupti
     ("wrong", "said"), [({"log_to": ["book:x"]}, "must be tensorboard:DIR"), ({"resume": True}, "resume needs out")]
 )
 def test_a_log_or_a_run_that_cannot_be_is_named(wrong, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(InvalidInput, match=said):
         fg.demo("digits", clients=3, rounds=1, **wrong)
 
 

@@ -10,6 +10,7 @@ import torch
 from fedgrove.api.saving import model_file
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel, dump, load
@@ -121,7 +122,7 @@ def test_a_blob_that_was_changed_is_not_saved(run, tmp_path):
 
 
 def test_a_round_without_a_model_has_none_to_save(run):
-    with pytest.raises(KeyError, match="round 99 did not close"):
+    with pytest.raises(InvalidInput, match="round 99 did not close"):
         model_file(fg.History(run.directory), 99)
-    with pytest.raises(ValueError, match="give the store, too"):
+    with pytest.raises(InvalidInput, match="give the store, too"):
         fg.History(run.history)

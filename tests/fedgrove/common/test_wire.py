@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import MAX_DEPTH, parse_json
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,13 +21,13 @@ def test_it_agrees_with_the_library(document):
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":['])
 def test_deep_nesting_is_refused(opening):
-    with pytest.raises(ValueError, match="nested deeper"):
+    with pytest.raises(InvalidContent, match="nested deeper"):
         parse_json(opening * 100_000)
 
 
 def test_the_bound_itself_is_allowed():
     assert parse_json(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
-    with pytest.raises(ValueError, match="nested deeper"):
+    with pytest.raises(InvalidContent, match="nested deeper"):
         parse_json(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
 
 
@@ -34,13 +35,13 @@ def test_the_bound_itself_is_allowed():
 def test_what_was_closed_before_does_not_make_room_for_deeper_nesting(closed):
     fits = b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1)
     assert parse_json(b"[" + closed * 100 + fits + b"]")
-    with pytest.raises(ValueError, match="nested deeper"):
+    with pytest.raises(InvalidContent, match="nested deeper"):
         parse_json(b"[" + closed * 100 + b"[" + fits + b"]" + b"]")
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b'"', b'"\\', b"{", b"]", b"nul"])
 def test_what_is_no_json_is_refused(data):
-    with pytest.raises(ValueError):
+    with pytest.raises(InvalidContent):
         parse_json(data)
 
 
@@ -48,5 +49,5 @@ def test_what_is_no_json_is_refused(data):
 def test_arbitrary_bytes_raise_nothing_else(data):
     try:
         parse_json(data)
-    except ValueError:
+    except InvalidContent:
         return

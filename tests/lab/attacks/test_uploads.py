@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.samples import Loaded, as_samples
 from fedgrove_lab.attacks.measures import correlation, correlation_error
@@ -47,11 +48,11 @@ def test_the_mean_of_many_noisy_uploads_is_the_update(models):
 
 
 def test_another_kind_and_impossible_noise_are_refused(models):
-    with pytest.raises(ValueError, match=f"choose one of {', '.join(KINDS)}"):
+    with pytest.raises(InvalidInput, match=f"choose one of {', '.join(KINDS)}"):
         seen("bare", *models, AttackedTerms(), Noise(), digits().random())
-    with pytest.raises(ValueError, match="noise multiplier must be"):
+    with pytest.raises(InvalidInput, match="noise multiplier must be"):
         Noise(float("nan"))
-    with pytest.raises(ValueError, match="shared by 1 to"):
+    with pytest.raises(InvalidInput, match="shared by 1 to"):
         Noise(1.0, 0)
 
 
@@ -61,7 +62,7 @@ def test_another_kind_and_impossible_noise_are_refused(models):
 )
 def test_data_that_no_trial_can_use_are_refused(shape, classes, sentence):
     samples = as_samples(np.zeros(shape, np.uint8), np.arange(shape[0]) % classes)
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         make_scene(Loaded("own", classes, samples, samples))
 
 
@@ -69,5 +70,5 @@ def test_a_class_that_the_attacker_has_no_image_of_is_refused():
     labels = np.arange(1500) % 2
     labels[0] = 2
     samples = as_samples(np.zeros((1500, 8, 8), np.uint8), labels)
-    with pytest.raises(ValueError, match="several training samples of each"):
+    with pytest.raises(InvalidInput, match="several training samples of each"):
         make_scene(Loaded("own", 3, samples, samples))

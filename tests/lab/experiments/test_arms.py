@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.server_steps import MomentumStep
 from fedgrove_lab.experiments import (
     accuracy_table,
@@ -12,7 +13,7 @@ from fedgrove_lab.experiments import (
     rounds_to_90_tuned,
     sweep,
 )
-from fedgrove_lab.experiments.base import InvalidExperiment, Overrides, choose
+from fedgrove_lab.experiments.base import Overrides, choose
 from fedgrove_lab.experiments.laboratory import settle
 from fedgrove_lab.experiments.measures import circumstances
 from fedgrove_lab.experiments.regimes import METHODS
@@ -83,13 +84,13 @@ def test_tuned_arms_take_their_settings_from_the_sweep(results, tmp_path_factory
     plans = rounds_to_90_tuned.arms(results)
     last = list(sweep.trials("moon").values())[-1]
     assert plans["moon"].training == last.training and plans["moon"].strategy == last.strategy
-    with pytest.raises(InvalidExperiment, match="there is no sweep"):
+    with pytest.raises(InvalidInput, match="there is no sweep"):
         rounds_to_90_tuned.arms(tmp_path_factory.mktemp("empty"))
     (results / "sweep" / "summary.json").write_text('{"results": {"best": [1]}}')
-    with pytest.raises(InvalidExperiment, match="no summary of a sweep"):
+    with pytest.raises(InvalidInput, match="no summary of a sweep"):
         rounds_to_90_tuned.arms(results)
     (results / "sweep" / "summary.json").write_text('{"results": {"best": {"moon": {}}}}')
-    with pytest.raises(InvalidExperiment, match="run it again"):
+    with pytest.raises(InvalidInput, match="run it again"):
         rounds_to_90_tuned.arms(results)
 
 
@@ -101,7 +102,7 @@ def test_arms_are_chosen_by_strategy_and_by_label(results):
     chosen = choose(accuracy_table.EXPERIMENT, table, ["moon"], ["mnist-*"])
     assert all(label.startswith("mnist-") and label.endswith("-moon") for label in chosen) and len(chosen) == 4
     for strategies, only in ((["adam"], []), ([], ["nothing-*"])):
-        with pytest.raises(InvalidExperiment, match="has no arm"):
+        with pytest.raises(InvalidInput, match="has no arm"):
             choose(rounds_to_90.EXPERIMENT, arms, strategies, only)
 
 
@@ -143,5 +144,5 @@ def test_a_comparison_without_trials_says_what_to_run(tmp_path, content, says):
     if content is not None:
         (tmp_path / "comparison_trials").mkdir()
         (tmp_path / "comparison_trials" / "summary.json").write_text(content)
-    with pytest.raises(InvalidExperiment, match=says):
+    with pytest.raises(InvalidInput, match=says):
         EXPERIMENTS["comparison"].arms(tmp_path)

@@ -52,7 +52,7 @@ def test_the_table_has_methods_by_the_alphabet_and_a_run_that_diverged_at_chance
 
 
 def test_runs_of_other_circumstances_are_not_compared():
-    with pytest.raises(ValueError, match="cannot be compared"):
+    with pytest.raises(InvalidInput, match="cannot be compared"):
         table({"moon": of("moon", 0.7), "fedavg": of("fedavg", 0.5, rounds=40)})
 
 

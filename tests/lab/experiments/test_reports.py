@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.settings import TrainingSettings
@@ -18,7 +19,7 @@ from fedgrove_lab.experiments import (
     shared_data,
     sweep,
 )
-from fedgrove_lab.experiments.base import Findings, InvalidExperiment, Overrides
+from fedgrove_lab.experiments.base import Findings, Overrides
 from fedgrove_lab.experiments.laboratory import settle
 from fedgrove_lab.experiments.registry import EXPERIMENTS
 from fedgrove_lab.experiments.report import write_report
@@ -193,9 +194,9 @@ def test_masked_models_are_tested_on_their_own_clients_data():
     assert set(means) == {"before masking", f"after, {masking.OURS}", f"after, {masking.PAPERS}"}
     assert all(len(result["by_client"][0]) == 8 for result in report.results.values())
     wild = replace(plan, training=TrainingSettings(learning_rate=90.0))
-    with pytest.raises(InvalidExperiment, match="seed 0 leaves no models"):
+    with pytest.raises(InvalidInput, match="seed 0 leaves no models"):
         masking.report(Findings({"fedavg": [record_of([0.1], wild)]}, {}, Bench()))
-    with pytest.raises(InvalidExperiment, match="needs 8 clients"):
+    with pytest.raises(InvalidInput, match="needs 8 clients"):
         masking.masked_accuracies(plan.changed(federation={"sampling_rate": 0.5}), findings)
 
 
@@ -209,7 +210,7 @@ def test_a_report_of_what_was_measured_before_trains_nothing(monkeypatch):
     assert again.text == first.text and json.loads(json.dumps(again.results)) == reported
     (drawn,) = again.figures["masked.png"].args
     assert drawn == first.figures["masked.png"].args[0]
-    with pytest.raises(InvalidExperiment, match="nothing on seed 0, and measuring it trains models: run it without"):
+    with pytest.raises(InvalidInput, match="nothing on seed 0, and measuring it trains models: run it without"):
         masking.report(Findings(records, {}, Untouched(), {}))
 
 

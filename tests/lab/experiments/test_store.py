@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.scenario.reading import MANY
-from fedgrove_lab.experiments.base import InvalidExperiment
 from fedgrove_lab.experiments.store import RunStore, read_record
 
 from tests.node.simulation.records import record_of
@@ -80,5 +80,5 @@ def test_a_damaged_file_is_named(tmp_path):
     store = RunStore(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "arm-seed0.json").write_text("{")
-    with pytest.raises(InvalidExperiment, match=r"arm-seed0\.json cannot be used, remove it"):
+    with pytest.raises(InvalidInput, match=r"arm-seed0\.json cannot be used, remove it"):
         store.find("arm", PLAN)

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans import datasets
-from fedgrove.node.methods.kmeans.datasets import PointsError, reference_loss
+from fedgrove.node.methods.kmeans.datasets import reference_loss
 from fedgrove_lab.kmeans.trials import (
     CENTRAL,
     DC_KM,
@@ -83,5 +84,5 @@ def test_covtype_is_scaled_together_or_by_column(tmp_path):
 
 
 def test_an_unknown_dataset(tmp_path):
-    with pytest.raises(PointsError, match="unknown dataset 'iris'"):
+    with pytest.raises(DatasetError, match="unknown dataset 'iris'"):
         central(Trial("iris", "", 0), tmp_path)

@@ -5,12 +5,12 @@ import shutil
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.audit.archive import (
     LEDGER,
     MANIFEST,
     REPORT,
     STORE,
-    NoArchive,
     audit_car,
     audit_directory,
     export_car,
@@ -102,7 +102,7 @@ def test_a_missing_report_is_found(kept):
 
 
 def test_a_directory_without_a_run_is_no_archive(tmp_path):
-    with pytest.raises(NoArchive, match="not hold a run"):
+    with pytest.raises(InvalidInput, match="not hold a run"):
         audit_directory(tmp_path)
 
 

@@ -4,9 +4,10 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.audit import webhook
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.audit.webhook import Webhook, WebhookFailed
+from fedgrove.node.audit.webhook import Webhook
 
 
 @pytest.fixture
@@ -32,6 +33,6 @@ def test_a_success_is_delivered_at_once(answers, status):
 @pytest.mark.parametrize("status", [199, 300, 500])
 def test_anything_else_is_tried_three_times_and_then_said(answers, status):
     answers += [status] * 3 + [200]
-    with pytest.raises(WebhookFailed, match=f"example.org did not receive the verdict: it answered {status}"):
+    with pytest.raises(RunFailed, match=f"example.org did not receive the verdict: it answered {status}"):
         Webhook("https://example.org/path").ring(Verdict("bad record"))
     assert answers == [200]

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from fedgrove.node.base.figure_logs import CsvLog, FigureLogFailed, MlflowLog, TensorBoardLog
+from fedgrove.common.errors import RunFailed
+from fedgrove.node.base.figure_logs import CsvLog, MlflowLog, TensorBoardLog
 
 ROUNDS = {1: {"loss": 0.5, "drawn": 3}, 2: {"loss": 0.25, "drawn": 4}}
 LINES = [["first", "1", "loss", "0.5"], ["first", "1", "drawn", "3"]]
@@ -52,7 +53,7 @@ def test_a_line_that_was_cut_off_is_no_round(tmp_path):
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"\xff\xfe", b"\n"])
 def test_a_file_of_others_is_not_touched(tmp_path, content):
     (tmp_path / "other.csv").write_bytes(content)
-    with pytest.raises(FigureLogFailed, match="is not a log of fedgrove's"):
+    with pytest.raises(RunFailed, match="is not a log of fedgrove's"):
         CsvLog(tmp_path / "other.csv")
     assert (tmp_path / "other.csv").read_bytes() == content
 
@@ -63,7 +64,7 @@ def test_a_file_of_others_is_not_touched(tmp_path, content):
 def test_what_is_no_file_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", Path("/dev/full")):
-        with pytest.raises(FigureLogFailed, match="not a regular file"):
+        with pytest.raises(RunFailed, match="not a regular file"):
             CsvLog(path)
 
 
@@ -126,13 +127,13 @@ def test_a_run_of_an_earlier_process_goes_on(mlflow, tmp_path):
 
 
 def test_a_server_that_is_away_is_a_sentence_without_its_password(mlflow):
-    with pytest.raises(FigureLogFailed, match="check that the server runs") as fault:
+    with pytest.raises(RunFailed, match="check that the server runs") as fault:
         MlflowLog("http://user:secret@127.0.0.1:9")
     assert "secret" not in str(fault.value)
 
 
 @pytest.mark.parametrize("address", ["sqlite:///runs.db", "sqlite://runs.db", "postgresql://user:secret@host/runs"])
 def test_an_address_that_mlflow_writes_to_only_as_a_server_says_what_to_give_instead(mlflow, address):
-    with pytest.raises(FigureLogFailed, match="give mlflow:FOLDER, or mlflow:http://") as fault:
+    with pytest.raises(RunFailed, match="give mlflow:FOLDER, or mlflow:http://") as fault:
         MlflowLog(address)
     assert address.partition(":")[0] in str(fault.value) and "secret" not in str(fault.value)

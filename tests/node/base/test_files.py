@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from fedgrove.node.base.files import NoCacheFolder, cache_folder
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.base.files import cache_folder
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def no_home(monkeypatch):
 
 
 def test_a_user_without_a_home_is_asked_for_a_cache_folder(no_home, monkeypatch, tmp_path):
-    with pytest.raises(NoCacheFolder, match="no home folder: set XDG_CACHE_HOME"):
+    with pytest.raises(InvalidInput, match="no home folder: set XDG_CACHE_HOME"):
         cache_folder()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "fedgrove"

@@ -4,9 +4,10 @@ import io
 import os
 
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base import sealed_stream
 from fedgrove.node.base.chunks import cut, joined
-from fedgrove.node.base.sealed_stream import NotSealed, seal, unseal
+from fedgrove.node.base.sealed_stream import seal, unseal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,11 +32,11 @@ def test_content_of_any_length_comes_back(length):
 def test_every_changed_byte_and_every_missing_end_is_noticed():
     sealed = joined(seal(KEY, NAME, [bytes(20)]))
     for place in range(len(sealed)):
-        with pytest.raises(NotSealed):
+        with pytest.raises(InvalidContent):
             opened(sealed[:place] + bytes([sealed[place] ^ 1]) + sealed[place + 1 :])
-        with pytest.raises(NotSealed):
+        with pytest.raises(InvalidContent):
             opened(sealed[:place])
-    with pytest.raises(NotSealed):
+    with pytest.raises(InvalidContent):
         opened(sealed + b"x")
 
 
@@ -43,14 +44,14 @@ def test_segments_cannot_change_places_and_none_can_be_left_out():
     sealed = joined(seal(KEY, NAME, [bytes(24)]))
     salt, *segments = sealed[:16], sealed[16:40], sealed[40:64], sealed[64:]
     for order in ([1, 0, 2], [0, 2], [1, 2], [0, 1], [0, 0, 1, 2], [2]):
-        with pytest.raises(NotSealed):
+        with pytest.raises(InvalidContent):
             opened(salt + b"".join(segments[number] for number in order))
 
 
 def test_another_key_or_name_opens_nothing_and_no_two_are_alike():
     sealed = joined(seal(KEY, NAME, [b"weights"]))
     for key, name in ((bytes(32), NAME), (KEY, b"00000002-update.sealed")):
-        with pytest.raises(NotSealed):
+        with pytest.raises(InvalidContent):
             opened(sealed, key, name)
     assert sealed != joined(seal(KEY, NAME, [b"weights"]))
 

@@ -3,6 +3,7 @@
 import codecs
 
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.strict_toml import parse_toml
 
 
@@ -19,5 +20,5 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key():
     ],
 )
 def test_another_encoding_is_named_with_the_remedy(data, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(InvalidContent, match=sentence):
         parse_toml(data)

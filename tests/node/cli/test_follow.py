@@ -10,12 +10,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from fedgrove.chain.face.networks import anvil, connect
 from fedgrove.chain.records import Closed
+from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit import webhook
 from fedgrove.node.audit.follow import READINGS, Follower
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.audit.webhook import Webhook, WebhookFailed
+from fedgrove.node.audit.webhook import Webhook
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.bad_record import BadRecord
 from fedgrove.node.protocol.law import Law
@@ -366,7 +367,7 @@ def test_a_webhook_that_never_ends_its_answer_is_given_up(monkeypatch):
     monkeypatch.setattr(webhook, "SECONDS", 0.2)
     monkeypatch.setattr(webhook, "ATTEMPTS", 1)
     verdict = Verdict("bad record", BadRecord(1, None, "closed.model", "it is another"))
-    with Dripping() as server, pytest.raises(WebhookFailed, match="did not answer"):
+    with Dripping() as server, pytest.raises(RunFailed, match="did not answer"):
         Webhook(server.url).ring(verdict)
 
 
@@ -374,7 +375,7 @@ def test_a_webhook_that_is_not_there_is_a_sentence(monkeypatch):
     monkeypatch.setattr(webhook, "PAUSE_SECONDS", 0.0)
     with Bell() as bell:
         gone = bell.url
-    with pytest.raises(WebhookFailed, match="cannot be reached"):
+    with pytest.raises(RunFailed, match="cannot be reached"):
         Webhook(gone).ring(Verdict("bad record", BadRecord(1, None, "closed.model", "it is another")))
 
 

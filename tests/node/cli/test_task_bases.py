@@ -6,6 +6,7 @@ import os
 import fedgrove as fg
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import COORDINATOR
@@ -107,7 +108,7 @@ def test_python_takes_bases_by_name(place, monkeypatch):
     assert fg.demo("probed", "points.csv", **common).verdict.verdict == "verified"
     every = {"federation.sampling_rate": 1.0}
     assert fg.simulate("probed", "points.csv", settings=every, **common).rounds[0].committed_clients == (1, 2, 3)
-    with pytest.raises(ValueError, match="bases are a task's frozen bases: leave them out with a data set"):
+    with pytest.raises(InvalidInput, match="bases are a task's frozen bases: leave them out with a data set"):
         fg.demo("digits", **common)
 
 

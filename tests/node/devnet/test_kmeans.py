@@ -8,6 +8,7 @@ import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Failed, FailureReason, Withdrawn
+from fedgrove.common.errors import InvalidInput
 from fedgrove.common.wire import Malformed
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
@@ -19,7 +20,7 @@ from fedgrove.node.explorer.sources import LiveSource
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.views.clients import forgettings
 from fedgrove.node.explorer.watch import IndexWatch, Snapshot
-from fedgrove.node.methods.kmeans.asking import CannotForget, ask
+from fedgrove.node.methods.kmeans.asking import ask
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.request import Request
 from fedgrove.node.methods.kmeans.schedule import OnRequest
@@ -256,7 +257,7 @@ def test_requests_that_cannot_be_honoured_are_refused_before_they_are_on_the_led
     records = [record for record in story.records if isinstance(record, Withdrawn)]
 
     def refuse(number: int, rows, sentence: str) -> None:
-        with pytest.raises(CannotForget, match=sentence):
+        with pytest.raises(InvalidInput, match=sentence):
             ask(None, number, story.federation.journal(number), records, rows)
 
     refuse(1, [20], "there is no point 20: points are numbered from 0 to 19")
@@ -264,7 +265,7 @@ def test_requests_that_cannot_be_honoured_are_refused_before_they_are_on_the_led
     left = set(range(20)) - set(story.requests["one"][1].rows)
     refuse(1, left, "use --all")
     refuse(4, [1], "client 4 has left")
-    with pytest.raises(CannotForget, match="not taken part in a round"):
+    with pytest.raises(InvalidInput, match="not taken part in a round"):
         ask(None, 9, Journal(story.federation.directory / "nobody", bytes(32)), [], [1])
 
 

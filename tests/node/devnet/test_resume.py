@@ -5,12 +5,13 @@ import os
 
 import pytest
 from fedgrove.chain.embedded.blocks_file import StateFile
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.audit.archive import audit_directory
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet import demonstration
 from fedgrove.node.devnet.demo import DemoFailed
 from fedgrove.node.devnet.demonstration import Spectators, begun_with, demonstrate, resume
-from fedgrove.node.devnet.run_state import RunState, StateUnusable
+from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.scenario.reading import scenario
 
 SCENARIO = scenario(clients=6, rounds=2, drop=0.2, seed=3, workers=1, strategy="fedavg")
@@ -108,7 +109,7 @@ def test_an_interrupted_run_can_be_audited_and_gone_on_with(undisturbed, tmp_pat
         demonstrate(SCENARIO, directory, Spectators(Quiet()))
     state = RunState.next_to(directory)
     assert all(path.stat().st_mode & 0o077 == 0 for path in (state.root, state.chain, *(state.root / "keys").iterdir()))
-    with state.claimed(), pytest.raises(StateUnusable, match="another process"):
+    with state.claimed(), pytest.raises(RunFailed, match="another process"):
         resume(directory, Spectators(Quiet()))
     with monkeypatch.context() as changed, pytest.raises(DemoFailed, match="put them back"):
         changed.setattr(demonstration, "begun_with", lambda place: scenario(clients=6, rounds=3, strategy="fedavg"))
@@ -145,9 +146,9 @@ def test_nothing_is_resumed_from_another_folder_or_damaged_state(tmp_path):
         begun_with(tmp_path / "run")
     for damage in (b"{", b"[]", b"\xff"):
         (state.root / "options.json").write_bytes(damage)
-        with pytest.raises(StateUnusable, match="cannot be read"):
+        with pytest.raises(RunFailed, match="cannot be read"):
             begun_with(tmp_path / "run")
     for name, read in (("deployment.json", state.deployment), ("seconds.json", state.seconds)):
         (state.root / name).write_text('{"1": []}')
-        with pytest.raises(StateUnusable, match="begin a new run"):
+        with pytest.raises(RunFailed, match="begin a new run"):
             read()

@@ -3,7 +3,8 @@
 import os
 
 import pytest
-from fedgrove.node.base.files import NoCacheFolder, exclusive
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.base.files import exclusive
 from fedgrove.node.explorer import cache
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.sources import DirectorySource
@@ -63,7 +64,7 @@ def test_what_fails_while_an_index_is_open_is_not_taken_for_a_fault_of_the_cache
 
 def test_a_user_without_a_home_has_an_index_that_goes_with_the_process(run, monkeypatch):
     def none() -> None:
-        raise NoCacheFolder
+        raise InvalidInput
 
     monkeypatch.setattr(cache, "cache_folder", none)
     with open_index(DirectorySource(run.directory)) as index:

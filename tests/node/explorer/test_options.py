@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 from fedgrove.chain.records import Closed
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.figures import coins, in_unit, unit_of
 from fedgrove.node.explorer.options import BlockExplorer, PageOptions
@@ -63,7 +64,7 @@ def test_a_good_pattern_makes_addresses(pattern):
 
 @pytest.mark.parametrize("pattern", BAD)
 def test_a_bad_pattern_is_refused_in_a_sentence(pattern):
-    with pytest.raises(ValueError, match=r"https://example\.org/\{kind\}/\{id\}"):
+    with pytest.raises(InvalidInput, match=r"https://example\.org/\{kind\}/\{id\}"):
         BlockExplorer.parse(pattern)
 
 
@@ -103,7 +104,7 @@ def test_a_price_is_an_amount_and_a_currency(text, price):
     "text", ["", "2500", "EUR", "-1 EUR", "1e5 EUR", "nan EUR", "1 eur", "1 EURO", "1 <b>", "9" * 400 + " EUR"]
 )
 def test_what_is_no_price_is_refused_in_a_sentence(text):
-    with pytest.raises(ValueError, match="2500 EUR"):
+    with pytest.raises(InvalidInput, match="2500 EUR"):
         Price.parse(text)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.learning.scores import StatedScores, class_scores, number_scores
 from sklearn import metrics
@@ -94,5 +95,5 @@ def test_what_is_stated_of_scores_is_read_back():
     ids=str,
 )
 def test_nothing_is_read_that_cannot_be(wrong):
-    with pytest.raises(ValueError, match=r"canonical|Expected|matrix|unknown|number"):
+    with pytest.raises(InvalidContent, match=r"canonical|Expected|matrix|unknown|number"):
         read(canonical_json(wrong), 3)

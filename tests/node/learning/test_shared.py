@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
-from fedgrove.node.learning.shared import InvalidSharedSet, draw_shared, shared_from_bytes, shared_to_bytes
+from fedgrove.node.learning.shared import draw_shared, shared_from_bytes, shared_to_bytes
 from safetensors.numpy import save
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 3)
@@ -62,11 +63,11 @@ X, Y = np.zeros((3, 1, 8, 8), np.float32), np.arange(3, dtype=np.int64)
     ],
 )
 def test_hostile_bytes_are_refused(data, message):
-    with pytest.raises(InvalidSharedSet, match=message):
+    with pytest.raises(DatasetError, match=message):
         shared_from_bytes(data, SPEC)
 
 
 def test_oversized_bytes_are_refused_unread(monkeypatch):
     monkeypatch.setattr("fedgrove.node.learning.shared.MAX_SHARED_BYTES", 10)
-    with pytest.raises(InvalidSharedSet, match="more than the 10 allowed"):
+    with pytest.raises(DatasetError, match="more than the 10 allowed"):
         shared_from_bytes(b"\0" * 11, SPEC)

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 from fedgrove.chain.crypto import tree
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import Participant, RoundContext
-from fedgrove.node.masking.graph import MIN_CLIENTS, WITNESSES, InvalidGraph, build_graph, random_regular
+from fedgrove.node.masking.graph import MIN_CLIENTS, WITNESSES, build_graph, random_regular
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,7 +102,9 @@ def test_share_holders_are_a_random_set_of_the_size_that_is_given(n, holders):
 
 @pytest.mark.parametrize("shares", [Sharing(7, 1), Sharing(7, 8), Sharing(8, 5), Sharing(0, 0), Sharing(7, 0)])
 def test_a_threshold_that_does_not_fit_is_refused(shares):
-    with pytest.raises(InvalidGraph, match=f"a threshold of {shares.threshold} does not fit {shares.holders} holders"):
+    with pytest.raises(
+        InvalidContent, match=f"a threshold of {shares.threshold} does not fit {shares.holders} holders"
+    ):
         build(8, shares=shares)
 
 
@@ -183,7 +186,7 @@ def test_the_digest_depends_on_everything():
     ],
 )
 def test_what_is_no_graph_is_refused(participants, partners, fault):
-    with pytest.raises(InvalidGraph, match=fault):
+    with pytest.raises(InvalidContent, match=fault):
         build_graph(CONTEXT, participants, partners, seed=b"s")
 
 

@@ -4,9 +4,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.aggregate import Aggregate
 from fedgrove.node.masking.client import MaskingRefused
-from fedgrove.node.masking.graph import InvalidGraph, encode_positions
+from fedgrove.node.masking.graph import encode_positions
 from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.recovery import (
     InvalidRecovery,
@@ -243,7 +244,7 @@ def test_a_group_counts_while_more_than_half_of_it_survived(left, counts):
 
 @pytest.mark.parametrize("groups", [((0, 1, 2), (2, 3, 4)), ((0, 1, 7),)])
 def test_groups_that_overlap_or_leave_the_order_are_refused(groups):
-    with pytest.raises(InvalidGraph):
+    with pytest.raises(InvalidContent):
         Round.make(7, groups=groups)
 
 

@@ -10,7 +10,7 @@ import pytest
 from fedgrove.node.masking.collusion import exposure_bound, simulated_exposure
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, FAILURE_BITS, Sharing, partners_of_all, sharing
 from fedgrove.node.masking.recovery import TooFewShares
-from fedgrove.node.masking.release import ReleaseRefused
+from fedgrove.node.masking.sealing import MaskingRefused
 from scipy.stats import binom
 
 from tests.node.masking.rounds import Round
@@ -89,7 +89,7 @@ def test_shares_are_counted_as_the_recovery_counts_them(n, away):
         try:
             work.record(blobs, left, left)
             recovered = True
-        except (TooFewShares, ReleaseRefused):
+        except (TooFewShares, MaskingRefused):
             recovered = False
         assert recovered == counted
         outcomes.add(recovered)

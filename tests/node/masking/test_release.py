@@ -4,15 +4,8 @@ import dataclasses
 
 import pytest
 from fedgrove.node.masking.parameters import Sharing
-from fedgrove.node.masking.release import (
-    InvalidRelease,
-    ReleaseRefused,
-    held_shares,
-    most_release_bytes,
-    parse_release,
-    release,
-)
-from fedgrove.node.masking.sealing import Kind, open_shares, parse_shares
+from fedgrove.node.masking.release import InvalidRelease, held_shares, most_release_bytes, parse_release, release
+from fedgrove.node.masking.sealing import Kind, MaskingRefused, open_shares, parse_shares
 from fedgrove.node.masking.shamir import PRIME
 
 from tests.node.masking.rounds import Round
@@ -90,7 +83,7 @@ def test_a_dropout_without_surviving_partners_keeps_its_secret():
     ],
 )
 def test_nothing_is_released_for_lists_that_cannot_be(work, blobs, position, survivors, committed, reason):
-    with pytest.raises(ReleaseRefused, match=reason):
+    with pytest.raises(MaskingRefused, match=reason):
         work.released(position, blobs, survivors, committed=committed)
 
 
@@ -100,7 +93,7 @@ def test_nothing_is_released_if_a_survivor_lost_all_its_partners():
     lonely = 5
     survivors = tuple(p for p in range(16) if p not in work.graph.neighbours[lonely])
     blobs = {p: work.blob(p) for p in range(16)}
-    with pytest.raises(ReleaseRefused, match="not connected to the other survivors"):
+    with pytest.raises(MaskingRefused, match="not connected to the other survivors"):
         work.released(survivors[0], blobs, survivors)
 
 
@@ -110,7 +103,7 @@ def test_with_kappa_below_one_nothing_is_released_if_a_tensor_would_be_bare():
     blobs = {p: work.blob(p) for p in range(8)}
     work.released(1, blobs, range(8))
     survivors = tuple(p for p in range(8) if p != 2)
-    with pytest.raises(ReleaseRefused, match="no surviving partner of client 2 masks its tensor 2"):
+    with pytest.raises(MaskingRefused, match="no surviving partner of client 2 masks its tensor 2"):
         work.released(1, blobs, survivors)
 
 
@@ -156,7 +149,7 @@ def test_an_unavailable_update_is_reported_and_its_key_kept(work, blobs):
     parsed = parse(work, data)
     assert parsed.unavailable == (2, 4)
     assert parsed.shares[4] == shares_of(work, blobs, 4, 0)[Kind.SEED]
-    with pytest.raises(ReleaseRefused, match="never committed"):
+    with pytest.raises(MaskingRefused, match="never committed"):
         work.released(0, blobs, SURVIVORS, unavailable=(6,))
 
 

@@ -4,13 +4,13 @@ from random import Random
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate
-from fedgrove.node.masking.client import MaskingRefused, mask_words
-from fedgrove.node.masking.graph import InvalidGraph
+from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.recovery import TooFewShares
-from fedgrove.node.masking.release import ReleaseRefused
+from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -57,7 +57,7 @@ def check(work: Round, sharers: list[int], committers: list[int], holders: list[
     able = {p for p in committers if set(work.graph.neighbours[p]) & set(sharers)}
     try:
         survivors, model = play(work, sharers, committers, holders, broken)
-    except ReleaseRefused as refusal:
+    except MaskingRefused as refusal:
         if "are needed" in str(refusal):
             assert work.kappa < 1 or len(able) < work.graph.min_survivors
             return "too few survivors"
@@ -188,5 +188,5 @@ def test_two_clients_are_never_unmasked():
     work = Round.make(2)
     with pytest.raises(UnsafeSurvivors, match="2 clients survived, but 3 are needed"):
         needed_secrets(work.graph, (0, 1), (0, 1))
-    with pytest.raises(InvalidGraph):
+    with pytest.raises(InvalidContent):
         Round.make(2, shares=Sharing(1, 2))

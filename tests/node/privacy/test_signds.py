@@ -8,11 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.privacy import signds
 from fedgrove.node.privacy.accountant import PureRelease, epsilon_of
 from fedgrove.node.privacy.settings import SignDsSettings
 from fedgrove.node.privacy.signds import (
-    InvalidSelection,
     Selection,
     SignDsMechanism,
     add_vote,
@@ -346,7 +346,7 @@ def test_an_upload_survives_the_journey(seed, sign):
 def test_hostile_bytes_are_refused_or_are_a_lawful_upload(data):
     try:
         selection = Selection.from_bytes(data, SMALL)
-    except InvalidSelection:
+    except InvalidContent:
         return
     assert selection.to_bytes() == data
     assert selection.sign in (1, -1)
@@ -368,7 +368,7 @@ def test_hostile_bytes_are_refused_or_are_a_lawful_upload(data):
     ],
 )
 def test_the_fault_of_an_upload_is_named(data, fault):
-    with pytest.raises(InvalidSelection, match=fault):
+    with pytest.raises(InvalidContent, match=fault):
         Selection.from_bytes(data, SMALL)
 
 

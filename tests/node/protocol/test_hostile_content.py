@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Phase, Recovered
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
@@ -204,5 +205,5 @@ def test_hostile_shares_and_releases_are_left_out_and_remarked(federation):
 
 
 def test_tensors_that_are_not_finite_are_never_written():
-    with pytest.raises(ValueError, match=r"finite|NaN|nan"):
+    with pytest.raises(InvalidContent, match=r"finite|NaN|nan"):
         load(dump({"w": np.array([np.nan], np.float32)}))

@@ -3,9 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.roles.duplicates import DuplicateRunning, Duplicates
+from fedgrove.node.roles.duplicates import Duplicates
 
 ME = 1
 
@@ -32,7 +33,7 @@ def watching(tmp_path, begun, rounds):
 @pytest.mark.parametrize("begun", [0, 2])
 def test_a_process_that_was_not_there_at_the_first_draw_ends_when_another_one_acts(tmp_path, begun):
     duplicates = watching(tmp_path, begun, rounds_with((1, 5)))
-    with pytest.raises(DuplicateRunning, match=r"the draw of client 1 in round 3 .* the other process was first"):
+    with pytest.raises(AlreadyInUse, match=r"the draw of client 1 in round 3 .* the other process was first"):
         duplicates.look(rounds_with((1, 5), (3, 20)), ME, 20)
     assert not duplicates.alarm
 
@@ -41,7 +42,7 @@ def test_the_process_that_made_the_first_draw_says_so_and_ends_when_a_second_rou
     duplicates = watching(tmp_path, 1, rounds_with((1, 5)))
     duplicates.look(rounds_with((1, 5), (3, 20)), ME, 20)
     assert duplicates.alarm.startswith("another process uses this keystore: the draw of client 1 in round 3")
-    with pytest.raises(DuplicateRunning, match="it continues"):
+    with pytest.raises(AlreadyInUse, match="it continues"):
         duplicates.look(rounds_with((1, 5), (3, 20), (4, 30)), ME, 30)
 
 

@@ -3,8 +3,9 @@
 import os
 
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.processor import PINNED
-from fedgrove.node.simulation.executors import InlineExecutor, NoExecutor, open_executor
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 
 
 @pytest.mark.parametrize(("name", "portable", "pinned"), [("inline", True, "avx2"), ("processes", False, None)])
@@ -17,5 +18,5 @@ def test_portable_training_has_processes_whose_kernels_are_pinned(monkeypatch, n
 
 
 def test_a_cluster_whose_processes_others_started_does_not_train_portably():
-    with pytest.raises(NoExecutor, match="choose the executor processes"), open_executor("dask=tcp://x", 0, True):
+    with pytest.raises(InvalidInput, match="choose the executor processes"), open_executor("dask=tcp://x", 0, True):
         pass

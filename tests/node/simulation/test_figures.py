@@ -118,7 +118,7 @@ from pathlib import Path
 from fedgrove.node.simulation import figures
 try:
     figures.accuracy_figure({}, Path("never.png"))
-except figures.FiguresUnavailable as fault:
+except RunFailed as fault:
     print(fault)
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

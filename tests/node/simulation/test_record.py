@@ -4,15 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.scenario.clusters import IfcaSettings
 from fedgrove.node.scenario.reading import MANY
-from fedgrove.node.simulation.record import (
-    ClusterResult,
-    CommitteeVerdict,
-    InvalidRunRecord,
-    RoundResult,
-    RunRecord,
-)
+from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
 
 RESULTS = (
     RoundResult(1, 0.5, 1.25, 2.0, (1, 3), 40, None),
@@ -43,7 +38,7 @@ def test_what_is_no_record_is_refused():
         )
     ]
     for value in (None, [], {}, *without, swapped, strange, *wrong):
-        with pytest.raises(InvalidRunRecord):
+        with pytest.raises(InvalidContent):
             RunRecord.from_json(value)
 
 
@@ -57,5 +52,5 @@ def test_a_record_with_clusters_survives_its_file_and_odd_ones_are_refused():
     for changes in ({"groups": 3}, {"watched": [2.0]}, {"personal_accuracy": "1"}, {"judgements": [{}]}, {"more": 1}):
         odd = json.loads(record.to_bytes())
         odd["rounds"][0]["clustering"].update(changes)
-        with pytest.raises(InvalidRunRecord):
+        with pytest.raises(InvalidContent):
             RunRecord.from_json(odd)

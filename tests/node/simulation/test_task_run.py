@@ -9,6 +9,7 @@ import tomli_w
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
@@ -18,7 +19,6 @@ from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.privacy.settings import ClientLevelSettings, SignDsSettings
 from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario, scenario
-from fedgrove.node.simulation.checkpoint import InvalidCheckpoint
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
@@ -164,7 +164,7 @@ def test_a_run_goes_on_with_what_clients_keep_and_refuses_other_data(plan, sourc
         again = TaskRun(wanted, task, InlineExecutor(), 1, tmp_path / "run", resume=True)
         assert [result.round for result in again.run()] == [2, 3] and again.record.to_bytes() == whole
     source.write_text(table(120, 2))
-    with pytest.raises(InvalidCheckpoint, match="holds a run on other data"):
+    with pytest.raises(InvalidContent, match="holds a run on other data"):
         simulate(wanted, directory=tmp_path / "run", resume=True)
 
 

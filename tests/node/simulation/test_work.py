@@ -7,8 +7,9 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.local_update import DivergedTraining
-from fedgrove.node.simulation.executors import InlineExecutor, NoExecutor, open_executor, reach
+from fedgrove.node.simulation.executors import InlineExecutor, open_executor, reach
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.tasks import TASK_BYTES, chunks
 from fedgrove.node.simulation.work import EvaluationTask, ModelReference, SliceScore, out_of_distribution_accuracy
@@ -148,7 +149,7 @@ def test_the_executor_decides_how_data_reach_it():
 def test_an_executor_that_cannot_be_had_is_refused_with_a_sentence(monkeypatch):
     monkeypatch.setattr("fedgrove.node.simulation.executors.CLUSTER_SECONDS", 1)
     for name, word in (("ray", "must be inline"), ("dask=tcp://127.0.0.1:1", "no dask scheduler answers")):
-        with pytest.raises(NoExecutor, match=word), open_executor(name):
+        with pytest.raises(InvalidInput, match=word), open_executor(name):
             pass
 
 

@@ -9,8 +9,8 @@ from fedgrove.ipfs.directory import folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.frozen_base import FrozenBase, check_bases
-from fedgrove.node.tasks.base_content import InvalidBase, compare, content_of, publish_base
-from fedgrove.node.tasks.names import MAX_FILES
+from fedgrove.node.tasks.base_content import compare, content_of, publish_base
+from fedgrove.node.tasks.names import MAX_FILES, InvalidBundle
 
 from tests.node.tasks.folders import write
 
@@ -80,14 +80,14 @@ def test_a_base_in_a_store_is_the_base_and_stays_through_garbage_collection(tmp_
 )
 def test_what_is_no_base_is_refused_in_a_sentence(tmp_path, make, sentence):
     make(tmp_path / "base")
-    with pytest.raises(InvalidBase, match=sentence):
+    with pytest.raises(InvalidBundle, match=sentence):
         content_of(tmp_path / "base", 10)
 
 
 def test_a_file_that_grows_while_it_is_read_is_refused_and_read_no_further(tmp_path):
     path = tmp_path / "base"
     path.write_bytes(bytes(4 * MIB))
-    with pytest.raises(InvalidBase, match=r"had 4194304 bytes and \d+ were read|has more than"):
+    with pytest.raises(InvalidBundle, match=r"had 4194304 bytes and \d+ were read|has more than"):
         _measured_while_it_grows(path)
 
 
@@ -128,9 +128,9 @@ class _Slow:
 
 
 def test_a_difference_names_size_or_cid():
-    with pytest.raises(InvalidBase, match="x is not the base mine of the terms: it has 5 bytes, not 7"):
+    with pytest.raises(InvalidBundle, match="x is not the base mine of the terms: it has 5 bytes, not 7"):
         compare(FrozenBase("mine", CID, 7), content_of_bytes(5), "x")
-    with pytest.raises(InvalidBase, match=f"its content has the CID bafk.*, not {CID}"):
+    with pytest.raises(InvalidBundle, match=f"its content has the CID bafk.*, not {CID}"):
         compare(FrozenBase("mine", CID, 5), content_of_bytes(5), "x")
 
 

@@ -9,8 +9,9 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.tasks import base_shelf
-from fedgrove.node.tasks.base_content import InvalidBase, content_of, publish_base
+from fedgrove.node.tasks.base_content import content_of, publish_base
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
+from fedgrove.node.tasks.names import InvalidBundle
 
 from tests.node.tasks.folders import write
 
@@ -62,18 +63,18 @@ def test_a_base_that_differs_by_one_byte_is_refused_and_nothing_is_kept(place):
     base = named(place / "folder")
     for data, sentence in ((b"{]", "its content has the CID"), (b"{", "it has 2097156 bytes, not 2097157")):
         (place / "folder/config.json").write_bytes(data)
-        with pytest.raises(InvalidBase, match=sentence):
+        with pytest.raises(InvalidBundle, match=sentence):
             BaseShelf(place / "client").open(base, BaseSources({"mine": place / "folder"}))
         assert [*(place / "client/bases").iterdir()] == []
 
 
 def test_what_is_missing_or_not_named_is_a_sentence(place):
     shelf, base = BaseShelf(place / "client"), named(place / "folder")
-    with pytest.raises(InvalidBase, match="the task needs the base mine: give --base mine=PATH"):
+    with pytest.raises(InvalidBundle, match="the task needs the base mine: give --base mine=PATH"):
         shelf.open_all([base], BaseSources({}))
-    with pytest.raises(InvalidBase, match="the task has no base other; it has mine: correct --base"):
+    with pytest.raises(InvalidBundle, match="the task has no base other; it has mine: correct --base"):
         shelf.open_all([base], BaseSources({"other": place}))
-    with pytest.raises(InvalidBase, match=r"the store does not have the base mine \(.*\): give --base mine=PATH"):
+    with pytest.raises(InvalidBundle, match=r"the store does not have the base mine \(.*\): give --base mine=PATH"):
         shelf.open_all([base], BaseSources({}, DiskStore(place / "store")))
 
 
@@ -124,7 +125,7 @@ def test_a_source_that_changes_while_it_is_copied_is_refused(place, monkeypatch)
         copy(file, target, left)
 
     monkeypatch.setattr(base_shelf, "_copy", slow)
-    with pytest.raises(InvalidBase, match="its content has the CID"):
+    with pytest.raises(InvalidBundle, match="its content has the CID"):
         BaseShelf(place / "client").open(base, BaseSources({"mine": place / "file.gguf"}))
 
 
@@ -145,7 +146,7 @@ def test_a_store_that_serves_other_bytes_is_not_believed(place, more, sentence):
     base, store = named(place / "folder"), LyingStore(place / "store")
     publish_base(place / "folder", base, store)
     store.more = more
-    with pytest.raises(InvalidBase, match=sentence):
+    with pytest.raises(InvalidBundle, match=sentence):
         BaseShelf(place / "client").open(base, BaseSources({}, store))
     assert [*(place / "client/bases").iterdir()] == []
 
@@ -154,7 +155,7 @@ def test_terms_that_name_less_than_the_store_has_fetch_no_more_than_they_name(pl
     store = DiskStore(place / "store")
     publish_base(place / "folder", named(place / "folder"), store)
     small = FrozenBase("mine", str(content_of(place / "folder").cid), 1000)
-    with pytest.raises(InvalidBase, match=r"at most \d+ are allowed"):
+    with pytest.raises(InvalidBundle, match=r"at most \d+ are allowed"):
         BaseShelf(place / "client").open(small, BaseSources({}, store))
 
 
@@ -165,7 +166,7 @@ def test_a_stored_folder_with_odd_names_writes_nothing(place, name):
     block = encode_directory([DirectoryEntry(name, cid_of(b"data"), 4)])
     store.put(block)
     root = CID.of_block(block, 0x70)
-    with pytest.raises(InvalidBase, match="is not the base mine"):
+    with pytest.raises(InvalidBundle, match="is not the base mine"):
         BaseShelf(place / "client").open(FrozenBase("mine", str(root), 4), BaseSources({}, store))
     assert not (place / "up").exists() and [*(place / "client/bases").iterdir()] == []
 

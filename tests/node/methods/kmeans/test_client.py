@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.grid import BinGrid, OutsideGrid
+from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.seeding import REMOVED
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,7 +104,7 @@ def test_a_point_that_is_not_there_is_an_error_and_nothing_is_removed(client, ro
 
 
 def test_points_must_fit_the_grid():
-    with pytest.raises(OutsideGrid):
+    with pytest.raises(InvalidInput):
         KMeansClient(np.array([[0.0, 1.5]]), 1, GRID, np.random.default_rng(0))
     with pytest.raises(ValueError, match="2 dimensions"):
         KMeansClient(np.zeros((3, 3)), 1, GRID, np.random.default_rng(0))

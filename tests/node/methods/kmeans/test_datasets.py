@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.datasets import (
-    PointsError,
     celltype,
     covtype,
     gaussian,
@@ -54,18 +54,18 @@ def test_covtype_from_its_file(tmp_path):
 
 
 def test_files_that_cannot_be_used(tmp_path):
-    with pytest.raises(PointsError, match="does not exist"):
+    with pytest.raises(DatasetError, match="does not exist"):
         celltype(tmp_path)
     (tmp_path / "celltype").mkdir()
     path = tmp_path / "celltype" / "celltype.npz"
     np.savez(path, X=np.array([{"a": 1}], object), client=np.zeros(1))
-    with pytest.raises(PointsError, match="Python objects in X, which are never unpickled"):
+    with pytest.raises(DatasetError, match="Python objects in X, which are never unpickled"):
         celltype(tmp_path)
     path.write_bytes(b"no archive")
-    with pytest.raises(PointsError, match="write it with numpy"):
+    with pytest.raises(DatasetError, match="write it with numpy"):
         celltype(tmp_path)
     np.savez(path, X=np.zeros((2, 2)))
-    with pytest.raises(PointsError, match="lacks the array 'points'"):
+    with pytest.raises(DatasetError, match="lacks the array 'points'"):
         points_of_file(path)
 
 

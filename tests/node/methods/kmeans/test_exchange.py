@@ -5,8 +5,8 @@ import pytest
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.decoder import decode
-from fedgrove.node.methods.kmeans.exchange import Exchange, InvalidSum, exchange
+from fedgrove.node.methods.kmeans.decoder import SumError, decode
+from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
@@ -74,7 +74,7 @@ def test_members_that_state_no_points_are_summed_like_others():
     planned = a_round(KMeansState.empty(2), dict.fromkeys((1, 2, 3), 0))
     assert planned.sums[0].code.limit == 1
     assert finish(planned, (1, 2, 3), BinCounts.empty(2)).counts.total == 0
-    with pytest.raises(InvalidSum):
+    with pytest.raises(SumError):
         finish(planned, (1, 2, 3), counts({(0, 0): 1}))
 
 
@@ -107,9 +107,9 @@ def test_a_group_without_a_sum_keeps_only_itself_out_of_the_state(spoilt):
 
 
 def test_when_no_group_has_a_sum_there_is_no_state():
-    with pytest.raises(InvalidSum, match="none of the sums can come from honest members"):
+    with pytest.raises(SumError, match="none of the sums can come from honest members"):
         finish(a_round(trained(), SIX, {1}, GROUPS), SIX, None, None, None)
-    with pytest.raises(InvalidSum):
+    with pytest.raises(SumError):
         finish(a_round(trained(), asked={1}), STATED, counts({(0, 0): 321}))
 
 

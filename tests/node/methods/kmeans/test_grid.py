@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.methods.kmeans.grid import PIECE_BITS, BinGrid, OutsideGrid
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.methods.kmeans.grid import PIECE_BITS, BinGrid
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ def test_the_error_is_half_a_step_at_most(points, value):
 
 @pytest.mark.parametrize("value", [1.2, -1.2, np.inf, -np.inf, np.nan])
 def test_a_coordinate_outside_the_cube_is_an_error(value):
-    with pytest.raises(OutsideGrid, match="scale the data"):
+    with pytest.raises(InvalidInput, match="scale the data"):
         BinGrid.covering(2, 0.25).quantise(np.array([[0.0, value]]))
 
 

@@ -18,7 +18,8 @@ from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.committee import Ballot, opened_ballot, signed_off
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, evidence_bytes
 from fedgrove.node.methods.procfl.labels import label_shares
-from fedgrove.node.methods.procfl.mailbox import NotForReader, unseal
+from fedgrove.node.methods.procfl.mailbox import unseal
+from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import course_of, shown_to
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.sets import label_counts
@@ -217,7 +218,7 @@ def test_answers_open_for_the_counter_alone(story):
     session = bytes.fromhex(story.states()[0].session)
     assert unseal([federation.coordinator_keys.mailbox], uploads[1], session)
     for keys in federation.keys:
-        with pytest.raises(NotForReader):
+        with pytest.raises(InvalidMessage):
             unseal([keys.mailbox], uploads[1], session)
 
 
@@ -354,7 +355,7 @@ def test_a_coordinator_needs_the_key_that_counts_and_samples_to_watch_models_on(
 def _opened(story: Story, keys: Keys, member: int, judge: int, sealed: bytes) -> bytes:
     try:
         return unseal([keys.mailbox], sealed, shown_to(story.place(10), member, judge))
-    except NotForReader:
+    except InvalidMessage:
         return b""
 
 

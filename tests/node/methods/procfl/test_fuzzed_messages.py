@@ -7,7 +7,7 @@ import pytest
 from fedgrove.node.methods.procfl.comparing import Party
 from fedgrove.node.methods.procfl.ecdh import Comparison, read_points
 from fedgrove.node.methods.procfl.evidence import Evidence, Rule
-from fedgrove.node.methods.procfl.mailbox import NotForReader, unseal
+from fedgrove.node.methods.procfl.mailbox import unseal
 from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import ballots_in
 from fedgrove.node.methods.procfl.statements import ClusterStatements
@@ -58,7 +58,7 @@ def test_sealed_answers_to_the_counter(arena):
     client = next(client for client in state.sets if uploads[client])
     for random in arena.mutants():
         sealed = flipped(uploads[client], random)
-        _refused(lambda sealed=sealed: unseal([keys.mailbox], sealed, bytes.fromhex(state.session)), NotForReader)
+        _refused(lambda sealed=sealed: unseal([keys.mailbox], sealed, bytes.fromhex(state.session)), InvalidMessage)
         if random.random() < 0.1:  # to count all pairs takes a while
             digest = arena.store.keep(sealed)
             commits = {**inputs.current.commits, client: replace(inputs.current.commits[client], digest=digest)}

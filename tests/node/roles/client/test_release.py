@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.masking.release import ReleaseRefused
+from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.protocol.step import Kind
 from fedgrove.node.roles.client.concluding import ReleaseShares
 
@@ -83,7 +83,7 @@ def test_it_gives_others_half_of_the_window_to_publish():
 
 
 def test_what_would_expose_somebody_is_not_released():
-    place = Place(released=ReleaseRefused("too few are left"))
+    place = Place(released=MaskingRefused("too few are left"))
     step = place.act()
     assert step.waiting == "the coordinator: this client refuses to release shares, too few are left"
     assert step.until == DEADLINES.recover_end and "release" not in place.events.names()

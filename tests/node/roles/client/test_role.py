@@ -11,7 +11,6 @@ from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.role import Duty
-from fedgrove.node.roles.duplicates import DuplicateRunning
 
 from tests.node.federation import Federation
 
@@ -87,10 +86,10 @@ def test_a_round_that_its_masks_forbid_is_sat_out_until_its_end(client):
 def test_another_process_on_its_keystore_comes_before_any_phase(client):
     def meet(rounds, number, block):
         assert (rounds, number, block) == (client.view.rounds, 1, client.view.block)
-        raise DuplicateRunning("another process uses this keystore")
+        raise AlreadyInUse("another process uses this keystore")
 
     client.context.duplicates.look = meet
-    with pytest.raises(DuplicateRunning):
+    with pytest.raises(AlreadyInUse):
         client.step()
 
 

@@ -17,7 +17,7 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.methods.procfl.training import global_weights
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, Mean, SimulatedProCfl
 from fedgrove.node.scenario.poisoning import AttackSettings
-from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD, InvalidCheckpoint
+from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.clustered.similarity import CLUSTERS, COMPARISONS
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
@@ -237,7 +237,7 @@ def test_comparisons_of_others_and_damaged_ones_are_refused(attacked, digits, tm
         (head + "".join(rest) + "[[0, 1, 1, 1, 1]]\n", "is damaged"),
     ):
         (tmp_path / COMPARISONS).write_text(text)
-        with pytest.raises(InvalidCheckpoint, match=word):
+        with pytest.raises(InvalidContent, match=word):
             simulate(ATTACKED, digits, directory=tmp_path, rounds=1)
 
 

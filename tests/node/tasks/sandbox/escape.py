@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.tasks.sandbox import attached, launch
-from fedgrove.node.tasks.sandbox.faults import JobCrashed, JobOutOfMemory, JobRaised, JobTimedOut
+from fedgrove.node.tasks.sandbox.faults import JobFailed, JobOutOfMemory, JobRaised, JobTimedOut
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.modes import contained_fault, strict_fault
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible
@@ -119,7 +119,7 @@ def escapes(worker: Worker, header: dict) -> bool:
     """Whether an attempt succeeds; if not, it must be the sandbox that stopped it."""
     try:
         return bool(run(worker, header).header["escaped"])
-    except (JobCrashed, JobOutOfMemory, JobTimedOut):
+    except (JobFailed, JobOutOfMemory, JobTimedOut):
         return False
     except JobRaised as fault:
         assert any(word in str(fault) for word in REFUSALS), fault

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, dump
-from fedgrove.node.tasks.sandbox.faults import JobReplyInvalid
+from fedgrove.node.tasks.sandbox.faults import JobFailed
 from fedgrove.node.tasks.sandbox.frames import SIZES, body_limit, pack, parse_header, parse_tensors
 
 TENSORS = {"layer.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "süß\n": np.ones((1, 1, 1), np.float32)}
@@ -53,7 +53,7 @@ def test_the_limit_leaves_room_for_every_way_to_write_a_layout(shapes):
     ],
 )
 def test_headers_that_are_no_flat_finite_object_are_refused(text):
-    with pytest.raises(JobReplyInvalid):
+    with pytest.raises(JobFailed):
         parse_header(text)
 
 
@@ -65,7 +65,7 @@ def test_other_types_are_refused():
     from safetensors.numpy import save
 
     double = save({name: tensor.astype(np.float64) for name, tensor in TENSORS.items()})
-    with pytest.raises(JobReplyInvalid, match="float32"):
+    with pytest.raises(JobFailed, match="float32"):
         parse_tensors(double, LAYOUT)
 
 
