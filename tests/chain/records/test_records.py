@@ -13,6 +13,7 @@ from fedgrove.chain.errors import _SENTENCES, InvalidLog, artifact, decode_rever
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import FailureReason, Log, Phase, Position, events
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import canonical_json
 from hypothesis import given
 from hypothesis import strategies as st
@@ -197,14 +198,14 @@ def test_a_deployment_of_another_form_is_refused(change):
     else:
         table.update(change)
     assert Deployment.from_json(canonical_json(json.loads(DEPLOYED.to_json())).decode()) == DEPLOYED
-    with pytest.raises(ValueError):
+    with pytest.raises(InvalidContent):
         Deployment.from_json(canonical_json(table).decode())
 
 
 @pytest.mark.parametrize("change", [{"seed_delay": 0}, {"quorum": 9, "max_clients": 8}, {"draw_window": 65536},
                                     {"max_samples": True}, {"seal_window": 1.5}])  # fmt: skip
 def test_settings_out_of_range_are_refused(change):
-    with pytest.raises(ValueError, match=next(iter(change)).split("_")[0] + "|max_clients"):
+    with pytest.raises(InvalidInput, match=next(iter(change)).split("_")[0] + "|max_clients"):
         replace(LedgerSettings(), **change)
 
 
@@ -231,7 +232,7 @@ def test_settings_out_of_range_are_refused(change):
     ],
 )
 def test_terms_out_of_range_are_refused(change):
-    with pytest.raises(ValueError, match=r"rate|config|model|rounds|repeats"):
+    with pytest.raises(InvalidInput, match=r"rate|config|model|rounds|repeats"):
         replace(TERMS, **change)
 
 

@@ -1,6 +1,7 @@
 """Settings refuse what cannot work, naming the setting."""
 
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.settings import (
     ModelSpec,
     PartitionSettings,
@@ -25,23 +26,23 @@ from fedgrove.node.learning.settings import (
     ],
 )
 def test_training_settings_out_of_range_are_named(name, value):
-    with pytest.raises(ValueError, match=f"^{name} must be "):
+    with pytest.raises(InvalidInput, match=f"^{name} must be "):
         TrainingSettings(**{name: value})
 
 
 def test_model_spec_is_checked():
-    with pytest.raises(ValueError, match="one of paper-cnn"):
+    with pytest.raises(InvalidInput, match="one of paper-cnn"):
         ModelSpec("resnet", (1, 28, 28), 10)
-    with pytest.raises(ValueError, match="input_shape"):
+    with pytest.raises(InvalidInput, match="input_shape"):
         ModelSpec("paper-cnn", (28, 28), 10)
-    with pytest.raises(ValueError, match="classes"):
+    with pytest.raises(InvalidInput, match="classes"):
         ModelSpec("paper-cnn", (1, 28, 28), 1)
 
 
 def test_partition_settings_are_checked():
-    with pytest.raises(ValueError, match="alpha"):
+    with pytest.raises(InvalidInput, match="alpha"):
         PartitionSettings(alpha=0.0)
-    with pytest.raises(ValueError, match="kind"):
+    with pytest.raises(InvalidInput, match="kind"):
         PartitionSettings(kind="zipf")  # type: ignore[arg-type]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import InvalidModel, dump
 from fedgrove.node.learning.server_side import SteppingServer, server_side, without_state
 from fedgrove.node.learning.server_steps import SERVER_STEPS, AdamStep, MomentumStep
@@ -260,5 +261,5 @@ def test_a_model_has_no_tensors_of_reserved_names(step):
     ],
 )
 def test_options_out_of_range_are_one_sentence(kind, options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         SERVER_STEPS[kind](**options)

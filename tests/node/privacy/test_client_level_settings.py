@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.privacy.settings import ClientLevelSettings
 
 
@@ -33,7 +34,7 @@ from fedgrove.node.privacy.settings import ClientLevelSettings
     ],
 )
 def test_bad_terms_are_refused(name, values):
-    with pytest.raises(ValueError, match=f"^{name} must be"):
+    with pytest.raises(InvalidInput, match=f"^{name} must be"):
         ClientLevelSettings(**values)
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.privacy.accountant import GaussianRelease, affords
 from fedgrove.node.privacy.plan import PlannedTraining, binomial_quantile, cost, outlook
 from scipy.stats import binom
@@ -92,5 +93,5 @@ def test_the_quantile_is_the_binomials(trials, probability):
 )
 def test_a_training_that_makes_no_sense_is_refused(name, value):
     terms = {"clients": 10, "rate": 0.5, "rounds": 5, "parameters": 10, "delta": 1e-5, name: value}
-    with pytest.raises(ValueError, match=f"^{name} must be"):
+    with pytest.raises(InvalidInput, match=f"^{name} must be"):
         PlannedTraining(**terms)

@@ -1,6 +1,7 @@
 """Terms of privacy that make no sense are refused with a sentence."""
 
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 
 
@@ -22,7 +23,7 @@ from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
     ],
 )
 def test_bad_terms_of_signds_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"{name} must be"):
+    with pytest.raises(InvalidInput, match=f"{name} must be"):
         SignDsSettings(**{name: value})
 
 
@@ -31,7 +32,7 @@ def test_bad_terms_of_signds_are_refused(name, value):
     [("epsilon", 0.0), ("epsilon", 101.0), ("delta", 0.0), ("delta", 0.2), ("clip", 0.0), ("clip", float("nan"))],
 )
 def test_bad_terms_of_local_privacy_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"{name} must be"):
+    with pytest.raises(InvalidInput, match=f"{name} must be"):
         LocalSettings(**{name: value})
 
 

@@ -173,7 +173,7 @@ def test_a_ring_that_is_too_small_for_those_who_may_be_drawn_shows_at_once():
     plan = MANY.changed(cast={"clients": 1_000_000}, federation={"sampling_rate": 0.001}, privacy=SECRET)
     releases_of(plan, LAYOUT)
     later = dataclasses.replace(SECRET, noise_multipliers=(1.0, 1.0), sampling_rates=(0.001, 0.9), phases=(50,))
-    with pytest.raises(ValueError, match="does not fit into 32 bits"):
+    with pytest.raises(InvalidInput, match="does not fit into 32 bits"):
         releases_of(dataclasses.replace(plan, privacy=later), LAYOUT)
 
 

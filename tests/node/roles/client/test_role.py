@@ -6,6 +6,7 @@ import pytest
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Sealed
+from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.closing import Closings
