@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.device import check_device
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.task_data import MODELS_OF_A_JOB, job_limits
@@ -23,7 +24,7 @@ TASK = FederationConfig(TrainingTerms(), task=TaskSettings("b" + "a" * 58), stra
 def test_the_processor_is_the_default_and_needs_nothing():
     for terms in (NETWORK, TASK):
         check_device(terms, NetworkSettings())
-    with pytest.raises(ValueError, match=r"network\.device"):
+    with pytest.raises(InvalidInput, match="device must be cpu or cuda"):
         NetworkSettings(device="tpu")
 
 

@@ -131,7 +131,7 @@ def test_show_says_whether_this_member_has_approved_the_bundle(place):
     done("approve", second, "--keystore", "alice.json", *STORE, place=place)
     altered = place / "client" / "tasks" / f"{first}.json"
     altered.write_bytes(altered.read_bytes().replace(b'"number":1', b'"number":3'))
-    assert "a signature that is not that of the account it names" in done("show", first, *STORE, place=place)
+    assert "its signature is not that of the account it names" in done("show", first, *STORE, place=place)
     assert told("show", first, *STORE, place=place)["approved_by"] is None
 
 
