@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrove.api.describing import described
 from fedgrove.api.running import Run
-from fedgrove.common.errors import RunFailed
+from fedgrove.common.errors import InvalidInput, RunFailed
 from fedgrove.node.base.nested_tables import merged
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.moments import state_dict_of

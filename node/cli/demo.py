@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from fedgrove.common.errors import RunFailed
 from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -17,8 +16,7 @@ from fedgrove.node.cli.output import (
     CommandError,
     answer,
     complain,
-    fault_of_disk,
-    is_users_fault,
+    explained,
     print_json,
 )
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
@@ -111,8 +109,7 @@ def _run(
     except InvalidConfig:
         raise  # a mistake in the options: nothing was begun
     except Exception as fault:
-        own = isinstance(fault, DemoFailed | RunFailed) or is_users_fault(fault)
-        sentence = fault_of_disk(fault) or (str(fault) if own else "")
+        sentence = explained(fault)
         if not sentence:
             raise
         raise CommandError(f"{sentence.removesuffix('.')}{_kept(out)}") from None

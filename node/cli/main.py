@@ -21,8 +21,8 @@ from fedgrove.node.cli.output import (
     CommandError,
     answer,
     complain,
+    explained,
     flush,
-    is_users_fault,
     note,
     open_closed_streams,
 )
@@ -204,7 +204,7 @@ def run() -> None:
     except BrokenPipeError:  # whoever read the output has seen enough
         code = 128 + signal.SIGPIPE
     except Exception as mistake:
-        code = _end(mistake, fault_of_disk(mistake) or (str(mistake) if is_users_fault(mistake) else ""))
+        code = _end(mistake, explained(mistake))
     sys.exit(code if isinstance(code, int) else 0)
 
 

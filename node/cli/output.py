@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import Error, InvalidInput
 from fedgrove.ipfs.password_file import read_password_file
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
@@ -70,21 +70,9 @@ class CommandError(InvalidInput):
         self.exit_code = code
 
 
-def is_users_fault(mistake: Exception) -> bool:
-    """Whether the message of an exception is meant for the user: the chain, the store or the input is at fault."""
-    # Imported here: these bring the libraries of chain and audit, which many commands do without.
-    from fedgrove.chain.errors import ChainError
-    from fedgrove.common.errors import InvalidInput
-    from fedgrove.ipfs.store import StoreError
-    from fedgrove.node.base.strict_tables import InvalidConfig
-    from fedgrove.node.learning.publishers import DatasetError
-    from fedgrove.node.protocol.journal import JournalDamaged
-    from fedgrove.node.protocol.local_work import CannotTakePart
-    from fedgrove.node.tasks.names import BundleError
-    from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
-
-    known = ChainError | StoreError | InvalidInput | InvalidConfig | DatasetError | JournalDamaged | BundleError
-    return isinstance(mistake, known | CannotTakePart | SandboxUnavailable)
+def explained(mistake: Exception) -> str:
+    """The sentence that explains an exception to whoever ran the command; empty for a fault of fedgrove itself."""
+    return fault_of_disk(mistake) or (str(mistake) if isinstance(mistake, Error) else "")
 
 
 def fault_of_disk(mistake: Exception) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 from fedgrove.common.settings import InvalidConfig
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors, unflatten
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments.paired import first, paired, read_cell, table
 

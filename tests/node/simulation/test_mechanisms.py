@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.learning.local_update import DivergedTraining

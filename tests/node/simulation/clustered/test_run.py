@@ -8,6 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, flatten, unflatten
 from fedgrove.node.learning.local_update import DivergedTraining
