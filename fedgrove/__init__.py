@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedgrove.api.auditing import audit
     from fedgrove.api.demonstrating import demo
+    from fedgrove.api.describing import scenario
     from fedgrove.api.history import History
     from fedgrove.api.predicting import Predictor, load
     from fedgrove.api.running import Run
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from fedgrove.ipfs.store import StoreError
     from fedgrove.node.audit.verdict import Verdict
     from fedgrove.node.learning.tasks import Answers, Data, Standardise, Task, Unlabelled
+    from fedgrove.node.scenario.scenario import Scenario
     from fedgrove.node.status.rounds import Round
 
 __version__ = version("fedgrove")
@@ -55,6 +57,7 @@ __all__ = [
     "Round",
     "Run",
     "RunFailed",
+    "Scenario",
     "Standardise",
     "StoreError",
     "Task",
@@ -64,6 +67,7 @@ __all__ = [
     "audit",
     "demo",
     "load",
+    "scenario",
     "simulate",
 ]
 
@@ -80,6 +84,7 @@ _HOMES = {
     "Round": "fedgrove.node.status.rounds",
     "Run": "fedgrove.api.running",
     "RunFailed": "fedgrove.common.errors",
+    "Scenario": "fedgrove.node.scenario.scenario",
     "Standardise": "fedgrove.node.learning.tasks",
     "StoreError": "fedgrove.ipfs.store",
     "Task": "fedgrove.node.learning.tasks",
@@ -88,6 +93,7 @@ _HOMES = {
     "audit": "fedgrove.api.auditing",
     "demo": "fedgrove.api.demonstrating",
     "load": "fedgrove.api.predicting",
+    "scenario": "fedgrove.api.describing",
     "simulate": "fedgrove.api.simulating",
 }
 

@@ -16,6 +16,36 @@ if TYPE_CHECKING:
     from fedgrove.node.learning.tasks import Task
 
 
+def scenario(
+    path: str | PathLike[str] | None = None, settings: Mapping[str, object] | None = None, **named: Any
+) -> Scenario:
+    """Read a scenario from a file, or make one of the defaults; ``demo`` and ``simulate`` run it.
+
+    Parameters
+    ----------
+    path : path, optional
+        A scenario's or a federation's TOML file.
+    settings : mapping, optional
+        Values of any keys, as ``{"training.epochs": 2}``.
+    **named
+        Values of keys by their short names, as ``clients=4``.
+
+    Raises
+    ------
+    ValueError
+        A value is not allowed, or the file cannot be read; the message says which.
+
+    Examples
+    --------
+    >>> import fedgrove as fg
+    >>> few = fg.scenario(clients=4, rounds=2, strategy="fedavg")
+    >>> few.cast.clients, few.federation.rounds, few.changed(cast={"clients": 5}).clients
+    (4, 2, 5)
+    """
+    changes = merged(tables_of(_plain(named)), from_dotted(_plain(settings or {})))
+    return read_scenario(None if path is None else Path(path), changes)
+
+
 @contextmanager
 def described(
     subject: "Scenario | str | PathLike[str] | type[Task] | None",

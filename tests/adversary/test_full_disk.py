@@ -124,7 +124,7 @@ def test_a_demonstration_ends_whose_journals_find_no_room(disk):
 
 def test_a_simulation_ends_and_goes_on_where_it_was(disk, tmp_path):
     options = ["--clients", 4, "--rounds", 2, "--executor", "inline"]
-    options += ["--set", "federation.sampling_rate=0.5", "--set", "data.test_samples=50"]
+    options += ["--set", "federation.sampling_rate=0.5", "--set", "scenario.test_samples=50"]
     assert fedgrove("simulate", *options, "--out", tmp_path / "undisturbed").returncode == 0
     ballast = fill(disk, leave=1 << 16)
     command = ["simulate", *options, "--out", disk / "run"]

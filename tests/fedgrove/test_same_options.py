@@ -1,75 +1,40 @@
-"""The runners of a federation take the same options, but for what has a reason.
-
-``demo``, ``network up`` and ``simulate`` are commands, ``fg.demo`` and ``fg.simulate`` are calls from Python.
-"""
+"""The runners of a scenario take its keys by the same names: as options, and as keywords in Python."""
 
 import inspect
 
 import fedgrove as fg
+import pytest
 from fedgrove.node.cli.main import command_line
+from fedgrove.node.cli.scenario_options import option
+from fedgrove.node.scenario.names import NAMED
 
-RUNNERS = ("demo", "network up", "fg.demo", "simulate", "fg.simulate")
-NAMES = {
-    "source": "data",
-    "base": "bases",
-    "dataset": "task",  # in Python one parameter, which names a task or a data set
-    "change": "settings",  # --set of simulate
-    "directory": "out",
-    "seeds": "seed",  # a simulation's command runs several
-}
-"""Parameters that have another name in one place than in the others."""
-NOT_IN_PYTHON = "print as JSON: a call returns objects"
-ONLY_IN_PYTHON = "a call says what goes on by it; a command prints it"
-PROCESSES = "each member is a process of its own"
-NO_LEDGER = "a simulation has no ledger, store, masks or pages"
-IN_PLAN = "a simulation's plan has it, and --set or settings change it"
-A_PLAN = "a demonstration and a testnet have no plan's file"
-TESTNET = "only a testnet has processes to lay out"
-LACKS = {
-    "as_json": {"fg.demo": NOT_IN_PYTHON, "fg.simulate": NOT_IN_PYTHON},
-    "progress": {"demo": ONLY_IN_PYTHON, "network up": ONLY_IN_PYTHON, "simulate": ONLY_IN_PYTHON},
-    "drop": {"network up": f"{PROCESSES}: end one to drop it out", "simulate": IN_PLAN, "fg.simulate": IN_PLAN},
-    "workers": {"network up": PROCESSES},
-    "log_to": {"network up": f"{PROCESSES}, and its coordinator logs by its own --log-to"},
-    "resume": {"network up": "`network up` resumes by itself"},
-    "masking": {"simulate": NO_LEDGER, "fg.simulate": NO_LEDGER},
-    "chain": {"simulate": NO_LEDGER, "fg.simulate": NO_LEDGER},
-    "store": {"simulate": NO_LEDGER, "fg.simulate": NO_LEDGER},
-    "explorer": {"simulate": NO_LEDGER, "fg.simulate": NO_LEDGER},
-    "held_out": {"simulate": IN_PLAN, "fg.simulate": IN_PLAN},
-    "patience": {"simulate": IN_PLAN, "fg.simulate": IN_PLAN},
-    "epsilon": {"simulate": IN_PLAN, "fg.simulate": IN_PLAN},
-    "portable": {"simulate": IN_PLAN, "fg.simulate": IN_PLAN},
-    "table_format": {"simulate": IN_PLAN, "fg.simulate": IN_PLAN},
-    "plan": {"demo": A_PLAN, "network up": A_PLAN, "fg.demo": A_PLAN},
-    "executor": dict.fromkeys(("demo", "network up", "fg.demo"), "trained by workers, or by processes"),
-    "keep_models": {
-        **dict.fromkeys(("demo", "network up", "fg.demo"), "the store keeps all models"),
-        "simulate": "a command has nobody to give them to",
-    },
-    **{
-        name: dict.fromkeys(("demo", "fg.demo", "simulate", "fg.simulate"), TESTNET)
-        for name in ("kubo_nodes", "block_seconds", "standby", "wait")
-    },
-    "k": dict.fromkeys(("demo", "fg.demo", "simulate", "fg.simulate"), "`fedgrove kmeans` has it"),
-}
-"""What each lacks, and why; whatever else one takes, all take."""
+RUNNERS = ("demo", "network up", "simulate")
+OWN = {"scenario", "settings", "directory", "out", "log_to", "resume", "as_json", "wait", "seeds", "help"}
+"""Options that are no keys of a scenario."""
 
 
-def options(runner: str) -> set[str]:
-    if runner.startswith("fg."):
-        names = set(inspect.signature(getattr(fg, runner.removeprefix("fg."))).parameters)
-    else:
-        command = command_line
-        for word in runner.split():
-            command = command.commands[word]
-        names = {parameter.name for parameter in command.params}
-    return {NAMES.get(name, name) for name in names}
+def options(runner: str) -> dict[str, list[str]]:
+    command = command_line
+    for word in runner.split():
+        command = command.commands[word]
+    return {parameter.name: parameter.opts for parameter in command.params}
 
 
-def test_the_runners_take_the_same_options_or_there_is_a_reason():
-    taken = {runner: options(runner) for runner in RUNNERS}
-    lacking = {
-        name: {runner for runner in RUNNERS if name not in taken[runner]} for name in set().union(*taken.values())
-    }
-    assert {name: found for name, found in lacking.items() if found} == {name: set(why) for name, why in LACKS.items()}
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_options_of_a_runner_are_short_names_of_keys(runner):
+    taken = {name: words for name, words in options(runner).items() if name not in OWN}
+    assert {"clients", "rounds", "dataset", "task", "data", "strategy", "alpha", "method"} <= set(taken) <= set(NAMED)
+    assert all(option(name) in words for name, words in taken.items())
+
+
+@pytest.mark.parametrize("call", [fg.demo, fg.simulate])
+def test_calls_from_python_have_a_few_keywords_and_take_every_short_name(call):
+    parameters = inspect.signature(call).parameters
+    assert len(parameters) <= 13 and parameters["named"].kind is inspect.Parameter.VAR_KEYWORD
+    with pytest.raises(ValueError, match="unknown option 'client': known are clients, rounds"):
+        call("digits", client=3)
+
+
+def test_a_scenario_is_made_once_and_run_by_both():
+    few = fg.scenario(settings={"partition.kind": "iid"}, clients=3, rounds=1, strategy="fedavg", seed=4)
+    assert fg.simulate(few).rounds[0].accuracy == fg.demo(few).rounds[0].accuracy

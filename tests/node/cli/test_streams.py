@@ -28,7 +28,7 @@ ANSWERS = {
     "privacy plan --clients 1000 --rate 0.22 --rounds 54": "noise multiplier",
     "privacy spent --clients 100 --rate 0.5 --rounds 11 --noise-multiplier 1": "observers of models",
     "experiment list": "rounds_to_90",
-    "simulate --clients 4 --rounds 1 --executor inline --set data.test_samples=50": "mean of last 20",
+    "simulate --clients 4 --rounds 1 --executor inline --set scenario.test_samples=50": "mean of last 20",
     "demo --clients 3 --rounds 1 --strategy fedavg --out run": "audit: verified",
     "kmeans --simulate --data gaussian --clients 4 --points 100": "induced loss",
     "bench privacy --parameters 1000": "measured",

@@ -50,10 +50,10 @@ def gone(pid: int) -> bool:
 
 
 def test_words_status_and_folder_are_those_of_the_command(server, tmp_path):
-    (tmp_path / "plan.toml").write_text("[simulation]\nclients = 0\n")
-    words = [*server.command(), "simulate", "--plan", "plan.toml"]
+    (tmp_path / "scenario.toml").write_text("[scenario]\nclients = 0\n")
+    words = [*server.command(), "simulate", "--scenario", "scenario.toml"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "simulation.clients must be" in done.stderr and done.stdout == ""
+    assert done.returncode == 2 and "scenario.clients must be" in done.stderr and done.stdout == ""
     done = subprocess.run([*server.command(), "--version"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"{version('fedgrove')}\n")
 
