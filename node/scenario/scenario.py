@@ -226,6 +226,10 @@ class Scenario:
         """SHA-256, in hex, of the canonical JSON form (sorted keys, no spaces) of what decides a simulation."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
+    def without_machine(self) -> "Scenario":
+        """The same, without keys of ``[run]`` that change no result: chain, store, workers and the like."""
+        return self.changed(run=RunSettings(**{key: getattr(self.run, key) for key in _DECIDING["run"]}))
+
     def without_paths(self) -> "Scenario":
         """The same, without what only this machine knows: places of files, and on what it is run."""
         task = self.task and replace(self.task, folder="")

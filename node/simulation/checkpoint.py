@@ -44,14 +44,14 @@ def check_directory(directory: Path, plan: Scenario, resume: bool) -> None:
     Raises
     ------
     InvalidContent
-        It holds a run of another plan, or one and ``resume`` is off, or its checkpoint is damaged.
+        It holds a run of another scenario, or one and ``resume`` is off, or its checkpoint is damaged.
     """
     path = directory / CHECKPOINT
     if not path.exists():
         return
     record = RunRecord.from_json(_parse(path)[0]["record"])
     if record.scenario.digest() != plan.digest():
-        raise InvalidContent(f"{directory} holds a run of another plan: give another directory")
+        raise InvalidContent(f"{directory} holds a run of another scenario: give another directory")
     if not resume:
         done = len(record.rounds)
         raise InvalidContent(f"{directory} holds this run up to round {done}: resume it, or give another directory")

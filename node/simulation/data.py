@@ -77,7 +77,7 @@ def deal_data(plan: Scenario, dataset: Dataset, with_shared: bool) -> Dealt:
         name = plan.model.name or default_model(dataset.name, dataset.input_shape)
         return Dealt(ModelSpec(name, dataset.input_shape, dataset.classes), training, parts, test, shared)
     except (ValueError, InvalidInput, InvalidContent) as fault:
-        raise InvalidConfig(f"the data do not suit this plan: {fault}") from None
+        raise InvalidConfig(f"the data do not suit this scenario: {fault}") from None
 
 
 def _subset(samples: Samples, count: int, seed: int) -> Samples:

@@ -113,7 +113,7 @@ class SimulationSession:
         for result in simulation.run():
             watcher.advance(result)
         if directory is not None:
-            write_atomically(directory / PLAN, scenario_bytes(plan))
+            write_atomically(directory / PLAN, scenario_bytes(plan.without_machine()))
         return SimulatedRun(simulation.record, round(time.monotonic() - started, 3), simulation.tensors)
 
     def draw(self, records: Sequence[RunRecord]) -> None:

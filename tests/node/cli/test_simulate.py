@@ -16,18 +16,22 @@ from tests.node.cli.test_bad_input import fedgrove
 
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli import run; run()", "simulate"]
 SMALL_PLAN = """
-[simulation]
+[scenario]
 clients = 6
+train_samples = 150
+test_samples = 60
 [federation]
 rounds = 3
 sampling_rate = 0.5
-[data]
-train_samples = 150
-test_samples = 60
 [training]
 epochs = 1
+[strategy]
+name = "fedavg"
 """
-SMALL = ("simulate", "--plan", "small.toml", "--executor", "inline")
+SMALL = ("simulate", "--scenario", "small.toml", "--executor", "inline")
+
+PRIVATE = {"privacy.mechanism": "client", "privacy.epsilon": 0.01, "privacy.noise_multipliers": "[1.0]"}
+NO_ROUND = tuple(word for key, value in PRIVATE.items() for word in ("--set", f"{key}={value}"))
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def with_plan(folder: Path) -> Path:
     return folder
 
 
-FEDAOM = ("--strategy", "fedaom", "--set", "strategy.options.q=4", "--set", "simulation.probe_every=2")
+FEDAOM = ("--strategy", "fedaom", "--set", "strategy.options.q=4", "--set", "run.probe_every=2")
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +61,11 @@ def kept(tmp_path_factory):
 def test_records_and_figures_are_kept_and_printed(kept):
     folder, result = kept
     runs = json.loads(result.stdout)["runs"]
-    assert [run["record"]["scenario"]["seed"] for run in runs] == [3, 5]
+    assert [run["record"]["scenario"]["federation"]["seed"] for run in runs] == [3, 5]
     for run, seed in zip(runs, (3, 5), strict=True):
         record = RunRecord.from_json(json.loads((folder / f"runs/a/seed-{seed}/record.json").read_text()))
-        assert record == RunRecord.from_json(run["record"]) and run["seconds"] > 0
-        assert record.scenario.options == {"q": 4.0} and record.scenario.training.epochs == 1
+        assert record.to_json() == run["record"] and run["seconds"] > 0
+        assert record.scenario.strategy.options == {"q": 4.0} and record.scenario.training.epochs == 1
         assert [each.round for each in record.rounds] == [1, 2, 3]
     for figure in ("accuracy.png", "partition.png", "ood.png"):
         assert (folder / "runs/a" / figure).read_bytes().startswith(b"\x89PNG")
@@ -74,9 +78,11 @@ def test_progress_tells_round_accuracy_pace_and_time_left(kept):
 
 def test_the_plan_that_a_run_leaves_gives_the_same_bytes(kept, tmp_path):
     run = kept[0] / "runs/a/seed-5"
-    result = fedgrove("simulate", "--plan", str(run / "plan.toml"), "--out", "again", "--workers", "2", cwd=tmp_path)
+    result = fedgrove(
+        "simulate", "--scenario", str(run / "scenario.toml"), "--out", "again", "--workers", "2", cwd=tmp_path
+    )
     assert result.returncode == 0, result.stderr
-    for name in ("record.json", "checkpoint.safetensors", "plan.toml"):
+    for name in ("record.json", "checkpoint.safetensors", "scenario.toml"):
         assert (tmp_path / "again/seed-5" / name).read_bytes() == (run / name).read_bytes()
 
 
@@ -89,6 +95,7 @@ def test_without_json_there_is_a_table(place):
 
 def test_privacy_is_a_mechanism_and_its_settings(place):
     private = "\n[privacy]\nmechanism = 'client'\nclip = 0.5\ndelta = 1e-2\nepsilon = 5\nparticipation = 'secret'\n"
+    private += "noise_multipliers = [1.0]\n"
     (place / "small.toml").write_text(SMALL_PLAN + private)
     result = fedgrove(*SMALL, "--rounds", "30", "--seeds", "4", cwd=place)
     assert result.returncode == 0, result.stderr
@@ -103,8 +110,8 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
     options = (*FEDAOM, "--out", "runs/a")
     for arguments, sentence in (
         (options, "holds this run up to round 3"),
-        ((*options, "--rounds", "4"), "holds a run of another plan"),
-        ((*options, "--rounds", "4", "--resume"), "holds a run of another plan"),
+        ((*options, "--rounds", "4"), "holds a run of another scenario"),
+        ((*options, "--rounds", "4", "--resume"), "holds a run of another scenario"),
     ):
         result = fedgrove(*SMALL, "--seeds", "7,3", *arguments, cwd=folder)
         assert result.returncode == 2 and sentence in result.stderr
@@ -116,20 +123,20 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("--clients", "0"), "simulation.clients must be"),
-        (("--alpha", "0"), "partition.alpha must be"),
+        (("--clients", "0"), "--clients must be"),
+        (("--alpha", "0"), "--alpha must be"),
         (("--method", "magic"), "--method must be training, or one of procfl, ifca, global"),
         (("--method", "procfl, alpha"), "--method must be like"),
-        (("--method", "procfl, alpha = 0"), "procfl: "),
-        (("--plan", "none.toml"), "cannot read none.toml"),
-        (("--plan", "file"), "file is not valid TOML"),
+        (("--method", "procfl, alpha = 0"), "similarity threshold"),
+        (("--scenario", "none.toml"), "cannot read none.toml"),
+        (("--scenario", "file"), "file is not valid TOML"),
         (("--set", "rounds=3"), "--set must be TABLE.KEY=VALUE"),
         (("--set", "a.b.c.d=3"), "--set must be TABLE.KEY=VALUE"),
         (("--set", "privacy.phases=[1"), "--set privacy.phases must have a TOML value"),
         (("--set", "federation.sampled=0.5"), "unknown key federation.sampled"),
-        (("--set", "partition.copies=4"), "small.toml: the data do not suit this plan: 4 copies of the data"),
+        (("--set", "partition.copies=4"), "the data do not suit this scenario: 4 copies of the data"),
         (("--set", "partition.kind=shards", "--set", "partition.per_client=400"), "shards"),
-        (("--set", "privacy.mechanism=client", "--set", "privacy.epsilon=0.01"), "does not afford a single round"),
+        (NO_ROUND, "does not afford a single round"),
         (("--set", "privacy.mechanism=signds", "--set", "privacy.dimensions=1000000"), "dimensions must be"),
         (("--set", "attack.kind=flip", "--method", "global"), "attack.kind must be one of"),
         (("--set", "strategy.options.q=8"), "unknown option 'q' of fedavg"),
@@ -175,7 +182,7 @@ def test_a_damaged_checkpoint_is_one_sentence(place):
 
 LONG = (
     *("--plan", "small.toml", "--strategy", "moon", "--clients", "8", "--rounds", "12", "--seeds", "2"),
-    *("--set", "data.train_samples=300", "--set", "data.test_samples=100", "--out", "run"),
+    *("--set", "scenario.train_samples=300", "--set", "scenario.test_samples=100", "--out", "run"),
 )
 
 
@@ -289,5 +296,8 @@ def test_a_clustered_run_leaves_its_clusters_and_pictures(place):
     assert {client for members in clusters["clusters"] for client in members} == set(range(1, 10))
     assert len(clusters["overlaps"]) == 9 and len(clusters["attackers"]) == 2
     assert (
-        fedgrove("simulate", "--plan", "runs/seed-1/plan.toml", "--out", "runs", "--resume", cwd=place).returncode == 0
+        fedgrove(
+            "simulate", "--scenario", "runs/seed-1/scenario.toml", "--out", "runs", "--resume", cwd=place
+        ).returncode
+        == 0
     )

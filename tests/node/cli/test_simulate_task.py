@@ -53,9 +53,9 @@ def test_a_task_that_raises_ends_the_run_with_its_file_and_line(place):
         ((*SMALL[:3],), "scenario.data is missing: give --data"),
         (("simulate", "--data", "points.csv"), "--data must be left out without a task"),
         ((*SMALL, "--method", "procfl"), "procfl trains shipped networks, and no task"),
-        ((*SMALL, "--alpha", "0.1"), "partition is for shipped networks: leave it out with a task"),
+        ((*SMALL, "--alpha", "0.1"), "--alpha is not for tasks: leave it out with --task"),
         ((*SMALL, "--dataset", "mnist"), "--dataset is not for tasks: leave it out with --task"),
-        ((*SMALL, "--sandbox", "none"), "sandbox must be auto, strict, contained, off, not 'none'"),
+        ((*SMALL, "--sandbox", "none"), "--sandbox must be one of auto, strict, contained, off, not 'none'"),
         (("simulate", "--task", "gone", "--data", "points.csv"), "gone is neither a folder nor a Python file"),
     ],
 )

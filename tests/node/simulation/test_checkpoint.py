@@ -106,9 +106,9 @@ def test_a_finished_run_is_resumed_by_doing_nothing(digits, whole):
 def test_a_run_is_not_begun_over_another(digits, whole):
     with pytest.raises(InvalidContent, match="up to round 4: resume it"):
         simulate(digits, whole)
-    with pytest.raises(InvalidContent, match="another plan"):
+    with pytest.raises(InvalidContent, match="another scenario"):
         simulate(digits, whole, plan=PLAN.with_seed(1), resume=True)
-    with pytest.raises(InvalidContent, match="another plan"):
+    with pytest.raises(InvalidContent, match="another scenario"):
         check_directory(whole, PLAN.with_seed(1), resume=True)
 
 
