@@ -31,7 +31,7 @@ def test_options_of_a_runner_are_short_names_of_keys(runner):
 def test_calls_from_python_have_a_few_keywords_and_take_every_short_name(call):
     parameters = inspect.signature(call).parameters
     assert len(parameters) <= 13 and parameters["named"].kind is inspect.Parameter.VAR_KEYWORD
-    with pytest.raises(ValueError, match="unknown option 'client': known are clients, rounds"):
+    with pytest.raises(fg.Error, match="unknown option 'client': known are clients, rounds"):
         call("digits", client=3)
 
 
