@@ -33,9 +33,14 @@ def suits(model: TaskModel, samples: Any, term: LocalTerm, settings: TrainingSet
 
 @torch.no_grad()
 def descend(
-    model: FullyConnected, samples: Pairs, settings: TrainingSettings, rate: float, generator: torch.Generator
+    network: TaskModel, samples: Pairs, settings: TrainingSettings, rate: float, generator: torch.Generator
 ) -> float:
-    """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not."""
+    """Run the local epochs; return the mean cross-entropy of the last, not finite as soon as one epoch's is not.
+
+    The model is one that ``suits``.
+    """
+    model = network.module
+    assert isinstance(model, FullyConnected)
     count, size = len(samples), settings.batch_size
     # In the order of the first epoch, so that the rows of D that are not zero in it come first.
     order = torch.randperm(count, generator=generator)

@@ -195,7 +195,7 @@ def train(
         if sums:
             loss = _evaluate(model, data).totals["loss"] / len(data)
         elif plain_descent.suits(model, start.samples, term, settings):
-            loss = plain_descent.descend(model.module, start.samples, settings, settings.rate_of(number), generator)
+            loss = plain_descent.descend(model, start.samples, settings, settings.rate_of(number), generator)
         else:
             loss = _descend(model, start, term, settings, generator)
         end = term.finish()

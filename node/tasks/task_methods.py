@@ -15,6 +15,7 @@ METHODS = (
     "data",
     "layers",
     "loss",
+    "losses",
     "metrics",
     "model",
     "optimizer",

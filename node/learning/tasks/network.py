@@ -48,7 +48,7 @@ class NetworkModel(TaskModel):
         return cls(Network(spec), empty_model(spec))
 
     @cached_property
-    def federated(self) -> Federated:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def federated(self) -> Federated:
         """All its tensors, which stay the same on any device: it has no buffers."""
         return Federated(self.module, self._keep, self._buffers_travel)
 

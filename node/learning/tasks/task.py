@@ -188,7 +188,8 @@ def joined(first: Any, second: Any) -> Any:
     if isinstance(first, Pairs) and isinstance(second, Pairs) and first.inputs.shape[1:] == second.inputs.shape[1:]:
         parts = zip((first.inputs, first.targets), (second.inputs, second.targets), strict=True)
         return Pairs(*map(torch.cat, parts))
-    return ConcatDataset([first, second])
+    both: list[Any] = [first, second]
+    return ConcatDataset(both)
 
 
 def dataset_of(given: Any) -> Any:

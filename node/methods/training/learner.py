@@ -4,7 +4,7 @@ Nothing else of the methods that train has to know which of the two it is.
 """
 
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from fedgrove.node.base.tensors import Tensors
@@ -43,7 +43,7 @@ class Trainer(Protocol):
         ...
 
 
-def trainer_of(config: FederationConfig, workplace: Workplace[object, LearnedData]) -> Trainer:
+def trainer_of(config: FederationConfig, workplace: Workplace[Any, LearnedData]) -> Trainer:
     """Trains on the member's data; some of them are held out where the terms ask for an evaluation."""
     hold_out, data = hold_out_of(config, workplace), workplace.data
     if isinstance(data, TaskData):

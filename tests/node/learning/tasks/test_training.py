@@ -207,3 +207,32 @@ def test_metrics_that_raise_cost_only_themselves():
     whole = evaluate(build(Classifier()), data, start, squares=True)
     assert str(sums.fault) == "no positives" and whole.fault is None
     assert sums.totals == {name: whole.totals[name] for name in ("loss", "squared_loss")}
+
+
+class OwnLoss(Classifier):
+    def loss(self, output, target):
+        return functional.cross_entropy(output, target)
+
+
+def test_the_losses_of_rows_are_those_whose_mean_is_the_loss_and_give_the_same_sums():
+    generator = torch.Generator().manual_seed(0)
+    scores, labels = torch.randn(7, 3, generator=generator), torch.arange(7) % 3
+    numbers = torch.randn(7, generator=generator)
+    for output, target in ((scores, labels), (scores[:, :1], numbers)):
+        rows = Task().losses(output, target)
+        assert rows.shape == (7,) and torch.allclose(rows.mean(), Task().loss(output, target))
+    assert OwnLoss().losses(scores, labels) is None
+    assert Task().losses(scores, labels.where(labels > 0, -100)) is None, "labels that do not count"
+    start, data = first_tensors(Classifier(), FEDAVG, 0), dataset_of(table(70, 1))
+    rows, one_by_one = (evaluate(build(task), data, start, squares=True).totals for task in (Classifier(), OwnLoss()))
+    assert rows == pytest.approx(one_by_one, rel=1e-6)
+
+
+def test_losses_of_another_shape_are_a_sentence():
+    class Mean(Classifier):
+        def losses(self, output, target):
+            return self.loss(output, target)
+
+    start = first_tensors(Mean(), FEDAVG, 0)
+    with pytest.raises(InvalidTask, match="losses\\(self, output, target\\) must return a tensor with one number for"):
+        evaluate(build(Mean()), dataset_of(table(20, 1)), start)
