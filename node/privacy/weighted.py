@@ -41,14 +41,21 @@ class WeightedMean(Mechanism):
         refused to upload what training carried beyond, nothing could ever lead the model back. Only where the terms'
         own first model is beyond their bound it refuses, as the terms are wrong.
         """
-        if self.masked == "delta":
-            return kept_within(self.change(trained, start), self.bound)
-        return kept_within(trained, self.bound) if largest(start()) <= np.float32(self.bound) else trained
+        bare = self.change(trained, start) if self.masked == "delta" else trained
+        if self._fits(bare):
+            return bare
+        fits = self.masked == "delta" or largest(start()) <= np.float32(self.bound)
+        return kept_within(bare, self.bound) if fits else bare
 
     def cut_off(self, trained: np.ndarray, start: Start) -> int:
-        """How many values ``encode`` would cut off at the bound; the trained ones are overwritten."""
+        """How many values ``encode`` would cut off at the bound; an update is written over the trained ones."""
         bare = self.change(trained, start) if self.masked == "delta" else trained
-        return values_beyond(bare, self.bound)
+        return 0 if self._fits(bare) else values_beyond(bare, self.bound)
+
+    def _fits(self, vector: np.ndarray) -> bool:
+        """Whether all values are within the bound, which is the usual case and found in no time."""
+        bound = np.float32(self.bound)
+        return len(vector) == 0 or bool(vector.max() <= bound and vector.min() >= -bound)  # a NaN fails both
 
     def mean(self, words: np.ndarray, start: Start, weight: Weight) -> np.ndarray:
         # Rounding may carry a mean of values at the bound a little beyond it.

@@ -7,6 +7,7 @@ A simulation's noise is drawn from the plan's seed, so that a run can be repeate
 it. **It protects nobody.** It shows what a mechanism costs in accuracy; federations draw theirs from ``os.urandom``.
 """
 
+import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
@@ -88,7 +89,8 @@ class Upload(Encoder):
         return self.mechanism.length
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
-        random = seeded(self.purpose, turn.seed, turn.round, turn.client)
+        # Without a purpose nothing is drawn; to seed a generator takes longer than to encode a small model.
+        random = seeded(self.purpose, turn.seed, turn.round, turn.client) if self.purpose else os.urandom
         rates = measured_rates(turn.measured, self.evaluation)
         weight = Weight(turn.samples, turn.total)
         return self.mechanism.encode(trained, partial(unflatten, start, layout), weight, random, rates)
@@ -96,7 +98,8 @@ class Upload(Encoder):
     def cut_off(self, trained: np.ndarray, start: np.ndarray, layout: Layout) -> int:
         if self.private or not isinstance(self.mechanism, WeightedMean):
             return 0
-        return self.mechanism.cut_off(trained.copy(), partial(unflatten, start, layout))
+        own = trained.copy() if self.mechanism.masked == "delta" else trained
+        return self.mechanism.cut_off(own, partial(unflatten, start, layout))
 
 
 @dataclass(frozen=True)
