@@ -19,6 +19,12 @@ def check_simulated(scenario: Scenario) -> None:
     if scenario.kmeans is not None:
         raise InvalidConfig("kmeans trains no model: `fedgrove kmeans --simulate` compares clusterings")
     check_subject(scenario)
+    if scenario.cast.table_format:
+        raise InvalidConfig(
+            "scenario.table_format is for federations: a simulation finds out how its tables are written"
+        )
+    if scenario.cast.drop:
+        raise InvalidConfig("scenario.drop is for demonstrations: in a simulation everybody who is drawn trains")
     _check_clusters(scenario)
     _check_evaluation(scenario)
     _check_server(scenario, scenario.server)
