@@ -51,9 +51,12 @@ def attack(
     own = data._samples
     more = np.resize(np.flatnonzero(own.y == LABEL), claims)
     data._samples = own.take(np.concatenate([np.arange(len(own)), more]))
-    clustered.poison(
-        attacker, lambda trained, start, number: trained if number < 2 else clustered.says_only(LABEL, start, 3)
-    )
+
+    def send(trained, start, number):
+        data._samples = own  # what it would train on the others from now on, it would throw away
+        return trained if number < 2 else clustered.says_only(LABEL, start, 3)
+
+    clustered.poison(attacker, send)
     if shares is not None:
         result = attacker.context.work.result
         attacker.context.work.result = lambda current, number: (
