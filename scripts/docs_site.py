@@ -17,10 +17,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"]
+OUTSIDE = ["README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", "CHANGELOG.md"]
 NOTEBOOK = "docs/first-federation.ipynb"
 # Installed, all packages lie below `fedgrove`; in the repository three of them lie next to it.
-PACKAGES = {"chain": "chain", "ipfs": "ipfs", "node": "node", "api": "fedgrove/api"}
+PACKAGES = {"chain": "chain", "ipfs": "ipfs", "node": "node", "api": "fedgrove/api", "common": "fedgrove/common"}
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", "CHANGELOG.md")),
     # The other pages of results are written by programs, and the protocol was written before its runs.
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if "results" not in path.parts),
     ROOT / "docs" / "results" / "README.md",

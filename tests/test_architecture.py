@@ -29,7 +29,7 @@ def installed(tmp_path_factory) -> Path:
     """The product's wheel, unpacked as an installation has it."""
     source = tmp_path_factory.mktemp("wheel") / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, source)
     for name in PACKAGES:
         shutil.copytree(ROOT / name, source / name, ignore=IGNORED)
