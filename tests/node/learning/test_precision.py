@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from fedgrove.common.settings import OutOfRange
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.datasets import Dataset, load_dataset
@@ -92,7 +93,7 @@ def test_fedaom_and_tasks_are_refused_with_the_reason():
 
 
 def test_it_is_not_portable():
-    with pytest.raises(ValueError, match="portable must be false where precision is bf16"):
+    with pytest.raises(OutOfRange, match="portable must be false where precision is bf16"):
         TrainingSettings(precision="bf16", portable=True)
-    with pytest.raises(ValueError, match="precision must be fp32 or bf16"):
+    with pytest.raises(OutOfRange, match="precision must be fp32 or bf16"):
         TrainingSettings(precision="fp16")  # pyright: ignore[reportArgumentType]
