@@ -102,7 +102,7 @@ def test_a_first_round_under_masks_gives_the_pooled_moments_and_later_ones_learn
     assert np.abs(first["scale.running_second_moment"] - np.square(union).mean(0)).max() <= ROUNDING
     last = history.model()
     assert np.abs(last["scale.running_mean"] - first["scale.running_mean"]).max() <= 4 * ROUNDING
-    assert history.rounds[-1].metrics.accuracy > max(0.7, history.rounds[0].metrics.accuracy)
+    assert history.rounds[-1].accuracy > max(0.7, history.rounds[0].accuracy)
 
 
 def test_a_simulation_has_the_bytes_of_the_federation(common):
@@ -130,7 +130,7 @@ def test_the_state_dict_loads_into_the_tasks_own_model_and_predicts(common):
     model.load_state_dict(history.state_dict())
     inputs, targets = task.data(place / "sites" / "test.csv").held_out
     right = (model(torch.from_numpy(inputs)).argmax(1).numpy() == targets).mean()
-    assert right == pytest.approx(history.rounds[-1].metrics.accuracy)
+    assert right == pytest.approx(history.rounds[-1].accuracy)
 
 
 def test_under_privacy_federated_scaling_is_refused_in_a_sentence(place):

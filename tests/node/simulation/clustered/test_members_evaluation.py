@@ -56,7 +56,7 @@ class Federated:
             def rule(config, workplace):
                 return held_out_by(config.evaluation, plan.seed, number[workplace.keys.address])
 
-            with patch("fedgrove.node.methods.procfl.client_work.hold_out_of", rule):
+            with patch("fedgrove.node.methods.training.learner.hold_out_of", rule):
                 made.register()
                 made.run(coordinator(made))
             assert made.audit().verdict == "verified"
