@@ -128,7 +128,7 @@ def takes(
         every = [file, change, *made, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in kept)]
         run.__signature__ = inspect.Signature(every)  # pyright: ignore[reportAttributeAccessIssue] (typer reads it)
         run.__annotations__ = {each.name: each.annotation for each in every}
-        del run.__wrapped__  # pyright: ignore[reportAttributeAccessIssue] (else typer looks at the command itself)
+        del run.__wrapped__
         return run
 
     return decorate

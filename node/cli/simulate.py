@@ -58,7 +58,8 @@ def _run_all(runs: Runs, targets: tuple[LogTarget, ...]) -> list[SimulatedRun]:
     except OSError as fault:
         raise CommandError(f"{fault.strerror or fault}: {fault.filename or out or 'no file'}{go_on}") from None
     except CommandError as failure:
-        raise CommandError(f"{failure}{go_on}" if failure.code == FAILED else str(failure), failure.code) from None
+        sentence = f"{failure}{go_on}" if failure.exit_code == FAILED else str(failure)
+        raise CommandError(sentence, failure.exit_code) from None
     except KeyboardInterrupt:
         raise CommandError(f"stopped{go_on}", 130) from None
 
