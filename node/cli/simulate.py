@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from fedgrove.common.errors import RunFailed
+from fedgrove.common.errors import Error, RunFailed
 from fedgrove.node.cli.log_to import LogTarget, LogTo, log_targets, opened_logs
 from fedgrove.node.cli.output import FAILED, CommandError, answer, complain, note, print_json, read_seeds
 from fedgrove.node.cli.scenario_options import Asked, takes
@@ -57,9 +57,9 @@ def _run_all(runs: Runs, targets: tuple[LogTarget, ...]) -> list[SimulatedRun]:
         return _run_on(runs, targets)
     except OSError as fault:
         raise CommandError(f"{fault.strerror or fault}: {fault.filename or out or 'no file'}{go_on}") from None
-    except CommandError as failure:
-        sentence = f"{failure}{go_on}" if failure.exit_code == FAILED else str(failure)
-        raise CommandError(sentence, failure.exit_code) from None
+    except Error as failure:
+        kept = go_on if failure.exit_code == FAILED else ""
+        raise CommandError(f"{failure}{kept}", failure.exit_code) from None
     except KeyboardInterrupt:
         raise CommandError(f"stopped{go_on}", 130) from None
 
