@@ -14,7 +14,6 @@ from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, TooLarge
 from fedgrove.node.protocol.content import InvalidBlob, Metrics, fetch_metrics
 from fedgrove.node.protocol.members_metrics import described
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.status.clusters import ClusterReader
 from fedgrove.node.status.price import ETHER
 
 _MEMBERS_COMMON = frozenset(
@@ -235,6 +234,8 @@ class RoundReader:
         strict: bool = True,
     ) -> None:
         self._store, self._history, self._seconds, self._strict = store, history, seconds, strict
+        from fedgrove.node.status.clusters import ClusterReader  # brings libraries that many commands do without
+
         self._clusters = ClusterReader(store)
         self._known: dict[int, tuple[tuple[object, ...], Round]] = {}
 
