@@ -18,9 +18,8 @@ import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, Position
 from fedgrove.node.methods.kmeans.client_work import LocalClustering
-from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code
+from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.decoder import SumError
 from fedgrove.node.methods.kmeans.exchange import Exchange
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of, groups_of
 from fedgrove.node.methods.kmeans.server import cluster

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import PIECE_BITS, BinGrid
@@ -43,6 +43,10 @@ REDUNDANT = 2
 MAX_LIMIT = 1 << 40
 
 _ELEMENTS_AT_ONCE = 1 << 17  # of a table of products, so that it stays in the processor's cache
+
+
+class SumError(InvalidContent):
+    """The sum is not one of vectors within what was agreed; it is not decoded."""
 
 
 class CapacityExceeded(InvalidInput):

@@ -16,9 +16,8 @@ from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code
+from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.decoder import SumError
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
 from fedgrove.node.methods.kmeans.state import KMeansState
@@ -87,7 +86,8 @@ def _change(
         The library that decodes is not installed.
     """
     try:
-        from fedgrove.node.methods.kmeans.decoder import SumError, decode
+        from fedgrove.node.methods.kmeans.code import SumError
+        from fedgrove.node.methods.kmeans.decoder import decode
     except ModuleNotFoundError:
         raise InvalidConfig("sums are decoded with python-flint: pip install 'fedgrove[kmeans]'") from None
     total = np.zeros(code.length, gf.ELEMENT)

@@ -12,16 +12,11 @@ does the polynomial arithmetic, in time almost linear in N.
 
 import flint
 import numpy as np
-from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.code import Code
+from fedgrove.node.methods.kmeans.code import Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
 
 _RING = flint.fmpz_mod_poly_ctx(gf.PRIME)
-
-
-class SumError(InvalidContent):
-    """The sum is not one of vectors within what was agreed; it is not decoded."""
 
 
 def decode(code: Code, sums: np.ndarray) -> BinCounts:

@@ -15,9 +15,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from fedgrove.node.methods.kmeans.code import Code
+from fedgrove.node.methods.kmeans.code import Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.decoder import SumError
 from fedgrove.node.methods.kmeans.server import cluster
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import KMeansState

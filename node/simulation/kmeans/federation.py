@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
-from fedgrove.node.methods.kmeans.code import Code
+from fedgrove.node.methods.kmeans.code import Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.decoder import SumError, decode
+from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from fedgrove.node.methods.kmeans.server import GlobalCentres, cluster

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.code import Code
+from fedgrove.node.methods.kmeans.code import Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.decoder import SumError, decode
+from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms

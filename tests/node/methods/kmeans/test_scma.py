@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code
+from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.decoder import SumError, decode
+from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from hypothesis import given, settings

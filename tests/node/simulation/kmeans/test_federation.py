@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from fedgrove.node.methods.kmeans import vector
 from fedgrove.node.methods.kmeans.client import UnknownPoint
+from fedgrove.node.methods.kmeans.code import SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import reference_loss, split_by_cluster
-from fedgrove.node.methods.kmeans.decoder import SumError
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.simulation.kmeans import federation as simulation
 from fedgrove.node.simulation.kmeans.federation import Federation, SimulationSettings
