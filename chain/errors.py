@@ -9,6 +9,7 @@ from typing import Any
 from eth_abi import decode
 from eth_abi.exceptions import DecodingError
 from eth_utils import keccak
+
 from fedgrove.common.errors import Error
 
 

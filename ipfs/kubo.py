@@ -19,6 +19,10 @@ from typing import IO, Any, Protocol, TypeVar
 import ipfshttpclient
 import requests
 import urllib3
+from ipfshttpclient import exceptions
+from ipfshttpclient.http_requests import ClientSync
+from requests.adapters import HTTPAdapter
+
 from fedgrove.common.bounded_http import CHUNK_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits, way_fault
 from fedgrove.common.text import one_line
 from fedgrove.ipfs import car
@@ -28,9 +32,6 @@ from fedgrove.ipfs.kubo_address import KuboAddress, read_address
 from fedgrove.ipfs.password_file import read_password_file
 from fedgrove.ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES
-from ipfshttpclient import exceptions
-from ipfshttpclient.http_requests import ClientSync
-from requests.adapters import HTTPAdapter
 
 Answer = TypeVar("Answer")
 

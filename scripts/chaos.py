@@ -21,6 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from signal import SIGKILL
 
+from rich.console import Console
+from rich.table import Table
+
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
@@ -35,8 +38,6 @@ from fedgrove.node.devnet.testnet.processes import chain_url, reach
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from rich.console import Console
-from rich.table import Table
 
 # Of every this many kills: each kind is met in a short run, clients most often.
 DECK = ("client",) * 6 + ("coordinator",) * 2 + ("chain", "store")

@@ -11,13 +11,14 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from playwright.sync_api import Browser, Page, sync_playwright
+
 from fedgrove.node.audit.archive import STORE
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove_lab.bench.explorer import find_chromium
-from playwright.sync_api import Browser, Page, sync_playwright
 
 WIDTH = 1200
 PATIENCE = 120_000  # milliseconds

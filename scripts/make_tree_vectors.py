@@ -10,6 +10,7 @@ from pathlib import Path
 
 from eth_abi import encode
 from eth_utils import keccak
+
 from fedgrove.chain.crypto import tree
 
 TARGET = Path(__file__).resolve().parent.parent / "tests" / "contracts" / "vectors" / "tree.json"

@@ -25,13 +25,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from measured_page import write_results
+
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.node.audit.archive import LEDGER, REPORT
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from measured_page import write_results
 
 COMMAND = (str(Path(sys.executable).parent / "fedgrove"), "network")
 

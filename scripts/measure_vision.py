@@ -14,10 +14,11 @@ from shutil import copytree
 from typing import Any
 
 import numpy as np
-from fedgrove.node.learning.datasets import load_dataset
-from fedgrove.node.learning.samples import Samples
 from measured_page import MIB, write_results
 from rounds_of_processes import Work, measure
+
+from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.samples import Samples
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "vision"
 SHARED_PER_CLASS = 1

@@ -14,6 +14,7 @@ from math import comb
 from random import Random
 
 import numpy as np
+
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MaskGraph, build_graph, random_regular
 from fedgrove.node.masking.keys import RoundSecrets

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+
 from fedgrove.chain.crypto import tree
 from fedgrove.node.masking.collusion import exposed, exposure_bound, simulated_exposure
 from fedgrove.node.masking.context import Participant, RoundContext

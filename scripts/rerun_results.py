@@ -20,8 +20,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedgrove_lab.made import read_made
 from measured_page import write_results
+
+from fedgrove_lab.made import read_made
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 CHOICES = ("--only", "--seeds", "--arms")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from fedgrove.chain.face.networks import dying_with_parent, free_port
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 
 import rlp
 from eth_utils import keccak, to_canonical_address, to_checksum_address, to_wei
+from pyrevm import EVM, AccountInfo, BlockEnv, CfgEnv, Env
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
 from fedgrove.chain.network.access import Mined, Network, Paid, Payer
@@ -33,7 +35,6 @@ from fedgrove.chain.network.practice_nodes import CONSTANT_BASE_FEE
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import Log, Position
 from fedgrove.chain.records.signed_transactions import SignedTransaction, decode_transaction
-from pyrevm import EVM, AccountInfo, BlockEnv, CfgEnv, Env
 
 CHAIN_ID = 131277322940537  # that of the embedded chain
 CALL_GAS = 16_000_000

@@ -16,10 +16,10 @@ import typing
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.cli.main import command_line
 from fedgrove.node.methods.registry import METHODS
 from fedgrove.node.protocol.terms import FederationConfig
-
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import chain
 
 import pytest
+
 from fedgrove.node.cli.main import command_line
 from fedgrove_lab.made import read_made
-
 from tests.test_docs import PAGES, ROOT
 
 COMMAND = re.compile(r"^ *(?:fedgrove|python|pip|make|dask|\.venv/bin/\w+) +[\w.\"'-]+(?:[^/]|$)", re.MULTILINE)

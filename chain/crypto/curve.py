@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import ecdsa
 import ecdsa.ellipticcurve
 import ecdsa.errors
+
 from fedgrove.common.errors import InvalidContent
 
 if TYPE_CHECKING:  # `Secp256k1` cannot be made without it

@@ -16,6 +16,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from fedgrove.chain.crypto import secret_storage, vrf
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.regular_file import read_regular

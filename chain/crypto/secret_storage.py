@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from eth_utils import keccak
+
 from fedgrove.chain.errors import KeystoreError
 
 STANDARD_COST = 1 << 18

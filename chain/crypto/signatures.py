@@ -1,6 +1,7 @@
 """Messages that an account signs outside transactions (EIP-191, version 0x45), and whose signature one bears."""
 
 from eth_utils import keccak
+
 from fedgrove.chain.crypto.account import SIGNATURE_BYTES, Account, signer_of_bytes
 
 __all__ = ["SIGNATURE_BYTES", "is_signed_by", "sign_message"]

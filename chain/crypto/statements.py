@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Self
 
 from eth_utils import is_checksum_address
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.signatures import is_signed_by, sign_message
 from fedgrove.common.wire import Malformed, Signature, Table

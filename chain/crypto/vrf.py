@@ -14,6 +14,7 @@ import hashlib
 from dataclasses import dataclass
 
 from ecdsa import rfc6979
+
 from fedgrove.chain.crypto.curve import Curve, InvalidPoint, Point, default_curve
 from fedgrove.common.errors import InvalidContent, InvalidInput
 

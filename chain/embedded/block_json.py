@@ -4,6 +4,7 @@ from typing import Any
 
 from eth.abc import BlockAPI, ReceiptAPI, SignedTransactionAPI
 from eth_utils import encode_hex, keccak, to_checksum_address
+
 from fedgrove.chain.network.block_rlp import type_of
 from fedgrove.chain.records.rlp_bytes import rlp_bytes
 

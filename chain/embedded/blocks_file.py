@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from eth.db.backends.memory import MemoryDB
+
 from fedgrove.chain.errors import ChainError
 
 _MAGIC = b"fedgrove chain 1\n"

@@ -21,6 +21,8 @@ from eth.vm.message import Message
 from eth_tester import EthereumTester, PyEVMBackend
 from eth_typing import Address, BlockNumber, Hash32
 from eth_utils import ValidationError, to_canonical_address, to_checksum_address, to_wei
+from web3 import EthereumTesterProvider, Web3
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.embedded.blocks_file import StateFile
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
@@ -30,7 +32,6 @@ from fedgrove.chain.network.practice_nodes import CONSTANT_BASE_FEE
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import Log, Position
 from fedgrove.chain.records.rlp_bytes import rlp_bytes
-from web3 import EthereumTesterProvider, Web3
 
 CALL_GAS = 16_000_000
 # How many blocks, and receipts of blocks, are kept decoded: everybody asks for the latest ones.

@@ -9,6 +9,7 @@ from eth.abc import SignedTransactionAPI
 from eth.exceptions import TransactionNotFound
 from eth_typing import Address, Hash32
 from eth_utils import ValidationError, to_wei
+
 from fedgrove.chain.embedded.evm import EmbeddedNetwork
 from fedgrove.chain.errors import InsufficientFunds, NonceConflict, TransactionRefused, Underpriced
 from fedgrove.chain.network.access import Mined

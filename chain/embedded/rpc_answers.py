@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eth_utils import encode_hex, to_checksum_address
+
 from fedgrove.chain.embedded.block_json import block_json, receipts_json, transaction_json
 from fedgrove.chain.embedded.evm import CALL_GAS
 from fedgrove.chain.embedded.pool import PooledNetwork

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eth_abi import encode
+
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.records.abi import decode_abi, functions

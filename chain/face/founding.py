@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from eth_utils import to_checksum_address
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.errors import ChainError, WrongChain
 from fedgrove.chain.face.contract import Contract

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eth_utils import to_checksum_address
+
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys

@@ -9,11 +9,12 @@ from typing import Any
 
 import rlp
 from eth_utils import keccak
+from rlp.exceptions import RLPException
+from trie import HexaryTrie
+
 from fedgrove.chain.network.hexadecimal import to_bytes, to_int
 from fedgrove.chain.records.rlp_bytes import rlp_bytes
 from fedgrove.common.errors import InvalidContent
-from rlp.exceptions import RLPException
-from trie import HexaryTrie
 
 MAX_HEADER_BYTES = 4096
 MAX_TOPICS = 4

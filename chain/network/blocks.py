@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from eth_utils import keccak, to_canonical_address, to_checksum_address
+
 from fedgrove.chain.errors import ChainError, InvalidLog
 from fedgrove.chain.network.block_rlp import (
     SIGNED_KINDS,

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
+from websockets.sync.client import ClientConnection, connect
+
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.network.endpoint import origin_of
-from websockets.sync.client import ClientConnection, connect
 
 OPEN_SECONDS = 5.0
 CLOSE_SECONDS = 1.0

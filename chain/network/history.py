@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from eth_utils import keccak
+
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.blocks import (

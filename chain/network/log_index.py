@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eth_utils import keccak
+
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.blocks import (
     MIX_FIELD,

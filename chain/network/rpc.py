@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eth_utils import keccak, to_checksum_address, to_wei
+
 from fedgrove.chain.errors import (
     ChainError,
     ConnectionFailed,

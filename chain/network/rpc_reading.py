@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eth_utils import keccak, to_checksum_address
+
 from fedgrove.chain.network.access import Paid
 from fedgrove.chain.network.block_rlp import (
     DEPOSIT,

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 
 from eth_utils import keccak, to_canonical_address
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.errors import (
     ChainError,

@@ -8,6 +8,7 @@ from typing import Any
 from eth_abi import decode, encode
 from eth_abi.exceptions import DecodingError
 from eth_utils import keccak
+
 from fedgrove.chain.errors import artifact
 
 

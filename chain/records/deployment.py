@@ -6,11 +6,12 @@ from typing import Annotated
 
 import rlp
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
+from msgspec import Meta
+
 from fedgrove.chain.errors import WrongChain, artifact
 from fedgrove.chain.records.abi import creation
 from fedgrove.common.settings import Settings
 from fedgrove.common.wire import Digest, Malformed, canonical_json, decode
-from msgspec import Meta
 
 PRACTICE_CHAINS = frozenset({1337, 31337, 131277322940537})
 """Chain ids that no public chain has: Ganache's and geth's --dev, Hardhat's and Anvil's, the embedded chain's."""

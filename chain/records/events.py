@@ -5,6 +5,7 @@ from typing import Any
 
 from eth_abi import encode as abi_encode
 from eth_utils import keccak, to_checksum_address
+
 from fedgrove.chain.errors import InvalidLog
 from fedgrove.chain.records import KINDS, FailureReason, Log, Record
 from fedgrove.chain.records.abi import decode_abi

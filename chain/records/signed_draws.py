@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from eth_abi import encode
 from eth_utils import keccak, to_checksum_address
+
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.account import MAX_S, Account, signer_of_bytes
 from fedgrove.chain.crypto.keys import Keys

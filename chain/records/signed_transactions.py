@@ -6,9 +6,10 @@ from typing import Any
 
 import rlp
 from eth_utils import keccak, to_checksum_address
+from rlp.exceptions import RLPException
+
 from fedgrove.chain.crypto.account import MAX_S, signer_of
 from fedgrove.chain.records.rlp_bytes import rlp_bytes
-from rlp.exceptions import RLPException
 
 _UNPROTECTED = (27, 28)
 _LEGACY_FIELDS = 9

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import requests
-from fedgrove.common.text import one_line
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, PoolManager
 from urllib3.exceptions import HTTPError, ProxyError
+
+from fedgrove.common.text import one_line
 
 CHUNK_BYTES = 1 << 16
 UNREACHABLE = (requests.RequestException, HTTPError, http.client.HTTPException, OSError)

@@ -8,8 +8,9 @@ from functools import cache
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fedgrove.common.errors import InvalidInput
 from msgspec import Meta
+
+from fedgrove.common.errors import InvalidInput
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Rate = Annotated[float, Meta(gt=0, le=1)]

@@ -11,6 +11,7 @@ import re
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 
 MAX_DEPTH = 32

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn import functional
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import empty_model, load_tensors
 from fedgrove.node.learning.settings import ModelSpec
-from torch.nn import functional
 
 
 @dataclass(frozen=True)

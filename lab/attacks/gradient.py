@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.func import functional_call
+from torch.nn import functional
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import Classifier, FullyConnected, empty_model, load_tensors
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove_lab.attacks.analytic import layer_input
 from fedgrove_lab.attacks.labels import recover_labels
-from torch.func import functional_call
-from torch.nn import functional
 
 
 @dataclass(frozen=True)

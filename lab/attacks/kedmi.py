@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
+from torch.nn import functional
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import Classifier, empty_model, load_tensors
 from fedgrove.node.learning.settings import ModelSpec
-from torch import nn
-from torch.nn import functional
 
 
 @dataclass(frozen=True)

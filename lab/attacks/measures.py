@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+
 from fedgrove.node.masking.ring import WORD
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.node.simulation.figures import drawing
 
 COLUMNS = 12

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.client import RoundSecrets, mask_update, seal_shares
 from fedgrove.node.masking.context import Participant, RoundContext

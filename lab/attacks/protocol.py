@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.keys import RoundSecrets, clamp, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import default_model, initial_tensors

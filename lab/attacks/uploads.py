@@ -12,6 +12,7 @@ S is the length of the very update under attack: clipping takes nothing away, on
 from dataclasses import dataclass
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.client import mask_update

@@ -14,6 +14,7 @@ from statistics import median
 
 import numpy as np
 import torch
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.disk import DiskStore

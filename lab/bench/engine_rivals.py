@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
+
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove_lab.bench.flower import ask_flower
-from torch import nn
 
 _FLOWER_SCRIPT = "bench_flower_simulation.py"
 _FLOWER_SECONDS = 3600

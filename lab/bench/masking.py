@@ -7,6 +7,7 @@ from random import Random
 from typing import TypeVar
 
 import numpy as np
+
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.masking.client import seal_shares
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, partners_of_all

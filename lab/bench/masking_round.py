@@ -5,6 +5,7 @@ from random import Random
 from statistics import median_low
 
 import numpy as np
+
 from fedgrove.chain.crypto import tree
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+
 from fedgrove.node.masking.client import RoundSecrets, mask_words, seal_shares
 from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.release import held_shares, release

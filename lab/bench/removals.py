@@ -12,13 +12,14 @@ from itertools import compress
 from statistics import mean
 
 import numpy as np
+from sklearn.cluster import KMeans, kmeans_plusplus
+
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.simulation.kmeans.baselines import DCKMeans
 from fedgrove.node.simulation.kmeans.federation import Federation, SimulatedRound, SimulationSettings
 from fedgrove_lab.bench.rows import BenchRow
-from sklearn.cluster import KMeans, kmeans_plusplus
 
 SPEED_UPS = {"celltype": 1535, "covtype": 267, "gaussian": 2074}  # table 1, where no centroid was hit
 AVERAGE_SPEED_UP = 84

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from gmpy2 import invert, mpz, powmod_sec
+
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.methods.procfl.sets import label_counts
@@ -22,7 +24,6 @@ from fedgrove.node.simulation.clustered.similarity import compare_all
 from fedgrove.node.simulation.clustered.work import RSA_BITS
 from fedgrove.node.simulation.executors import open_executor
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
-from gmpy2 import invert, mpz, powmod_sec
 
 # Wall-clock seconds that 4,950 comparisons of 600 elements may take on two cores.
 GOALS = {"ecdh": 240.0, "rsa": 1500.0}

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
@@ -19,7 +21,6 @@ from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed, simplifie
 from fedgrove.node.simulation.kmeans.federation import Federation
 from fedgrove_lab.bench.removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
-from threadpoolctl import threadpool_limits
 
 LOSS_RATIOS = {  # tables 1 and 2: MUFC, MUFC with full clustering at clients, K-FED, DC-KM
     "celltype": (1.14, 1.03, 1.72, 1.46),

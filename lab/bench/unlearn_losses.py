@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
+
 from fedgrove.node.base.files import write_atomically
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
 from fedgrove_lab.kmeans.trials import (
@@ -28,7 +30,6 @@ from fedgrove_lab.kmeans.trials import (
     removal_courses,
 )
 from fedgrove_lab.made import Made, add_made
-from threadpoolctl import threadpool_limits
 
 K_PRIME, STEP, REMOVALS, PREPARATION = "k-prime", "step", "removals", "preparation"
 FIGURES = (PREPARATION, K_PRIME, REMOVALS, STEP)

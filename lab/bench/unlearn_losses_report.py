@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.simulation.figures import SERIES, drawing
 from fedgrove_lab.bench.unlearn import LOSS_RATIOS

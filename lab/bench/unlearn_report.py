@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.simulation.figures import SERIES, drawing
 from fedgrove_lab.bench.removals import (

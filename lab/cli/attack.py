@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from fedgrove.node.cli.output import CommandError, answer, note, print_json
 from fedgrove.node.cli.values import words
 

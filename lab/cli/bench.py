@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import typer
+from rich.table import Table
+
 from fedgrove.node.cli.output import CommandError, answer_with, print_json, progress_bar, read_seeds
 from fedgrove.node.cli.values import words
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
-from rich.table import Table
 
 Item = TypeVar("Item")
 

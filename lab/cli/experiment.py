@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.table import Table
+
 from fedgrove.node.base.files import cache_folder
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json, read_seeds
 from fedgrove.node.cli.values import words
-from rich import box
-from rich.table import Table
 
 if TYPE_CHECKING:  # these need torch, which the other commands do without
     from fedgrove.node.cli.rounds_progress import RoundsDisplay

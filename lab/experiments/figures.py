@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from fedgrove.node.simulation.figures import LINES, SERIES, drawing, in_percent
 from fedgrove.node.simulation.record import RunRecord
 

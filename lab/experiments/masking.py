@@ -7,6 +7,7 @@ from random import Random
 from statistics import fmean
 
 import numpy as np
+
 from fedgrove.chain.crypto import tree
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import deal_data

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest, refine
 from fedgrove.node.methods.kmeans.datasets import (

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load as safetensors_load
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.archives import ArchiveFile, TooManyMembers
 from fedgrove.node.base.memory import memory_limit
 from fedgrove.node.base.tensor_views import LENGTH, MAX_HEADER
-from numpy.lib import format as npy
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load as safetensors_load
 
 SAFETENSORS = ".safetensors"
 MAX_VALUES = 1 << 29

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.files import sync_directory
 

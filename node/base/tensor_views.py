@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.chunks import Buffer
 

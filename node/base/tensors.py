@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.chunks import Buffer, joined
 from fedgrove.node.base.tensor_views import LENGTH, parts, views

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 import typer.core
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.history import LedgerHistory, capture
@@ -34,7 +36,6 @@ from fedgrove.node.cli.histories import (
 from fedgrove.node.cli.output import CommandError, complain, note, print_json, progress_bar, report
 from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from fedgrove.node.cli.progress import print_verdict
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 AUDIT = "run"
 """The command behind ``audit DIR``; also a name that a directory may have."""

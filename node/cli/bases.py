@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from fedgrove.node.cli.output import CommandError
 
 BaseOptions = Annotated[

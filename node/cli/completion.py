@@ -3,9 +3,10 @@
 from typing import Annotated
 
 import typer
+from typer.completion import get_completion_script
+
 from fedgrove.node.cli.output import CommandError, answer
 from fedgrove.node.cli.values import words
-from typer.completion import get_completion_script
 
 COMPLETION_VARIABLE = "_FEDGROVE_COMPLETE"
 SHELLS = ("bash", "fish", "powershell", "pwsh", "zsh")

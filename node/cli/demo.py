@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
 from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.base.strict_tables import InvalidConfig

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address, to_checksum_address
+
 from fedgrove.node.cli.doctor_checks import Finding, Health, federation_findings, machine_findings
 from fedgrove.node.cli.output import FAILED, CommandError, answer, print_json
 from fedgrove.node.cli.reach import check_reach

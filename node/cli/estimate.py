@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network.access import GWEI, Network
 from fedgrove.chain.network.fees import FeeHistory
@@ -15,7 +17,6 @@ from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.status import estimate as estimates
 from fedgrove.node.status.estimate import Estimate, Fees
 from fedgrove.node.status.pace import pace
-from rich.table import Table
 
 BLOCK_SECONDS = 12.0
 _WHO = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from eth_utils import is_address
+
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.histories import (
     RUN,

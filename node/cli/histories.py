@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address
+
 from fedgrove.api.history import History
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import connect

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from fedgrove.chain.crypto.keys import Keys, backup, load, restore, save
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.options import JsonFlag

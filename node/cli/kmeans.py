@@ -6,6 +6,8 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.table import Table
+
 from fedgrove.common.text import command_line
 from fedgrove.node.cli.given import given
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json
@@ -16,7 +18,6 @@ from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.step import Kind, Step
-from rich.table import Table
 
 _DIRECTORY = Path("clusters")
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedgrove.node.cli.added import added_commands
 from typer._click import Command
 from typer._click.shell_completion import CompletionItem
 from typer.core import TyperGroup
+
+from fedgrove.node.cli.added import added_commands
 
 GROUPS = {
     "Try it on this machine": {

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 import typer
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.output import CommandError, fault_of_disk

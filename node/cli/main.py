@@ -11,6 +11,10 @@ from functools import wraps
 from typing import Annotated, Any
 
 import typer
+from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
+from typer.completion import completion_init
+from typer.core import TyperCommand, TyperGroup
+
 from fedgrove.common.errors import Error
 from fedgrove.node.base.memory import keep_private
 from fedgrove.node.cli.added import added_commands, how_to_add
@@ -27,9 +31,6 @@ from fedgrove.node.cli.output import (
     open_closed_streams,
 )
 from fedgrove.node.cli.values import name_values
-from typer._click import exceptions as click  # typer brings its own click; the exact pin keeps this import safe
-from typer.completion import completion_init
-from typer.core import TyperCommand, TyperGroup
 
 _ALLOCATIONS = 50_000
 """After this many new objects Python looks for garbage; after 700, as it is set, imports take an eighth longer."""

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address
+
 from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.networks import connect
 from fedgrove.node.base.files import write_atomically

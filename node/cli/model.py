@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from fedgrove.api.saving import ModelFile, model_file, write_new
 from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
 from fedgrove.node.cli.output import CommandError, answer, print_json

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+
 from fedgrove.chain.errors import ChainError
 from fedgrove.common.text import command_line
 from fedgrove.node.cli.extras import require
@@ -24,7 +26,6 @@ from fedgrove.node.devnet.testnet.supervisor import ENDED, FRUITLESS
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.status.standing import Standing
-from rich.table import Table
 
 app = typer.Typer(
     no_args_is_help=True,

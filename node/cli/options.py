@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.values import words
 from fedgrove.node.status.price import Price

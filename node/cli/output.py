@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from fedgrove.common.errors import Error, InvalidInput
-from fedgrove.ipfs.password_file import read_password_file
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
 from rich.progress import Progress, ProgressColumn
 from rich.text import Text
+
+from fedgrove.common.errors import Error, InvalidInput
+from fedgrove.ipfs.password_file import read_password_file
 
 PASSWORD_VARIABLE = "FEDGROVE_PASSWORD"
 FAILED = 1  # exit code of work that was asked for rightly and could not be done

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address, to_checksum_address
+
 from fedgrove.common.wire import Malformed
 from fedgrove.node.audit.pins import HeadStatement, Pins
 from fedgrove.node.cli.output import CommandError

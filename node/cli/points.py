@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.methods.kmeans.datasets import Points, celltype, covtype, dealt, gaussian, points_of_file
 

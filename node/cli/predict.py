@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
 from fedgrove.api.saving import write_new
 from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.base.tensors import InvalidModel

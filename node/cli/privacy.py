@@ -5,12 +5,13 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.table import Table
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.output import CommandError, answer, answer_with, print_json
 from fedgrove.node.cli.values import words
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from rich import box
-from rich.table import Table
 
 if TYPE_CHECKING:  # imported where it is used, as what it needs takes a second to load
     from fedgrove.node.privacy.plan import Cost, Outlook, PlannedSpending, PlannedTraining

@@ -2,13 +2,14 @@
 
 import time
 
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.cli.output import answer, answer_with, duration, live_note, note
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.status.rounds import Round
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 _DONE = {"drew": "drawn", "shared": "shared", "committed": "committed", "released shares": "released"}
 

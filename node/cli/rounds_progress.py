@@ -2,9 +2,10 @@
 
 import time
 
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
 from fedgrove.node.cli.output import duration, note, progress_bar
 from fedgrove.node.simulation.record import RoundResult
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 # Where nobody watches a terminal, at most one line in this many seconds.
 LINE_SECONDS = 30.0

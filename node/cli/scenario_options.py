@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
 from fedgrove.node.base.nested_tables import Tables, merged
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.output import CommandError

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from rich.table import Table
+from rich.text import Text
+
 from fedgrove.node.cli.output import answer, answer_with
 from fedgrove.node.learning.scores import ClassScores, NumberScores, Scores
 from fedgrove.node.learning.settings import MAX_CONFUSED
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from fedgrove.node.protocol.prediction import Predictions

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import numpy as np
 import typer
+
 from fedgrove.chain.crypto.keys import Keys, load
 from fedgrove.chain.errors import ChainError, WrongChain
 from fedgrove.chain.face.ledger import Ledger

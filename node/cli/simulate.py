@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from fedgrove.common.errors import Error, RunFailed
 from fedgrove.node.cli.log_to import LogTarget, LogTo, log_targets, opened_logs
 from fedgrove.node.cli.output import FAILED, CommandError, answer, complain, note, print_json, read_seeds

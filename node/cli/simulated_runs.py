@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from rich import box
+from rich.table import Table
+
 from fedgrove.node.cli.output import answer, answer_with
 from fedgrove.node.protocol.members_metrics import described
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.session import SimulatedRun
-from rich import box
-from rich.table import Table
 
 # The paper's accuracy is the mean over this many last rounds.
 LAST_ROUNDS = 20

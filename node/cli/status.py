@@ -9,6 +9,9 @@ from typing import Annotated
 
 import typer
 from eth_utils import is_address, to_checksum_address
+from rich.table import Table
+from rich.text import Text
+
 from fedgrove.chain.crypto.keys import Keys, load
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
@@ -42,8 +45,6 @@ from fedgrove.node.status.pace import pace
 from fedgrove.node.status.participation import Participation
 from fedgrove.node.status.price import ETHER, Price
 from fedgrove.node.status.standing import DisputedRound, Standing, standing
-from rich.table import Table
-from rich.text import Text
 
 Rows = list[tuple[str, str]]
 

@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import Annotated
 
 import typer
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.learning.tables.formats import TableFormat

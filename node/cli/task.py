@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from eth_utils import is_address, to_checksum_address
+
 from fedgrove.chain.crypto.keys import load
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader

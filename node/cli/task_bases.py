@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.strict_tables import InvalidConfig

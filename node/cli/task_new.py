@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
 from fedgrove.node.base.memory import memory_limit
 from fedgrove.node.cli.output import CommandError, answer, print_json
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from fedgrove.chain.crypto.keys import Keys, load
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.history import capture

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.chain.crypto.keys import Keys, load, save
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.face.ledger import Ledger

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+
 from fedgrove.node.explorer.api_answers import (
     DEFAULT_LIMIT,
     MAX_LIMIT,

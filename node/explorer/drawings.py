@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgrove.node.explorer.figures import percent, short
 from markupsafe import Markup
+
+from fedgrove.node.explorer.figures import percent, short
 
 Reading = tuple[int, float, list[tuple[str, str, str, float]]]
 

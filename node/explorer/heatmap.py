@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgrove.node.explorer.drawings import COLOURS
 from markupsafe import Markup
+
+from fedgrove.node.explorer.drawings import COLOURS
 
 MAX_CLIENTS = 128
 """A matrix of more is not drawn, nor written as a table."""

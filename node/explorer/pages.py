@@ -6,6 +6,8 @@ Paths of pages end in ``/`` (the overview's is empty), and links are relative, s
 import re
 from collections.abc import Callable
 
+from jinja2 import Environment
+
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.heatmap import MAX_CLIENTS
@@ -30,7 +32,6 @@ from fedgrove.node.explorer.watch import IndexWatch, Snapshot
 from fedgrove.node.status.clusters import tensors_start
 from fedgrove.node.status.price import Price
 from fedgrove.node.status.subject import subject_of
-from jinja2 import Environment
 
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
 _DIGEST = r"([0-9a-f]{64})"

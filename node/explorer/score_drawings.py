@@ -6,9 +6,10 @@ For pages, whose style sheet colours them, and as files of their own (``standalo
 from collections.abc import Sequence
 
 import numpy as np
+from markupsafe import Markup
+
 from fedgrove.node.explorer.drawings import COLOURS, short
 from fedgrove.node.learning.scores import CalibrationBin
-from markupsafe import Markup
 
 SIDE, MARGIN, CELL = 300.0, 46.0, 44.0
 

@@ -13,6 +13,8 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.middleware.base import RequestResponseEndpoint
+
 from fedgrove.ipfs.store import NotFound, StoreError
 from fedgrove.node.explorer.api import answer_api
 from fedgrove.node.explorer.api_answers import RunsApi
@@ -23,7 +25,6 @@ from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
 from fedgrove.node.explorer.views.comparison import version_of
 from fedgrove.node.explorer.watch import IndexWatch
-from starlette.middleware.base import RequestResponseEndpoint
 
 _log = logging.getLogger(__name__)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from fedgrove.node.explorer.checks import WORDS
 from fedgrove.node.explorer.figures import coins, duration, in_unit, minute, percent, short, size, time, unit_of
 from fedgrove.node.explorer.inert import inert
@@ -9,7 +11,6 @@ from fedgrove.node.explorer.tree_drawing import STATES
 from fedgrove.node.explorer.views.cluster_course import said, score_name
 from fedgrove.node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
 from fedgrove.node.status.price import Price
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def make_templates(price: Price | None = None) -> Environment:

@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgrove.chain.crypto import tree
 from markupsafe import Markup
+
+from fedgrove.chain.crypto import tree
 
 
 @dataclass(frozen=True)

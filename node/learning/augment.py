@@ -1,8 +1,9 @@
 """Augmentation as in FedAom section 4.1: random crop, horizontal flip, random erasing; each image on its own."""
 
 import torch
-from fedgrove.node.learning.settings import TrainingSettings
 from torch.nn import functional
+
+from fedgrove.node.learning.settings import TrainingSettings
 
 # Of Zhong et al. 2020, "Random Erasing Data Augmentation": share of the image's area, and aspect ratio.
 ERASED_AREA = (0.02, 0.4)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import cache_folder
 from fedgrove.node.learning.cifar import CLASSES as CIFAR_CLASSES

@@ -3,6 +3,7 @@
 import os
 
 import torch
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor, is_pinned
 from fedgrove.node.learning.settings import TrainingSettings

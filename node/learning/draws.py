@@ -11,9 +11,10 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from fedgrove.node.learning import devices
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from fedgrove.node.learning import devices
 
 DRAWS = frozenset(
     {"bernoulli", "bernoulli_", "exponential_", "multinomial", "normal", "normal_", "normal_functional", "rand"}

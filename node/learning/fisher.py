@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 import torch
-from fedgrove.node.learning.models import Classifier
 from torch import nn
 from torch.nn import functional
+
+from fedgrove.node.learning.models import Classifier
 
 FISHER_BATCH = 16
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from fedgrove.node.learning.image_settings import PARTS_OF_FOLDER, ImageSettings
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples

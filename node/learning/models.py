@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from fedgrove.node.base.tensors import InvalidModel, Tensors
-from fedgrove.node.learning.settings import ModelSpec, default_model
 from torch import nn
 from torch.nn import functional
+
+from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.learning.settings import ModelSpec, default_model
 
 __all__ = [
     "Classifier",

@@ -6,6 +6,7 @@ A mean of variances is not the variance of the pooled data: it leaves out how fa
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Tensors
 
 VARIANCE, MEAN, MOMENT = "running_var", "running_mean", "running_second_moment"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from fedgrove.node.learning import training
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate
 from fedgrove.node.learning.reproducible import reproducible

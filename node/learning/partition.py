@@ -7,6 +7,7 @@ times as there are copies of the data.
 from itertools import chain
 
 import numpy as np
+
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.shared import draw_shared

@@ -13,6 +13,7 @@ import math
 from typing import Any
 
 import torch
+
 from fedgrove.node.learning.models import FullyConnected
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.base import LocalTerm

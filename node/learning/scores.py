@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, Table
 from fedgrove.node.learning.settings import MAX_CONFUSED
-from msgspec import Meta
 
 BINS = 10
 """Of equal width, in a table of calibration."""

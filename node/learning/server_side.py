@@ -8,6 +8,7 @@ Clients upload nothing of it.
 from collections.abc import Callable, Mapping
 
 import numpy as np
+
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.moments import MEAN
 from fedgrove.node.learning.server_steps import SQUARE, ServerStep

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-from fedgrove.common.settings import Settings
 from msgspec import Meta
+
+from fedgrove.common.settings import Settings
 
 Kept = Mapping[str, np.ndarray]
 """What the server keeps of one tensor from round to round, by name: float32 arrays of the tensor's shape."""

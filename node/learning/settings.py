@@ -4,8 +4,9 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from fedgrove.common.settings import Rate, Settings, Share
 from msgspec import Meta
+
+from fedgrove.common.settings import Rate, Settings, Share
 
 MODELS = (
     *("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp"),

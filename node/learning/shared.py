@@ -1,11 +1,12 @@
 """The shared set d_share: a few samples a class that volunteers give, on which FedAom measures a model's behaviour."""
 
 import numpy as np
+from safetensors.numpy import save as safetensors_save
+
 from fedgrove.node.base.arrays import InvalidArrays, arrays_of
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
-from safetensors.numpy import save as safetensors_save
 
 MAX_SHARED_BYTES = 64 << 20
 

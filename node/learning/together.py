@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+
 from fedgrove.node.learning.models import FULLY_CONNECTED, PERCEPTRONS, Classifier, empty_model, load_tensors
 from fedgrove.node.learning.reproducible import generator_of, reproducible
 from fedgrove.node.learning.samples import Samples

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
 from fedgrove.node.learning import plain_descent

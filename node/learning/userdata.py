@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.arrays import MAX_VALUES, InvalidArrays, read_arrays
 from fedgrove.node.learning.publishers import DatasetError

@@ -7,6 +7,7 @@ whatever the number of clients.
 from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.coverage import pair_spans

@@ -6,6 +6,7 @@ yᵢ = qᵢ + PRG(bᵢ) + Σ_{j∈partners, j>i} PRG(s_ij) − Σ_{j∈partners,
 from collections.abc import Collection
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.coverage import MIN_PAIRS, pair_spans, thinnest
 from fedgrove.node.masking.graph import MaskGraph

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
+
 from fedgrove.node.masking.graph import random_regular
 from fedgrove.node.masking.parameters import PPM, Assumed, partners_of_all, sharing
 

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from itertools import accumulate
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.prg import Spans

@@ -8,6 +8,7 @@ from itertools import chain, pairwise
 from typing import Literal
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.keys import is_low_order

@@ -9,6 +9,7 @@ from functools import cached_property
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from fedgrove.node.masking.context import KEY_BYTES, RoundContext
 
 Random = Callable[[int], bytes]

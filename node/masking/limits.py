@@ -8,6 +8,7 @@ Everything is computed in integers, so that all machines come to the same decisi
 from dataclasses import dataclass
 
 import numpy as np
+
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.ring import WORD
 

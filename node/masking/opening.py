@@ -8,6 +8,7 @@ on the ledger: there is no second secret that would show another update.
 from collections.abc import Collection, Mapping
 
 import numpy as np
+
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import SECRET_BYTES, is_mask_secret, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
 from fedgrove.node.masking.ring import WORD
 
 Spans = tuple[tuple[int, int], ...]

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout, is_finite
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
 from fedgrove.common.errors import InvalidContent, Refused
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import Random, RoundSecrets, agree, derive, is_low_order

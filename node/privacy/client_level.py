@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, add
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import WORD

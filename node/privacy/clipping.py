@@ -10,6 +10,7 @@ from decimal import Context, Decimal
 from statistics import median
 
 import numpy as np
+
 from fedgrove.node.privacy.settings import CLIP_RANGE, MAX_CLIP, MIN_CLIP, ClientLevelSettings
 
 _CHUNK = 1 << 13  # parameters at a time; BLAS starts no thread for so few

@@ -24,6 +24,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.privacy.residue import log_ratio
 from fedgrove.node.privacy.stream import Stream

@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import kept_within

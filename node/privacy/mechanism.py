@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, add
 from fedgrove.node.masking.keys import Random
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated
 
+from msgspec import Meta
+
 from fedgrove.common.settings import Rate, Settings
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of, noise_for, rounds_left
 from fedgrove.node.privacy.local import gaussian_sigma
-from msgspec import Meta
 
 EARLY = 0.01
 """Share of the clients who may have spent their budget before the last round, as they are drawn more often."""

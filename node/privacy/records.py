@@ -6,9 +6,10 @@ computes in floating point: two statements of it agree within ``AGREEMENT``.
 
 import math
 
+from msgspec.structs import fields
+
 from fedgrove.common.wire import Count, Table
 from fedgrove.node.privacy.accountant import AGREEMENT
-from msgspec.structs import fields
 
 
 class PrivacyRecordBase(Table, frozen=True, tag_field="mechanism"):

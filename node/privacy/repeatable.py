@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+
 from fedgrove.node.privacy.discrete import step_of
 from fedgrove.node.privacy.residue import PLACES, ends, reach
 from fedgrove.node.privacy.stream import MAX_BYTES, Stream

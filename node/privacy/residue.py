@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+
 from fedgrove.node.privacy.stream import Stream
 
 PLACES = 256

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Annotated, ClassVar, Literal
 
-from fedgrove.common.settings import Rate, Settings
 from msgspec import Meta
+
+from fedgrove.common.settings import Rate, Settings
 
 MAX_EPSILON = 1000.0
 MAX_BUDGET = 1e6

@@ -23,6 +23,7 @@ from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout, add
 from fedgrove.node.masking.keys import Random

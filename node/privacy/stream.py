@@ -1,9 +1,10 @@
 """Random words for whole vectors, from one key."""
 
 import numpy as np
+from numpy.typing import DTypeLike
+
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.prg import keystream
-from numpy.typing import DTypeLike
 
 MAX_BYTES = 3 << 17
 """Most that one call may take."""

@@ -20,6 +20,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
+
 from fedgrove.node.privacy.residue import Intervals, Residue, chances, log_ratio
 from fedgrove.node.privacy.stream import Stream
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, add, largest
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.limits import Limits

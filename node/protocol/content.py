@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, Protocol, TypeVar
 
+from msgspec import Meta
+
 from fedgrove.chain.records import Closed
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, Digest, Table
@@ -12,7 +14,6 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.scores import StatedScores
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.members_metrics import MembersStatement
-from msgspec import Meta
 
 
 class MethodState(Protocol):

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 import numpy as np
+
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate, InvalidUpdate

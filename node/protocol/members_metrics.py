@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
+
 from fedgrove.common.wire import Table
 from fedgrove.node.learning.scores import ConfusionFigures
 from fedgrove.node.learning.settings import (
@@ -23,7 +25,6 @@ from fedgrove.node.learning.settings import (
 )
 from fedgrove.node.protocol.members_rates import MembersRates, Reason
 from fedgrove.node.protocol.metric_words import STOP, UNIT, MetricSums
-from msgspec import Meta
 
 _MOST_SAMPLES = 1 << 31
 _Samples = Annotated[int, Meta(ge=0, lt=_MOST_SAMPLES)]

@@ -5,9 +5,10 @@ There is no count in it and no loss, so it ends no training. Each member's rate 
 
 from typing import Annotated, Any, ClassVar
 
+from msgspec import Meta
+
 from fedgrove.common.wire import Table
 from fedgrove.node.learning.settings import RIGHT
-from msgspec import Meta
 
 _MOST = 1e6  # of a figure: no terms lead to so much noise
 _Name = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\Z")]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Table
 from fedgrove.node.learning.settings import is_count

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fedgrove.common.settings import Settings, Share
 from msgspec import Meta
+
+from fedgrove.common.settings import Settings, Share
 
 _Seconds = Annotated[float, Meta(ge=0.1, le=86_400, description="from 0.1 to 86400 seconds")]
 

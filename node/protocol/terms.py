@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from eth_utils import is_checksum_address
+from msgspec import Meta
+
 from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.common.settings import Rate, Settings, Share
 from fedgrove.common.wire import OptionalDigest, canonical_json
@@ -34,7 +36,6 @@ from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings, PrivacySettings, SignDsSettings
 from fedgrove.node.protocol.metric_words import MOST_CLIENTS
-from msgspec import Meta
 
 PPM = 1_000_000
 

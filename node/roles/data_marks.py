@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
+from msgspec import Meta
+
 from fedgrove.common.wire import Count, Malformed, Table, canonical_json, decode
 from fedgrove.node.base.files import MARK, write_atomically
-from msgspec import Meta
 
 _MAX_BYTES = 1 << 20
 _MAX_MARKS = 1000

@@ -3,11 +3,12 @@
 import threading
 from wsgiref.simple_server import WSGIServer
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.status.setbacks import MOST_NAMED, Setbacks
-from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 _OF_MEMBERS = {
     "samples": "Samples of the members' evaluation",

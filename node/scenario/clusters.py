@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+from msgspec import Meta
+
 from fedgrove.common.settings import Settings
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import MAX_TASK_LABELS
-from msgspec import Meta
 
 Mean = Literal["mean", "krum", "multi-krum", "median", "trimmed-mean"]
 MAX_MODELS = 100

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
+
 from fedgrove.common.settings import Settings
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.cover import as_threshold, candidates, greedy_cover
 from fedgrove.node.methods.procfl.similarity import in_the_clear
-from msgspec import Meta
 
 TRIGGER_SIDE = 3
 """Pixels a side of the backdoor's trigger."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from fedgrove.common.settings import bare
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged, join
 from fedgrove.node.learning.server_steps import SERVER_STEPS, ServerSettings

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from msgspec import Meta
+
 from fedgrove.common.settings import Settings
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.strict_tables import Option
-from msgspec import Meta
 
 MAX_CLIENTS = 1_000_000
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 CHECKPOINT = "checkpoint.safetensors"
 RECORD = "record.json"

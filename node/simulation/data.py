@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.partition import Partition, deal

@@ -12,6 +12,7 @@ from functools import lru_cache
 from itertools import islice, pairwise
 
 import numpy as np
+
 from fedgrove.node.privacy.accountant import GaussianRelease, affords, rounds_left
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.scenario.scenario import Scenario

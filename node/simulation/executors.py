@@ -75,6 +75,7 @@ def open_executor(name: str, workers: int = 0, portable: bool = False) -> Iterat
 def start_worker() -> None:
     """Make a process ready for work: load torch."""
     import torch
+
     from fedgrove.node.learning.reproducible import keep_freed_memory
 
     torch.set_num_threads(1)

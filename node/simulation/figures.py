@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.simulation.record import RoundResult, RunRecord

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Protocol
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import SENDING

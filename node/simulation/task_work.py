@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import HeldOutSums, RoundPosition
 from fedgrove.node.learning.settings import EvaluationSettings

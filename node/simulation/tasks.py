@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.scenario.scenario import Scenario

@@ -14,6 +14,7 @@ from functools import partial
 from random import Random
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, unflatten
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import EvaluationSettings

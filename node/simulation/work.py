@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
 from fedgrove.node.learning.held_out import marks_of, split
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.masking.ring import WORD

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+from msgspec import Meta
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.crypto.statements import SignedStatement
@@ -25,7 +27,6 @@ from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.folder import read_folder, remove_folder, write_folder
 from fedgrove.node.tasks.names import BundleError, InvalidBundle
-from msgspec import Meta
 
 FOLDER = "tasks"
 

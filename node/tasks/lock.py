@@ -10,10 +10,11 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from typing import Annotated, ClassVar, Self
 
+from msgspec import Meta
+
 from fedgrove.common.wire import Malformed, Table
 from fedgrove.node.tasks.imports import ImportedModule, foreign_imports
 from fedgrove.node.tasks.names import InvalidBundle
-from msgspec import Meta
 
 LOCK_NAME = "task.lock"
 _Package = Annotated[str, Meta(pattern=r"\A[a-z0-9](?:[a-z0-9-]{0,98}[a-z0-9])?\Z")]

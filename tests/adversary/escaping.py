@@ -567,10 +567,11 @@ def stop(header, tensors, data):
 def spoil_fedgrove(header, tensors, data):
     import json
 
+    import numpy
+
     import fedgrove.node.base.tensors as module
     import fedgrove.node.tasks.sandbox.contain as contain
     import fedgrove.node.tasks.sandbox.script as script
-    import numpy
 
     module.dump = script.run = contain.contain = json.loads = numpy.float32 = None
     os.environ["LEFT"] = "here"

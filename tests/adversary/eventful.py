@@ -13,7 +13,6 @@ from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.context import fail
 from fedgrove.node.roles.coordinator.summing import RecordRecovery
-
 from tests.node.federation import Federation, LyingCoordinator
 
 TERMS = {"membership": MembershipSettings(mode="approved"), "federation": FederationSettings(rounds=3), "repeats": 5}

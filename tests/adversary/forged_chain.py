@@ -12,6 +12,7 @@ from typing import Any
 import rlp
 from eth_bloom import BloomFilter
 from eth_utils import keccak, to_canonical_address, to_checksum_address
+
 from fedgrove.chain.network.access import Mined, Network, Paid, Payer
 from fedgrove.chain.network.block_rlp import decode_header, trie_root
 from fedgrove.chain.network.blocks import Body

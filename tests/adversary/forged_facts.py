@@ -6,6 +6,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from eth_utils import keccak
+
 from fedgrove.chain.records import (
     Closed,
     Committed,
@@ -17,7 +18,6 @@ from fedgrove.chain.records import (
     Shared,
 )
 from fedgrove.chain.records.deployment import Deployment, creation_data
-
 from tests.adversary.forgery import LIMIT, Draft, Forgery, samples
 from tests.adversary.forging import STRANGER, Place, other_value
 from tests.adversary.kept_runs import Kept

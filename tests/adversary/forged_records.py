@@ -9,7 +9,6 @@ from fedgrove.chain.records import (
     Released,
     Shared,
 )
-
 from tests.adversary.forgery import Draft, Forgery, samples
 from tests.adversary.forging import ARGUMENTS, STRANGER, Place, other_value, record_fields
 from tests.adversary.kept_runs import Kept

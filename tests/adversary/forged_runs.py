@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from eth_utils import keccak
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.records import (
     AbsenceRecorded,
@@ -19,7 +20,6 @@ from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.terms import fetch_method, method_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import StartSettings
-
 from tests.adversary.forged_facts import restate
 from tests.adversary.forgery import LIMIT, Draft, Forgery
 from tests.adversary.forging import STRANGER, Place

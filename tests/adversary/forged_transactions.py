@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 
 from eth_utils import keccak, to_canonical_address
+
 from fedgrove.chain.records import (
     LedgerFounded,
     RegistryFounded,
 )
-
 from tests.adversary.forgery import Forgery, samples
 from tests.adversary.forging import STRANGER, Place
 from tests.adversary.kept_runs import Kept

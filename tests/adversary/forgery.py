@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fedgrove.ipfs.unixfs import cid_of
-
 from tests.adversary.forging import Place, Tape
 from tests.adversary.kept_runs import Kept
 

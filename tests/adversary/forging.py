@@ -16,6 +16,7 @@ from eth_abi import encode as abi_encode
 from eth_bloom import BloomFilter
 from eth_keys.datatypes import PrivateKey
 from eth_utils import keccak, to_canonical_address, to_checksum_address
+
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.network.block_rlp import decode_header, decode_receipt, trie_root

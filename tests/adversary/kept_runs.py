@@ -18,7 +18,6 @@ from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, S
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.report import build_report
-
 from tests.adversary import eventful
 from tests.adversary.forging import Tape
 from tests.node.conftest import run_federation

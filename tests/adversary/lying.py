@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from eth_abi import encode as abi_encode
 from eth_account import Account as EthAccount
+
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ChainError
@@ -38,7 +39,6 @@ from fedgrove.node.protocol.content import Update
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-
 from tests.adversary.forged_chain import ForgedChain
 from tests.node.federation import Federation
 

@@ -9,6 +9,7 @@ import rlp
 from eth_abi import encode
 from eth_keys.datatypes import PrivateKey
 from eth_utils import keccak, to_canonical_address
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.records.abi import functions

@@ -14,7 +14,6 @@ from fedgrove.chain.records import Closed, Phase
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.chain.records.signed_draws import SignedDraw, sign_draw, signed_by
 from fedgrove.node.protocol.ledger_view import LedgerView
-
 from tests.adversary.odd_transactions import Odd
 from tests.chain.federations import SETTINGS, TERMS, Federation, found
 

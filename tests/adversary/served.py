@@ -9,6 +9,7 @@ from typing import Any
 
 import rlp
 from eth_utils import keccak
+
 from fedgrove.chain.errors import ChainError, ContractRevert
 from fedgrove.chain.network.access import Mined, Network
 from fedgrove.chain.network.block_rlp import DEPOSIT, SIGNED_KINDS, decode_header, decode_receipt

@@ -8,6 +8,7 @@ filled in, and readers want the very transaction that creates the shipped contra
 
 import pytest
 from eth_utils import keccak, to_canonical_address, to_checksum_address
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ContractRevert, WrongChain, artifact
 from fedgrove.chain.face import founding
@@ -18,7 +19,6 @@ from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records.deployment import Deployment, created_address, creation_data, deployed_code
 from fedgrove.node.protocol.ledger_view import LedgerView
-
 from tests.chain.federations import MODEL, SETTINGS, TERMS
 from tests.embedded_evm import py_evm
 

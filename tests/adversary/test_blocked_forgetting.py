@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, Position
 from fedgrove.node.methods.kmeans.client_work import LocalClustering
@@ -24,7 +25,6 @@ from fedgrove.node.methods.kmeans.exchange import Exchange
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of, groups_of
 from fedgrove.node.methods.kmeans.server import cluster
 from fedgrove.node.methods.kmeans.state import KMeansState
-
 from tests.node.devnet.kmeans_members import TERMS, Federation, keep_seedings
 
 VICTIM = 2

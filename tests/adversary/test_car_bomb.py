@@ -13,6 +13,7 @@ from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
@@ -22,7 +23,6 @@ from fedgrove.ipfs.store import TooLarge
 from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, DagBlock, Link, build, encode_node
 from fedgrove.node.audit.archive import MAX_CAR_BYTES, audit_car, export_car
 from fedgrove.node.status.report import upload_bytes
-
 from tests.adversary.bounded import HANGS, TOO_MUCH, bounded
 
 LEAF = os.urandom(1 << 20)

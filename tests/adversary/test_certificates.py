@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Position, Voided, Withdrawn
 from fedgrove.node.audit import certificate
@@ -20,7 +21,6 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.certificate import NoCertificate, certificate_fault
 from fedgrove.node.methods.kmeans.vector import draw_vector
 from fedgrove.node.protocol.rounds import Rounds
-
 from tests.node.devnet.kmeans_members import Federation
 
 # --- while a round is open --------------------------------------------------------------------------------------------

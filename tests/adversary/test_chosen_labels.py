@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.procfl import codec as cluster_uploads
@@ -20,7 +21,6 @@ from fedgrove.node.methods.procfl.labels import SHARE, label_shares
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.watching import Score
 from fedgrove.node.roles.client import Client
-
 from tests.adversary import clustered
 from tests.node.federation import Federation
 

@@ -11,9 +11,9 @@ import os
 import tomllib
 
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.methods.terms import load_config
-
 from tests.adversary.bounded import HANGS, bounded
 
 DIGITS = "9" * 5000

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.networks import free_port
 from fedgrove.node.base.memory import keep_private

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.methods.procfl import ecdh

@@ -5,6 +5,7 @@ chain takes only its own; a tip is paid as offered. What stops it: ``network.max
 """
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.network.access import GWEI

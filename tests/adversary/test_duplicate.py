@@ -12,6 +12,7 @@ import shutil
 import time
 
 import pytest
+
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.node.base.files import AlreadyInUse
@@ -19,7 +20,6 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.duplicates import Duplicates
-
 from tests import warm
 from tests.node.cli.test_services import Processes
 from tests.node.federation import Federation

@@ -23,7 +23,6 @@ from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode
 from fedgrove.node.tasks.sandbox.syscalls import CONDITIONAL, REFUSED
 from fedgrove.node.tasks.sandbox.worker import Worker
-
 from tests.node.tasks.sandbox.escape import LAYOUT, MIB, TIGHT, Place, escapes, is_fine, mutant, require, run
 
 MODES = [Mode.STRICT, Mode.CONTAINED]

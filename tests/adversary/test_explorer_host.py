@@ -9,6 +9,7 @@ import shutil
 import socket
 
 import pytest
+
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.sources import DirectorySource

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, RoundOpened, Skipped, Voided
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
@@ -21,7 +22,6 @@ from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.coordinator import Coordinator
-
 from tests.adversary.misstating import Misstating
 from tests.node.federation import Federation, LyingCoordinator
 

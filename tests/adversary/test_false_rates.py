@@ -10,6 +10,7 @@ from random import Random
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, Voided
 from fedgrove.node.learning.local_update import HeldOutSums
@@ -26,7 +27,6 @@ from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
-
 from tests.adversary.misstating import Misstating
 from tests.node.federation import Federation
 

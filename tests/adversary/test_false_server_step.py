@@ -8,6 +8,7 @@ name the step and all its numbers, and its state is published with the model: wh
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, RoundOpened, Voided
 from fedgrove.node.base.tensors import Tensors, load
@@ -15,7 +16,6 @@ from fedgrove.node.learning.server_side import SteppingServer
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.rounds import RoundRecords
-
 from tests.node.federation import Federation, LyingCoordinator
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

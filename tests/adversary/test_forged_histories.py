@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from eth_abi import encode as abi_encode
+
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import (
     Closed,
@@ -32,7 +33,6 @@ from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.audit.archive import audit_directory
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
-
 from tests.adversary.forgeries import catalogue
 from tests.adversary.forgery import Draft, Forgery
 from tests.adversary.forging import STRANGER, log_of

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import TextIO
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed
@@ -31,7 +32,6 @@ from fedgrove.node.protocol.step import attempt
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import Service
-
 from tests import warm
 from tests.adversary.media import fill, small_disk
 from tests.node.federation import Federation

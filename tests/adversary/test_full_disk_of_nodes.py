@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from fedgrove.chain.face.networks import has_anvil
 from fedgrove.chain.network import anvil_state
 from fedgrove.ipfs.store import DiskFull
@@ -21,7 +22,6 @@ from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.scenario.reading import scenario
-
 from tests.adversary.media import fill, small_disk
 from tests.adversary.test_full_disk import disk, fedgrove, one_sentence
 

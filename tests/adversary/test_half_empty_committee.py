@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import SeedFixed
 from fedgrove.node.masking.opening import open_update
@@ -31,7 +32,6 @@ from fedgrove.node.methods.procfl.similarity import in_the_clear
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.roles.client import Client
-
 from tests.adversary import clustered
 from tests.node.federation import Federation
 from tests.node.masking.rounds import Round

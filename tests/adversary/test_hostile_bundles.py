@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable
 
 import pytest
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
@@ -24,7 +25,6 @@ from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, FolderInStore, fet
 from fedgrove.node.tasks.folder import write_folder
 from fedgrove.node.tasks.lock import PackageLock
 from fedgrove.node.tasks.names import MAX_BUNDLE_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, BundleError, InvalidBundle
-
 from tests.adversary.bounded import Raised, bounded
 from tests.adversary.mutation import COUNTS, faults
 from tests.node.tasks.folders import FILES, bundle

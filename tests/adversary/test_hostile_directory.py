@@ -16,10 +16,10 @@ import socket
 import stat
 
 import pytest
+
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE, audit_directory, export_car
 from fedgrove.node.audit.verdict import Verdict
-
 from tests.adversary.bounded import HANGS, TOO_MUCH, bounded
 from tests.adversary.media import read_only
 

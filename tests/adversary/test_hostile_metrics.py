@@ -9,6 +9,7 @@ stops it: metrics are numbers that floats can hold, and as many by name as terms
 import json
 
 import pytest
+
 from fedgrove.chain.records import Closed, Position, RoundOpened
 from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.disk import DiskStore

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 import pytest
+from pyarrow import parquet
+
 from fedgrove.node.base import archives, tensor_views
 from fedgrove.node.base import arrays as base_arrays
 from fedgrove.node.base.arrays import InvalidArrays, names_in_npz, read_arrays
@@ -34,8 +36,6 @@ from fedgrove.node.methods.kmeans.datasets import points_of_file
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.tasks.sandbox import runtime
-from pyarrow import parquet
-
 from tests.adversary.bounded import TOO_MUCH, Raised, bounded
 from tests.adversary.mutation import COUNTS, faults
 

@@ -10,9 +10,10 @@ import io
 import zipfile
 from xml.etree import ElementTree
 
-import fedgrove as fg
 import numpy as np
 import pytest
+
+import fedgrove as fg
 from fedgrove.api.saving import read_model_file
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.spreadsheets import csv_text
@@ -28,7 +29,6 @@ from fedgrove.node.protocol.prediction import Predictions
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.reading_notes import reading_notes
-
 from tests.adversary.bounded import Raised, bounded
 from tests.node.tasks.folders import FILES
 

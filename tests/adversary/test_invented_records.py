@@ -10,6 +10,7 @@ import random
 import pytest
 from eth_abi import encode as abi_encode
 from eth_utils import to_canonical_address
+
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import InvalidLog
@@ -39,7 +40,6 @@ from fedgrove.chain.records import (
 )
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.ledger_view import LedgerView
-
 from tests.adversary.forged_chain import ForgedChain, receipt_of
 from tests.adversary.odd_transactions import Odd
 from tests.node.federation import Federation

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed
 from fedgrove.node.base.tensors import flatten
@@ -18,7 +19,6 @@ from fedgrove.node.protocol.policy import attendance_fault, known_members
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import MembershipSettings
 from fedgrove.node.roles.client import joining
-
 from tests.node.federation import Federation
 
 MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)

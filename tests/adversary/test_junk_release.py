@@ -12,6 +12,7 @@ import os
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Drawn, Failed, Released
@@ -30,7 +31,6 @@ from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.concluding import ReleaseShares
 from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.disclosure import Disclosure
-
 from tests.node.federation import Federation, with_phase
 
 TWO_ROUNDS = ClientLevelSettings(epsilon=5.0, delta=1e-3)

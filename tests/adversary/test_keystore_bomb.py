@@ -15,9 +15,9 @@ import sys
 import time
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys, load, save
 from fedgrove.chain.errors import KeystoreError
-
 from tests.adversary.bounded import HANGS, bounded
 
 BOMBS = [

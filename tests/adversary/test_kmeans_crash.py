@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Failed, FailureReason, SeedFixed
 from fedgrove.ipfs.disk import DiskStore
@@ -34,7 +35,6 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-
 from tests.node.devnet.kmeans_members import TERMS, Federation
 from tests.node.masking.rounds import Round
 

@@ -10,6 +10,7 @@ import tracemalloc
 from dataclasses import dataclass
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Released, Shared
 from fedgrove.ipfs.cid import CID
@@ -26,7 +27,6 @@ from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.concluding import ReleaseShares
 from fedgrove.node.roles.client.contributing import Commit, PublishShares
 from fedgrove.node.roles.client.role import Duty
-
 from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=30, learning_rate=0.05)

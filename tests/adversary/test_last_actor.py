@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import DrawEnded, Phase, Record, RoundOpened
@@ -21,7 +22,6 @@ from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import Rounds
-
 from tests.adversary.test_withheld_draws import COLLUDERS, INSTANCES, TRIES, N, view
 from tests.chain.federations import SETTINGS, Federation, found
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.watching import Score, score
-
 from tests.adversary import clustered
 from tests.node.federation import Federation
 

@@ -14,6 +14,7 @@ import os
 from contextlib import ExitStack
 
 import pytest
+
 from fedgrove.chain.crypto import tree
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ConnectionFailed, ContractRevert
@@ -30,7 +31,6 @@ from fedgrove.node.masking.sealing import InvalidShares
 from fedgrove.node.protocol import policy
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import MembershipSettings
-
 from tests.adversary.lying import OmittedMembers, SwappedKeys, live, read_update, sealed_data, victim_of
 from tests.adversary.served import served
 from tests.node.federation import Federation

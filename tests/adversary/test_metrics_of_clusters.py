@@ -8,6 +8,7 @@ threat model says.
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed
 from fedgrove.node.learning.settings import EvaluationSettings
@@ -18,7 +19,6 @@ from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.concluding import ReleaseShares
 from fedgrove.node.roles.client.role import Duty
-
 from tests.adversary.clustered import SAMPLES, coordinator, found
 from tests.node.federation import with_phase
 

@@ -8,6 +8,7 @@ import json
 import shutil
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys, load, save
 from fedgrove.chain.errors import KeystoreError
 from fedgrove.chain.network.history import LedgerHistory
@@ -26,7 +27,6 @@ from fedgrove.node.base.key_slots import SLOT_BYTES
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.methods.terms import load_config, parse_config
 from fedgrove.node.protocol.journal import Journal, JournalDamaged, RoundNote
-
 from tests.adversary.mutation import COUNTS, faults
 
 TERMS = """

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 from eth_account import Account as EthAccount
 from eth_utils import keccak
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ConnectionFailed, InvalidLog
 from fedgrove.chain.face.contract import Contract
@@ -31,7 +32,6 @@ from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
-
 from tests.adversary.odd_transactions import BLOB, FEE, GAS, KINDS, SET_CODE, UNPROTECTED, Odd
 from tests.adversary.odd_walk import Walk, copied
 from tests.chain.federations import SETTINGS, TERMS, found

@@ -16,6 +16,8 @@ import pytest
 import rlp
 from eth_abi import decode
 from eth_abi.exceptions import DecodingError
+from rlp.exceptions import RLPException
+
 from fedgrove.chain.errors import ChainError, InvalidLog
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
@@ -34,8 +36,6 @@ from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import GivenUp, Service
 from fedgrove.node.status.standing import standing
-from rlp.exceptions import RLPException
-
 from tests.adversary.forged_chain import ForgedChain
 from tests.adversary.mutations import changed_bytes, changed_line, changed_rlp, changed_word
 from tests.chain.federations import found

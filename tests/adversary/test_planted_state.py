@@ -11,11 +11,11 @@ What stops it: the state is used only in a folder that this account owns and nob
 import os
 
 import pytest
+
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.devnet.demonstration import Spectators, begun_with, demonstrate
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.scenario.reading import scenario
-
 from tests.node.devnet.test_resume import Quiet
 
 

@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Failed, FailureReason, RoundOpened, Voided
 from fedgrove.node.base.tensors import flatten, load
@@ -27,7 +28,6 @@ from fedgrove.node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettin
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
-
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

@@ -9,12 +9,12 @@ from random import Random
 
 import numpy as np
 import pytest
+
 from fedgrove.node.privacy.accountant import epsilon_of
 from fedgrove.node.privacy.client_level import quantise
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid, grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings
-
 from tests.node.privacy.canaries import gaussian_bound
 from tests.node.privacy.uploads import noisy_update
 

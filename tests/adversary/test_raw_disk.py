@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Drawn
 from fedgrove.node.base.files import write_atomically
@@ -29,7 +30,6 @@ from fedgrove.node.base.key_slots import ID_BYTES, Slots, keeps_overwritten
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.journal import Journal
-
 from tests.adversary.media import Disk
 from tests.node.devnet.test_kmeans import TERMS
 from tests.node.devnet.test_kmeans import Federation as Clustering

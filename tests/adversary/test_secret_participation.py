@@ -15,6 +15,7 @@ from random import Random
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Drawn
 from fedgrove.node.cli.privacy_look import PrivacyLook
@@ -32,7 +33,6 @@ from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.status.report import build_report
-
 from tests.node.federation import Federation
 from tests.node.privacy.canaries import gaussian_bound
 from tests.node.privacy.uploads import noisy_update

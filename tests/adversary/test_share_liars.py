@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Recovered
 from fedgrove.node.audit.verdict import BadRecord
@@ -27,7 +28,6 @@ from fedgrove.node.masking.sealing import Kind
 from fedgrove.node.masking.shamir import combine, recover_secret, split
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.roles.client import Client
-
 from tests.node.federation import Federation
 from tests.node.masking.liars import Deal, Lists, few_right, of_another_secret, random_shares
 from tests.node.masking.rounds import Round

@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import pytest
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.ipfs.directory import folder_nodes
 from fedgrove.ipfs.disk import DiskStore
@@ -24,7 +25,6 @@ from fedgrove.node.tasks.difference import changes
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.names import InvalidBundle
 from fedgrove.node.tasks.reading_notes import reading_notes
-
 from tests.adversary.bounded import Raised, bounded
 from tests.node.tasks.folders import FILES, write
 

@@ -11,6 +11,7 @@ import tracemalloc
 from contextlib import ExitStack, contextmanager
 
 import pytest
+
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.face.networks import anvil, connect, embedded
 from fedgrove.chain.network import heads
@@ -22,7 +23,6 @@ from fedgrove.ipfs.store import StoreError
 from fedgrove.node.audit import webhook
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.audit.webhook import Webhook
-
 from tests.adversary.served import served
 from tests.adversary.slow_servers import (
     SPOILERS,

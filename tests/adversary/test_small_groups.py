@@ -8,6 +8,7 @@ survive as hide each other from all colluders, else nothing of it is revealed.
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed
 from fedgrove.node.base.tensors import flatten
@@ -24,7 +25,6 @@ from fedgrove.node.methods.training.regrouping import half, parts
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.roles.client import Client
-
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=30, learning_rate=0.05)

@@ -8,6 +8,7 @@ round that came to nothing; who shared or released garbage is named by its own c
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason
 from fedgrove.ipfs.unixfs import cid_of
@@ -17,7 +18,6 @@ from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.contributing import Publish, PublishShares
 from fedgrove.node.roles.client.role import Duty
-
 from tests.node.federation import Federation, with_phase
 
 MEMBERS, SPOILER, ROUNDS = 8, 3, 2

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Committed
 from fedgrove.node.base.tensors import dump, flatten, unflatten
@@ -24,7 +25,6 @@ from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.joining import Draw
 from fedgrove.node.roles.client.role import Duty
-
 from tests.adversary import clustered
 from tests.node.federation import Federation, with_phase
 

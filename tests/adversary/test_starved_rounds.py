@@ -10,6 +10,7 @@ ends before anyone's is exceeded.
 from itertools import groupby
 
 import pytest
+
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Recovered, Released, RoundOpened
@@ -24,7 +25,6 @@ from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.contributing import Commit
 from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.status.standing import standing
-
 from tests.adversary.test_spoilers import Poisoner
 from tests.node.federation import Federation, with_phase
 

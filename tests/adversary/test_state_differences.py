@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.masking.aggregate import left_over
 from fedgrove.node.methods.kmeans import field as gf
@@ -28,7 +29,6 @@ from fedgrove.node.methods.kmeans.vector import draw_vector
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovered, released_shares
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-
 from tests.node.devnet.kmeans_members import TERMS, Federation, keep_seedings
 
 VICTIM = 2

@@ -14,12 +14,12 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
+
 from fedgrove.ipfs.kubo import KuboStore, _BoundedClient
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.cli import reach
 from fedgrove.node.cli.histories import configured_content
 from fedgrove.node.methods.terms import load_config
-
 from tests.node.cli.test_bad_input import FEDERATION
 
 DIGEST, PASSWORD = b"\1" * 32, "correct horse"

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.training import first_tensors
-
 from tests.node.learning.tasks.test_standardise import BOUND, KNOWN, MEAN, MOMENT, Lines, points, summed, trained
 
 MEMBERS = 4

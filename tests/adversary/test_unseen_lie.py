@@ -11,6 +11,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Closed, Position
 from fedgrove.node.methods.terms import method_of

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.audit.content import ContentRules
@@ -26,7 +27,6 @@ from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import Service
-
 from tests.adversary import clustered
 from tests.node.federation import Federation
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.network import block_rlp, blocks, history
 from fedgrove.chain.network.block_rlp import DecodedReceipt
 from fedgrove.chain.records import Closed, Drawn, LedgerFounded, Record, Released, Withdrawn, authors, events
@@ -26,7 +27,6 @@ from fedgrove.node.protocol import law, policy
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.spending import Spending
-
 from tests.adversary.forged_facts import break_header
 from tests.adversary.forged_transactions import logs_twice, padded_log, without_logs
 from tests.adversary.forgery import LIMIT, Draft

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.records import Closed, Failed, RoundOpened
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
@@ -24,7 +25,6 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics
 from fedgrove.node.protocol.metric_words import MetricSums, to_words
 from fedgrove.node.protocol.round_inputs import RoundInputs
-
 from tests.adversary.test_poisoned_sum import BOUND, Terms, attacked, honest_absences, model, of_kind
 
 __all__ = ["attacked"]  # a fixture

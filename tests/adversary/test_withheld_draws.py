@@ -9,6 +9,7 @@ import functools
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.crypto import tree
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.networks import embedded
@@ -22,7 +23,6 @@ from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove_lab.attacks.withholding import find_trap
-
 from tests.chain.federations import found
 
 N, COLLUDERS, INSTANCES, TRIES = 100, 33, 6, 200

@@ -1,8 +1,8 @@
 """Chains for the tests: an embedded one for each test, one anvil for each file."""
 
 import pytest
-from fedgrove.chain.face.networks import embedded
 
+from fedgrove.chain.face.networks import embedded
 from tests.chain.federations import found
 from tests.chain.nodes import anvil_or_skip
 

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import requests
+
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.face import networks
 from fedgrove.chain.face.networks import anvil_command, find_anvil

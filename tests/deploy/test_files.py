@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 import tomli_w
 import yaml
+from packaging.requirements import Requirement
+
 from fedgrove.chain.crypto.keys import save
 from fedgrove.chain.face.networks import anvil, free_port, has_anvil
 from fedgrove.node.roles.metrics import ServiceMetrics
-from packaging.requirements import Requirement
-
 from tests.deploy.commands import check, in_text
 from tests.deploy.machines import ROOT
 from tests.node.cli.test_status import make

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fedgrove.node.devnet.kubo.local_node import find_library
 
+from fedgrove.node.devnet.kubo.local_node import find_library
 from tests.deploy.machines import ADDRESSES, ROOT, in_namespaces, on_loopback, why_no_namespaces
 
 PAGE = ROOT / "docs" / "two-machines.md"

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 import torch
-from fedgrove.node.tasks.bundle import draft
 
+from fedgrove.node.tasks.bundle import draft
 from tests.examples.held import EXAMPLES, copied, held
 
 EXAMPLE = EXAMPLES / "generation"

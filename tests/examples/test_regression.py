@@ -3,17 +3,17 @@
 import re
 from pathlib import Path
 
-import fedgrove as fg
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes
+
+import fedgrove as fg
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.bundle import draft, pack
-from sklearn.datasets import load_diabetes
-
 from tests.examples.held import EXAMPLES, copied, held
 
 TASK = EXAMPLES / "regression" / "task.py"

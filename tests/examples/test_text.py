@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.methods.training.suggestion import suggested_by
 from fedgrove.node.tasks.bundle import draft
-
 from tests.node.cli.test_bad_input import fedgrove
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "text"

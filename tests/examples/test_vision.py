@@ -4,17 +4,17 @@ import importlib.util
 import sys
 from types import SimpleNamespace
 
-import fedgrove as fg
 import numpy as np
 import pytest
 import tomli_w
+
+import fedgrove as fg
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
-
 from tests.examples.held import EXAMPLES, copied, held
 
 CLASSES, NARROW = 3, {"width": 4, "blocks": 1, "classes": 3}

@@ -5,10 +5,11 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-import fedgrove as fg
 import numpy as np
 import pytest
 import torch
+
+import fedgrove as fg
 from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.network.history import BadHistory
 from fedgrove.common.errors import InvalidInput

@@ -7,7 +7,6 @@ from io import StringIO
 from pathlib import Path
 
 import fedgrove as fg
-
 from tests.cells import namespace, run_cell
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "first-federation.ipynb"

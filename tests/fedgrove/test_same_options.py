@@ -2,8 +2,9 @@
 
 import inspect
 
-import fedgrove as fg
 import pytest
+
+import fedgrove as fg
 from fedgrove.node.cli.main import command_line
 from fedgrove.node.cli.scenario_options import option
 from fedgrove.node.scenario.names import NAMED

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+
 from fedgrove.node.devnet.kubo import local_node
 from fedgrove.node.devnet.kubo.local_node import LocalKubo, find_library
 

@@ -2,12 +2,13 @@ import io
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, Profile, build, chunks, varint
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TINY = Profile(chunk_size=4, max_links=3)
 LIMIT = 1 << 24

@@ -1,9 +1,10 @@
 import hashlib
 
 import pytest
-from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
 
 HELLO_V1 = "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e"  # "hello world", Kubo test/cli/add_test.go
 HELLO_V0 = "Qmf412jQZiuVUtdgnB36FXFX7xg5V6KEbSJ4dpQuhkLyfD"

@@ -4,15 +4,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kubo_nodes import needs_kubo, needs_library, quiet
+
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.directory import DirectoryEntry, decode_directory, encode_directory, folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, InvalidNode, build, chunks, cid_of, decode_root, field, varint
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from hypothesis import given
-from hypothesis import strategies as st
-from kubo_nodes import needs_kubo, needs_library, quiet
 
 pytestmark = quiet
 

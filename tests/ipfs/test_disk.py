@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from fedgrove.ipfs import car, disk
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.disk import DiskStore

@@ -7,6 +7,8 @@ import secrets
 import tracemalloc
 
 import pytest
+from kubo_nodes import needs_kubo, quiet, wait_for_peers
+
 from fedgrove.ipfs import car
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.disk import DiskStore
@@ -14,7 +16,6 @@ from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
 from fedgrove.ipfs.unixfs import DagBlock, Link, Profile, build, chunks, decode_root, encode_node
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from kubo_nodes import needs_kubo, quiet, wait_for_peers
 
 MIB = 1 << 20
 TINY = Profile(chunk_size=256, max_links=3)

@@ -15,6 +15,8 @@ from urllib.parse import unquote
 
 import pytest
 import requests
+from kubo_nodes import needs_kubo, quiet
+
 from fedgrove.ipfs import kubo
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
@@ -23,7 +25,6 @@ from fedgrove.ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreach
 from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, Profile, build, chunks, cid_of
 from fedgrove.node.devnet.kubo import local_node
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from kubo_nodes import needs_kubo, quiet
 
 KIB = 1 << 10
 MIB = 1 << 20

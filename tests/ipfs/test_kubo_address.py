@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
 import pytest
+from ipfshttpclient.exceptions import ErrorResponse
+
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.kubo import PASSWORD_FILE_VARIABLE, KuboStore, open_kubo
 from fedgrove.ipfs.kubo_address import KuboAddress, read_address
 from fedgrove.ipfs.password_file import read_password_file
 from fedgrove.ipfs.store import NotFound, StoreError
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from ipfshttpclient.exceptions import ErrorResponse
-
 from tests.ipfs.kubo_nodes import needs_kubo, quiet
 
 PASSWORD = "s3cret words"

@@ -10,11 +10,12 @@ import sys
 import threading
 
 import pytest
+from kubo_nodes import needs_kubo, quiet, wait_until
+
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import StoreError, Unreachable
 from fedgrove.node.devnet.kubo import local_node
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from kubo_nodes import needs_kubo, quiet, wait_until
 
 MIB = 1 << 20
 pytestmark = quiet

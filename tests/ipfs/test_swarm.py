@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from kubo_nodes import needs_kubo, needs_library, peer_id, quiet, wait_for_peers, wait_until
+
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import NotFound, StoreError, Unreachable
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.devnet.kubo import library as kubo_library
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from kubo_nodes import needs_kubo, needs_library, peer_id, quiet, wait_for_peers, wait_until
 
 MIB = 1 << 20
 LIMIT = 8 * MIB

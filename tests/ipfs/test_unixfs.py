@@ -1,5 +1,9 @@
 import aleph_cid
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kubo_random import deterministic_random
+
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.unixfs import (
     UNIXFS_V0_2015,
@@ -18,9 +22,6 @@ from fedgrove.ipfs.unixfs import (
     root_of,
     varint,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from kubo_random import deterministic_random
 
 MIB = 1 << 20
 KIB = 1 << 10

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from fedgrove_lab.paper_masking import add_partner_noise, draw_noise, paper_mask, subtract_noise, target_layers
 
+from fedgrove_lab.paper_masking import add_partner_noise, draw_noise, paper_mask, subtract_noise, target_layers
 from tests.node.masking.rounds import tree_partners
 
 NAMES = ("conv1", "conv2", "dense", "head", "bias")

@@ -13,7 +13,6 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, export_car
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.scenario.reading import scenario
-
 from tests.adversary.kept_runs import QUICK, kept, write_run
 from tests.adversary.test_spoilers import Poisoner
 from tests.node.conftest import run_federation

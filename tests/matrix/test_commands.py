@@ -10,17 +10,17 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import fedgrove as fg
 import numpy as np
 import pytest
+from typer.core import TyperGroup
+
+import fedgrove as fg
 from fedgrove.chain.network.history import BadHistory
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.main import all_commands, command_line
 from fedgrove.node.protocol.prediction import ModelChoice
-from typer.core import TyperGroup
-
 from tests.matrix.kinds import KINDS, Run
 from tests.node.cli.test_bad_input import Result, fedgrove
 from tests.node.explorer.test_export import links

@@ -11,6 +11,8 @@ from urllib.parse import urljoin
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.routing import Mount, Route
+
 from fedgrove.chain.face.networks import connect
 from fedgrove.node.explorer.api import BASE
 from fedgrove.node.explorer.cache import open_index
@@ -20,8 +22,6 @@ from fedgrove.node.explorer.pages import ROUTES
 from fedgrove.node.explorer.server import HEADERS, make_app
 from fedgrove.node.explorer.sources import CarSource, DirectorySource, LiveSource, Source
 from fedgrove.node.explorer.watch import IndexWatch
-from starlette.routing import Mount, Route
-
 from tests.matrix.kinds import KINDS, Run, Runs
 from tests.node.explorer.conftest import HOME
 from tests.node.explorer.test_pages import LINK, check_well_formed

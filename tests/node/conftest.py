@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records import Record

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.devnet.forks import ForkServer
 from fedgrove.node.methods.training.task_data import PRELOADED
 from fedgrove.node.tasks.sandbox import launch, modes, runtime

@@ -5,6 +5,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+
 from fedgrove.node.learning.settings import default_settings
 from fedgrove_lab.attacks.confidence import recognised
 from fedgrove_lab.attacks.kedmi import GanSettings, attacked_model, search_classes, teach_gan

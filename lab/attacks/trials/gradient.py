@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove_lab.attacks.gradient import AttackedTraining, Inversion, Search, invert_update

@@ -5,6 +5,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.settings import TrainingSettings, default_settings

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, Tensors, flatten
 from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.settings import default_settings

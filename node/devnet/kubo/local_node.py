@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 
 import requests
+
 from fedgrove.ipfs.store import StoreError, Unreachable
 
 PEER = re.compile(r"/ip4/127\.0\.0\.1/tcp/([0-9]{1,5})/p2p/[1-9A-HJ-NP-Za-km-z]{40,64}\Z")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.devnet.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows

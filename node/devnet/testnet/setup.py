@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import anvil, embedded

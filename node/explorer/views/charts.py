@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.figures import UNITS, unit_of
 from fedgrove.node.explorer.views.rounds import MAX_OWN_METRICS, CheckedRound
 from fedgrove.node.status.price import Price
-from markupsafe import Markup
 
 
 def charts(rounds: Sequence[CheckedRound], price: Price | None, practice: bool) -> dict[str, Markup]:

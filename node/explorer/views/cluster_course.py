@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.drawings import COLOURS, Series
 from fedgrove.node.explorer.views.cluster_steps import ClusterStep
@@ -12,7 +14,6 @@ from fedgrove.node.explorer.views.words import people
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.status.clusters import ClusterScore
-from markupsafe import Markup
 
 MAX_CELLS = 20_000
 """A grid of clients and rounds with more is not shown."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import accumulate, takewhile, zip_longest
 from pathlib import PurePath
 
+from markupsafe import Markup
+
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.checks import Checks, Summary
 from fedgrove.node.explorer.figures import UNITS, unit_of
@@ -16,7 +18,6 @@ from fedgrove.node.explorer.views.settings import LEARNING, flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.status.price import Price
 from fedgrove.node.status.subject import subject_of
-from markupsafe import Markup
 
 MAX_RUNS = 8
 """As many as there are colours that people can tell apart."""

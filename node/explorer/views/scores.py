@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
+
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.score_drawings import confusion
@@ -11,7 +13,6 @@ from fedgrove.node.explorer.terms import config_of
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.terms import FederationConfig
-from markupsafe import Markup
 
 _NAMES = {
     "auc": "AUC",

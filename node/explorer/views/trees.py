@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from markupsafe import Markup
+
 from fedgrove.chain.crypto.tree import partners
 from fedgrove.node.explorer.tree_drawing import Leaf, cooperation_tree
-from markupsafe import Markup
 
 MAX_LEAVES = 1024
 """A tree of more leaves is not drawn."""

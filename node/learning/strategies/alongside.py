@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
+
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.tasks.model import TaskModel
 

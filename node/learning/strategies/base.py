@@ -9,6 +9,7 @@ from dataclasses import Field, dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import torch
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.tasks.model import TaskModel
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+
 from fedgrove.node.learning.tasks.task import InvalidTask
 
 

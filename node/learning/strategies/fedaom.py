@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn import functional
+
 from fedgrove.node.learning.attribution import aligned_weight, attributions, behaviour
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.tasks.model import TaskModel
-from torch.nn import functional
 
 # Distances of this size are float32 rounding, as in a round's first step, and a norm's gradient there is a random unit
 # vector; real distances start some hundred times larger.

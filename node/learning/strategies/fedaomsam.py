@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
 from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedaom import FedAom

@@ -17,6 +17,7 @@ there in a fraction r of the client's rounds.
 from dataclasses import dataclass
 
 import torch
+
 from fedgrove.node.base.tensors import Tensors, prefixed
 from fedgrove.node.learning.strategies.alongside import of_parameters, zeros_for
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart

@@ -20,6 +20,7 @@ minimised is FedAvg's weighted loss. As in the authors' code, argmin is as far a
 from dataclasses import dataclass
 
 import torch
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.strategies.alongside import by_name, carried_on, of_parameters, zeros_for
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart

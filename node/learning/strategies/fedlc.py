@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart
 from fedgrove.node.learning.strategies.checks import check_option, checked_labels, checked_logits
 from fedgrove.node.learning.strategies.fedavg import FedAvg

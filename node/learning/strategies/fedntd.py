@@ -10,11 +10,12 @@ import copy
 from dataclasses import dataclass
 
 import torch
+from torch.nn import functional
+
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from fedgrove.node.learning.strategies.checks import check_option, checked_labels, checked_logits
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.tasks.model import TaskModel
-from torch.nn import functional
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ The loss gets a proximal term μ/2 · ‖w − w_t‖², which keeps the local w
 from dataclasses import dataclass
 
 import torch
+
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg

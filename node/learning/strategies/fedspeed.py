@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
 from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.feddyn import DynamicTerm, FedDyn

@@ -8,12 +8,13 @@ import copy
 from dataclasses import dataclass
 
 import torch
+from torch.nn import functional
+
 from fedgrove.node.learning.models import load_tensors, to_tensors
 from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
 from fedgrove.node.learning.strategies.checks import check_option
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.tasks.model import TaskModel
-from torch.nn import functional
 
 
 @dataclass(frozen=True)

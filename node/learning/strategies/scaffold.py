@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.strategies.alongside import by_name, carried_on, of_parameters, zeros_for
 from fedgrove.node.learning.strategies.base import LocalTerm, RoundEnd, RoundStart

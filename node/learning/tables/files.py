@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.archives import ArchiveFile
 from fedgrove.node.base.arrays import InvalidArrays, names_in_npz, read_arrays

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 import numpy as np
+
 from fedgrove.node.learning.tables.cells import MISSING, InvalidCell, MissingCell, category, number, text_of
 from fedgrove.node.learning.tables.files import InvalidTable, Row, rows_of
 from fedgrove.node.learning.tables.formats import TableFormat

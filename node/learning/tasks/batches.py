@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+
 from fedgrove.node.learning.tasks.task import InvalidTask, Pairs, Task
 
 EVALUATION_BATCH = 250

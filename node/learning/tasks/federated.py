@@ -10,11 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.moments import VARIANCE, mean_of, travelling, variance_of
 from fedgrove.node.learning.tasks.task import InvalidTask
-from torch import Tensor, nn
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 _ARRAYS = (torch.float16, torch.float32, torch.float64)
 TensorT = TypeVar("TensorT", bound=Tensor)

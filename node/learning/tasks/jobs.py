@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data import Subset
+
 from fedgrove.common.text import one_line
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.frozen_base import BASES
@@ -30,7 +32,6 @@ from fedgrove.node.learning.tasks.shipped import shipped_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
 from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
 from fedgrove.node.learning.training import HOME, STRATEGY, Sums
-from torch.utils.data import Subset
 
 
 def first(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | None) -> tuple[dict, Tensors]:

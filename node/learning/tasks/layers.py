@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+from torch import nn
+
 from fedgrove.node.learning.attribution import PathGradients
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
-from torch import nn
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 LAYERS = (nn.Linear, *CONVOLUTIONS, nn.Embedding)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import nn
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.attribution import PathGradients
 from fedgrove.node.learning.draws import placed
@@ -15,7 +17,6 @@ from fedgrove.node.learning.tasks import layers
 from fedgrove.node.learning.tasks.batches import batches
 from fedgrove.node.learning.tasks.federated import Federated
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
-from torch import nn
 
 Outputs = tuple[torch.Tensor, ...]
 """What each layer puts out before its activation: (n, units, …)."""

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
+
 from fedgrove.node.learning import attribution
 from fedgrove.node.learning.attribution import PathGradients
 from fedgrove.node.learning.fisher import fisher_diagonal

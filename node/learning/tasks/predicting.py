@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from fedgrove.node.learning.draws import on_device, placed
 from fedgrove.node.learning.reproducible import reproducible, seed_global
 from fedgrove.node.learning.scores import StatedScores, class_scores, number_scores
@@ -14,7 +16,6 @@ from fedgrove.node.learning.settings import MAX_CONFUSED
 from fedgrove.node.learning.tasks.batches import EVALUATION_BATCH, batches, targets_of
 from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.task import Answers, Data, InvalidTask, Pairs, Task, dataset_of
-from torch import Tensor
 
 MAX_ROWS = 1 << 24
 """Row numbers travel as float32, which holds no larger whole numbers exactly."""

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import torch
-from fedgrove.node.learning.tasks.task import InvalidTask
 from torch import Tensor, nn
+
+from fedgrove.node.learning.tasks.task import InvalidTask
 
 EPSILON = 1e-6  # added to variances: a column that never changes is centred only
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
+from torch import Tensor, nn
+
 from fedgrove.node.base.strict_tables import build
 from fedgrove.node.learning.tables.files import InvalidTable
 from fedgrove.node.learning.tables.formats import TableFormat
@@ -11,7 +13,6 @@ from fedgrove.node.learning.tables.reading import read_features, read_table
 from fedgrove.node.learning.tables.settings import TableSettings
 from fedgrove.node.learning.tasks.standardise import Standardise
 from fedgrove.node.learning.tasks.task import Answers, Data, Task, Unlabelled
-from torch import Tensor, nn
 
 TRAIN, TEST = "train", "test"
 _NORMS: dict[str, type[nn.Module]] = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from fedgrove.common.errors import InvalidInput
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import ConcatDataset, default_collate
+
+from fedgrove.common.errors import InvalidInput
 
 
 class InvalidTask(InvalidInput):

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fedgrove.node.learning.tasks.task import InvalidTask, Task
 from torch import Tensor, nn
+
+from fedgrove.node.learning.tasks.task import InvalidTask, Task
 
 
 class StepWatch:

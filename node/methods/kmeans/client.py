@@ -7,6 +7,7 @@ whole client there.
 """
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans.clustering import nearest, refine
 from fedgrove.node.methods.kmeans.counts import BinCounts, distinct

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+
 from fedgrove.chain.records import Withdrawn
 from fedgrove.common.wire import Malformed
 from fedgrove.node.methods.kmeans.client import UnknownPoint

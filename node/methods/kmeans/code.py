@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.counts import BinCounts

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Collection, Iterator
 
 import numpy as np
+
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.masking.aggregate import InvalidUpdate, left_over

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans.grid import LEVEL
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.arrays import InvalidArrays, read_arrays
 from fedgrove.node.learning.publishers import DatasetError

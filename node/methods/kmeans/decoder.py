@@ -12,6 +12,7 @@ does the polynomial arithmetic, in time almost linear in N.
 
 import flint
 import numpy as np
+
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.code import Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidInput
 
 PIECE_BITS = 60

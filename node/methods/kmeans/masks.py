@@ -7,6 +7,7 @@ is passed over. So every element is uniform on 𝔽_p, and whoever lacks the key
 from collections.abc import Iterable
 
 import numpy as np
+
 from fedgrove.node.masking.prg import keystream
 from fedgrove.node.methods.kmeans import field
 

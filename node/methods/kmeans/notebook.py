@@ -8,13 +8,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as safetensors_load
+from safetensors.numpy import save as safetensors_save
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
-from safetensors import SafetensorError
-from safetensors.numpy import load as safetensors_load
-from safetensors.numpy import save as safetensors_save
 
 _NAME = "points"
 

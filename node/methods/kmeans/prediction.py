@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel, Tensors
 from fedgrove.node.learning.publishers import DatasetError

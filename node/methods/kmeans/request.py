@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Annotated, ClassVar
 
-from fedgrove.common.wire import Digest, Table
 from msgspec import Meta
+
+from fedgrove.common.wire import Digest, Table
 
 _MAX_ROWS = 1 << 24
 

@@ -9,6 +9,7 @@ bit on every machine, so an auditor can compute them again.
 from dataclasses import dataclass
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import BinGrid

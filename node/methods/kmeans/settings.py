@@ -4,12 +4,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
 
+from msgspec import Meta
+
 from fedgrove.common.settings import Settings
 from fedgrove.node.methods.kmeans.clustering import most_points
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, REDUNDANT
 from fedgrove.node.methods.kmeans.field import ELEMENT
 from fedgrove.node.methods.kmeans.grid import BinGrid
-from msgspec import Meta
 
 MAX_K = 1_000
 MAX_DIMENSIONS = 4_096

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from safetensors.numpy import save as safetensors_save
+
 from fedgrove.node.base.arrays import InvalidArrays, arrays_of
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import LEVEL
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
-from safetensors.numpy import save as safetensors_save
 
 _TYPES = {
     "centres": np.dtype(np.float64),

@@ -10,6 +10,7 @@ the right sum (docs/unlearning.md).
 """
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans.client import KMeansClient
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import BinGrid

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
+
 from fedgrove.node.masking.keys import SECRET_BYTES
 from fedgrove.node.methods.procfl.codec import ClusterUpdate
 from fedgrove.node.methods.procfl.committee_work import CommitteeWork

@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.tensors import Layout, flatten
 from fedgrove.node.masking.keys import RoundSecrets

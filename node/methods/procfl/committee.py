@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
+
 from fedgrove.node.methods.procfl.evidence import Evidence, Rule, evidence_bytes
 from fedgrove.node.methods.procfl.similarity import Similarity
 

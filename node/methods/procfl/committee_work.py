@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import flatten

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+
 from fedgrove.node.masking.keys import clamp
 from fedgrove.node.methods.procfl import ecdh
 from fedgrove.node.methods.procfl.messages import TAG_BYTES, InvalidMessage, message_bytes

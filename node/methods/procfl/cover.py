@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+
 from fedgrove.node.methods.procfl.similarity import Similarity
 
 MAX_OPTIMUM = 20

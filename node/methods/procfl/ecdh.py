@@ -31,6 +31,7 @@ from functools import lru_cache
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
 from fedgrove.node.masking.keys import SECRET_BYTES, Random, clamp
 from fedgrove.node.methods.procfl.messages import (
     TAG_BYTES,

@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+
 from fedgrove.node.learning.samples import Samples
 
 # Cosines and lengths are whole ten-thousandths, so that evidence has one form in bytes, and votes follow from it.

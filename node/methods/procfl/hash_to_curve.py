@@ -7,8 +7,9 @@ elements there are, which is public.
 
 import hashlib
 
-from fedgrove.node.methods.procfl.points import POINT_BYTES, PRIME
 from gmpy2 import invert, mpz, powmod
+
+from fedgrove.node.methods.procfl.points import POINT_BYTES, PRIME
 
 P = mpz(PRIME)
 A = 486662

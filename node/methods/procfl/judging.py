@@ -7,6 +7,7 @@ follows from it: of each member a digest, an angle, a length, and a percentage w
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.learning.local_update import DivergedTraining, RoundPosition

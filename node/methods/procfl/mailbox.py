@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.keys import SECRET_BYTES, Random, agree, clamp, derive, is_low_order, public_key
 from fedgrove.node.methods.procfl.messages import InvalidMessage

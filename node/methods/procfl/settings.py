@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
+from msgspec import Meta
+
 from fedgrove.common.settings import Rate, Settings
 from fedgrove.node.methods.procfl.cover import as_threshold
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.training import global_rounds
-from msgspec import Meta
 
 MAX_SEATS = 1000
 

@@ -8,6 +8,7 @@ the vote is closed, or it is plain that there is none.
 from collections.abc import Callable, Mapping
 
 import numpy as np
+
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import most_record_bytes

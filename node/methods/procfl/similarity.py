@@ -11,6 +11,7 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 
 

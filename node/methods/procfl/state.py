@@ -12,6 +12,8 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 import numpy as np
+from msgspec import Meta
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, Digest, OptionalDigest, canonical_json, parse_json
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
@@ -20,7 +22,6 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.similarity import Inconsistent, Similarity
 from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.training import Client, Cluster
-from msgspec import Meta
 
 Stage = Literal["blind", "answer", "count", "labels", "train", "watch", "show", "vote"]
 STAGES: tuple[Stage, ...] = get_args(Stage)

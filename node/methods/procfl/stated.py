@@ -8,6 +8,7 @@ round in its place can state nothing.
 from typing import Any
 
 import msgspec
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, OptionalSignature, Table, canonical_json
 

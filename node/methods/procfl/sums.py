@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, Tensors, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import RecoveryRecord

@@ -5,11 +5,12 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
+from msgspec import Meta
+
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.methods.procfl.comparing import STAGES
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
-from msgspec import Meta
 
 MAX_CLUSTERED = 400
 MAX_TASK_LABELS = 10_000

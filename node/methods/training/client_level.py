@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.networks import evaluate, probabilities
 from fedgrove.node.learning.samples import Samples

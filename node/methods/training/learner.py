@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.samples import Samples

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from functools import partial
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import CONFUSION, LOSSES, RIGHT, EvaluationSettings, confusion_names, is_pair
 from fedgrove.node.methods.training.update import ModelUpdate

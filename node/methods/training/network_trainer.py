@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
+
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.held_out import NothingToTrain, marks_of, split

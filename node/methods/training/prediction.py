@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.networks import probabilities

@@ -11,6 +11,7 @@ are open; under masks a round would fail.
 import os
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten

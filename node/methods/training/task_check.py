@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.text import one_line
 from fedgrove.node.base.frozen_base import FrozenBase

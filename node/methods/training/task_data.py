@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, check_value

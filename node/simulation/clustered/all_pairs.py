@@ -4,6 +4,7 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
+
 from fedgrove.node.masking.keys import SECRET_BYTES, Random
 from fedgrove.node.methods.procfl.ecdh import Comparison, EcdhClient, new_secret
 from fedgrove.node.methods.procfl.sets import elements

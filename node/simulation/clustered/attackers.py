@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, unflatten
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import WORD

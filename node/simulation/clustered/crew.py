@@ -9,6 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout, Tensors, unflatten
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples

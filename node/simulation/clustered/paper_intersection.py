@@ -29,6 +29,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from gmpy2 import gcd, invert, is_prime, mpz, powmod, powmod_sec
+
 from fedgrove.node.masking.keys import SECRET_BYTES, Random
 from fedgrove.node.methods.procfl.messages import (
     TAG_BYTES,
@@ -42,7 +44,6 @@ from fedgrove.node.methods.procfl.messages import (
     write,
 )
 from fedgrove.node.methods.procfl.similarity import Intersection
-from gmpy2 import gcd, invert, is_prime, mpz, powmod, powmod_sec
 
 if TYPE_CHECKING:
     from _hashlib import HASHXOF

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Tensors, unflatten
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.cases import Case

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+
 from fedgrove.common.settings import InvalidConfig
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.base.tensors import Tensors, unflatten

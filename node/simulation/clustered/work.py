@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.samples import Samples

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest, refine, squared_distances
 from fedgrove.node.methods.kmeans.seeding import seed
 from fedgrove.node.simulation.kmeans.losses import induced_loss

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
 from fedgrove.node.methods.kmeans.code import Code, SumError

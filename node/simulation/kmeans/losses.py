@@ -1,6 +1,7 @@
 """How good centres are: the seed's induced loss (definition 3.1, eq. 2) and the loss that a user sees."""
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans.clustering import squared_distances
 
 

@@ -8,12 +8,13 @@ from eth_account import Account as EthAccount
 from eth_account.messages import encode_typed_data
 from eth_keys.exceptions import ValidationError
 from eth_utils import keccak
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.chain.crypto.account import MAX_S, Account, signer_of, signer_of_bytes
 from fedgrove.chain.network.transactions import Content, Offer, signed
 from fedgrove.chain.records import signed_draws
 from fedgrove.chain.records.signed_draws import SignedDraw, is_signed, signed_by
-from hypothesis import given
-from hypothesis import strategies as st
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 KEYS = st.integers(1, ORDER - 1).map(lambda number: number.to_bytes(32, "big"))

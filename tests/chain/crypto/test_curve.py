@@ -2,10 +2,11 @@
 
 import ecdsa
 import pytest
-from fedgrove.chain.crypto import curve
-from fedgrove.chain.crypto.curve import EcdsaCurve, InvalidPoint, Point, Secp256k1
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedgrove.chain.crypto import curve
+from fedgrove.chain.crypto.curve import EcdsaCurve, InvalidPoint, Point, Secp256k1
 
 NATIVE, ORACLE = Secp256k1(), EcdsaCurve()
 BACKENDS = pytest.mark.parametrize("backend", [NATIVE, ORACLE], ids=["coincurve", "ecdsa"])

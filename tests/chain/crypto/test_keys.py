@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from eth_account import Account
+
 from fedgrove.chain.crypto import keys as keystore
 from fedgrove.chain.crypto import secret_storage
 from fedgrove.chain.crypto.keys import Keys, backup, load, restore, save

@@ -4,10 +4,11 @@ import ecdsa
 from eth_account import Account as EthAccount
 from eth_account.messages import encode_defunct
 from eth_utils import keccak
-from fedgrove.chain.crypto.account import Account
-from fedgrove.chain.crypto.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.crypto.signatures import SIGNATURE_BYTES, is_signed_by, sign_message
 
 ALICE, BOB = (Account(bytes([byte]) * 32) for byte in (1, 2))
 MESSAGES = st.binary(max_size=300)

@@ -5,9 +5,10 @@ import random
 
 import pytest
 from eth_utils import keccak
-from fedgrove.chain.crypto import tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedgrove.chain.crypto import tree
 
 SEED = keccak(b"order seed")
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import ecdsa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.curve import EcdsaCurve, Point, Secp256k1
 from fedgrove.chain.crypto.vrf import InvalidProof, Suite
 from fedgrove.common.errors import InvalidInput
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[3]
 VECTORS = json.loads((ROOT / "tests/vectors/ecvrf_secp256k1.json").read_text())["vectors"]

@@ -4,6 +4,7 @@ import errno
 import os
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.embedded import blocks_file
 from fedgrove.chain.embedded.blocks_file import StateFile

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from eth.db.atomic import AtomicDB
 from eth.db.backends.memory import MemoryDB
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.embedded.evm import EmbeddedNetwork

@@ -11,7 +11,6 @@ from fedgrove.chain.network.blocks import MIX_FIELD, header_fields
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.network.transactions import Content, Offer, signed
 from fedgrove.node.learning.settings import TrainingSettings
-
 from tests.embedded_evm import py_evm
 from tests.node.federation import Federation
 from tests.revm_network import RevmNetwork

@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from eth_account import Account
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.embedded.pool import PooledNetwork
 from fedgrove.chain.embedded.rpc_answers import Answers
@@ -23,7 +24,6 @@ from fedgrove.chain.errors import (
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect, embedded, embedded_command, free_port
 from fedgrove.chain.network.history import LedgerHistory, capture
-
 from tests.chain.federations import SETTINGS, found
 from tests.chain.network.test_history import run_round
 

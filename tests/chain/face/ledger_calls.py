@@ -1,6 +1,7 @@
 """Common parts of the ledger's tests: records of a kind, refusals, and a whole round."""
 
 import pytest
+
 from fedgrove.chain.errors import ContractRevert
 
 

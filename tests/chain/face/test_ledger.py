@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 import pytest
+
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ChainError, InsufficientFunds
@@ -30,7 +31,6 @@ from fedgrove.chain.records import (
     Skipped,
 )
 from fedgrove.chain.records.phases import Deadlines, Ends
-
 from tests.chain.face.ledger_calls import of_kind, refused
 from tests.chain.federations import CONFIG, EVERYONE, MODEL, SETTINGS
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.errors import error_name
 from fedgrove.chain.face.networks import embedded
@@ -15,7 +16,6 @@ from fedgrove.chain.records import (
     Sealed,
 )
 from fedgrove.chain.records.signed_draws import sign_draw
-
 from tests.chain.face.ledger_calls import of_kind, refused
 from tests.chain.federations import SETTINGS, TERMS, found
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import (
     AbsenceRecorded,
@@ -11,7 +12,6 @@ from fedgrove.chain.records import (
     Phase,
     Voided,
 )
-
 from tests.chain.face.ledger_calls import closed, refused
 from tests.chain.federations import TERMS, found
 

@@ -10,7 +10,6 @@ from fedgrove.chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
-
 from tests.chain.face.ledger_calls import refused
 from tests.chain.federations import found
 

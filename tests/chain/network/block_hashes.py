@@ -11,6 +11,7 @@ do, with the hash that their own node gives.
 from base64 import b64encode
 
 from eth_utils import keccak, to_canonical_address
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.transactions import sender_of

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import (
     ConnectionFailed,
@@ -22,7 +23,6 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import anvil, connect
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.network.practice_nodes import CONSTANT_BASE_FEE
-
 from tests.chain.federations import found
 from tests.chain.network.test_history import run_round
 

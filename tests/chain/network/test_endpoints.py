@@ -3,13 +3,13 @@
 from contextlib import suppress
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ConnectionFailed, WrongChain
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network import endpoint, endpoints
 from fedgrove.chain.network.transactions import sender_of
-
 from tests.chain.federations import MODEL, found
 from tests.chain.nodes import proxy
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import connect, embedded
 from fedgrove.chain.network.access import GWEI
@@ -10,7 +11,6 @@ from fedgrove.chain.network.fees import FeeHistory
 from fedgrove.chain.network.rpc_reading import fees_of
 from fedgrove.chain.network.transactions import FEE_BLOCKS, Sender
 from fedgrove.common.errors import InvalidContent
-
 from tests.chain.nodes import anvil_or_skip
 
 FAR = "0x" + "11" * 20

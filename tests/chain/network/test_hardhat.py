@@ -3,13 +3,13 @@
 from contextlib import contextmanager
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ConnectionFailed, ContractRevert, InsufficientFunds, NonceConflict
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network import rpc_reading
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.network.transactions import Content, Offer, Sender, signed
-
 from tests.chain.federations import MODEL, found
 from tests.hardhat_node import hardhat_node
 

@@ -7,12 +7,12 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from websockets.sync.server import serve
+
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.network import heads
 from fedgrove.chain.network.heads import Heads
-from websockets.sync.server import serve
-
 from tests.chain.nodes import proxy, until
 
 NEVER = 3600.0

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 import rlp
 from eth_bloom import BloomFilter
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.block_rlp import bloom_of
 from fedgrove.chain.network.blocks import Body
 from fedgrove.chain.network.history import BadHistory, Block, LedgerHistory, capture
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.chain.federations import found
 
 

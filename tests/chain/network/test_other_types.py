@@ -8,6 +8,7 @@ import random
 import pytest
 import rlp
 from eth_utils import keccak, to_canonical_address
+
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.networks import connect, embedded
 from fedgrove.chain.network.block_rlp import DEPOSIT, decode_receipt, receipt_rlp, transaction_rlp
@@ -16,7 +17,6 @@ from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.network.log_index import LogIndex
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
-
 from tests.adversary import served
 from tests.adversary.forged_chain import ForgedChain, bloom, with_logs
 from tests.node.federation import Federation

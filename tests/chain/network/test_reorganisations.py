@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ChainError, ConnectionFailed, ContractRevert
 from fedgrove.chain.face.ledger import Ledger
@@ -16,7 +17,6 @@ from fedgrove.chain.network import anvil_state, endpoints
 from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import SeedFixed
-
 from tests.chain.federations import MODEL, found
 from tests.chain.nodes import proxy, until
 

@@ -3,13 +3,13 @@
 import time
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import TransactionTimeout
 from fedgrove.chain.face.networks import connect, embedded
 from fedgrove.chain.network import transactions
 from fedgrove.chain.network.standstill import STANDSTILL_SECONDS, Standstill, stopped
 from fedgrove.chain.network.transactions import Sender
-
 from tests.chain.nodes import anvil_or_skip
 
 

@@ -9,13 +9,13 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import FeeAboveCap, TransactionTimeout
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.network.access import GWEI
 from fedgrove.chain.network.fees import FeeHistory
 from fedgrove.chain.network.transactions import Sender, sender_of
-
 from tests.chain.federations import found
 
 FAR = "0x" + "11" * 20

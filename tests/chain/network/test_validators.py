@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from eth_utils import keccak, to_wei
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ContractRevert, TransactionTimeout
@@ -38,7 +39,6 @@ from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.roles.coordinator import Coordinator
-
 from tests.chain.federations import MODEL, TERMS, found
 from tests.chain.network.block_hashes import Feeder
 from tests.chain.network.validators import CHAIN_ID, Missing, Validators, find_injectived

@@ -22,9 +22,9 @@ from subprocess import DEVNULL
 
 import requests
 import tomli_w
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.face.networks import dying_with_parent
-
 from tests.chain.network.block_hashes import HISTORY, code_hash, history_code
 
 COSMOS_CHAIN_ID = "injective-777"

@@ -8,6 +8,9 @@ from dataclasses import fields, replace
 import pytest
 from eth_abi import encode
 from eth_utils import keccak
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.chain import records
 from fedgrove.chain.errors import _SENTENCES, InvalidLog, artifact, decode_revert, error_name
 from fedgrove.chain.face.networks import embedded
@@ -15,9 +18,6 @@ from fedgrove.chain.records import FailureReason, Log, Phase, Position, events
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import canonical_json
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.chain.federations import SETTINGS, TERMS
 
 AT = Position(7, b"t" * 32, 2)

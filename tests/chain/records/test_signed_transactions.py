@@ -2,6 +2,7 @@
 
 import pytest
 from eth_account import Account
+
 from fedgrove.chain.records.signed_transactions import decode_transaction
 
 ACCOUNT = Account.from_key("0x" + "11" * 32)

@@ -6,10 +6,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import fedgrove as fg
 import numpy as np
 import pytest
 import torch
+from sklearn import metrics
+
+import fedgrove as fg
 from fedgrove.api.saving import model_file
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
@@ -30,7 +32,6 @@ from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.terms import FederationConfig, LedgerSettings, MembershipSettings, ModelSpec
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.tasks.approval import Approvals, NotApproved
-from sklearn import metrics
 
 TERMS = """
 [task]

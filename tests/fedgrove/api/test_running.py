@@ -6,16 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fedgrove as fg
 import pandas
 import pytest
 import torch
+
+import fedgrove as fg
 from fedgrove.api import demonstrating, simulating
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.tasks.names import BundleError
-
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.simulation.own_task import TASK, table, write_task
 

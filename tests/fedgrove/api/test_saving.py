@@ -3,10 +3,14 @@
 import json
 from contextlib import ExitStack
 
-import fedgrove as fg
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load as load_torch
+from torch import nn
+
+import fedgrove as fg
 from fedgrove.api.saving import model_file
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
@@ -17,9 +21,6 @@ from fedgrove.node.base.tensors import InvalidModel, dump, load
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.scenario.reading import scenario
-from safetensors import safe_open
-from safetensors.torch import load as load_torch
-from torch import nn
 
 TASK = """
 import numpy as np

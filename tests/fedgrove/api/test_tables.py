@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import fedgrove as fg
 import pytest
+
+import fedgrove as fg
 from fedgrove.api.tables import METRICS, RECORDS, tables_of
 from fedgrove.node.status.rounds import COLUMNS
 

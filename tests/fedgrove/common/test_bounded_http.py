@@ -10,6 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
 from fedgrove.chain.network.endpoint import Endpoint, Fault
 from fedgrove.common.bounded_http import way_fault
 from fedgrove.ipfs.kubo import KuboStore

@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from fedgrove.common.errors import InvalidContent
-from fedgrove.common.wire import MAX_DEPTH, parse_json
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.common.errors import InvalidContent
+from fedgrove.common.wire import MAX_DEPTH, parse_json
 
 leaves = st.none() | st.booleans() | st.integers() | st.text('[]{}"\\a', max_size=6)
 documents = st.recursive(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.node.learning.models import empty_model, load_tensors
 from fedgrove.node.learning.reproducible import reproducible
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
@@ -10,7 +11,6 @@ from fedgrove_lab.attacks import gradient
 from fedgrove_lab.attacks.gradient import AttackedTraining, Search, invert_update, total_variation
 from fedgrove_lab.attacks.measures import psnr
 from fedgrove_lab.attacks.uploads import seen
-
 from tests.lab.attacks.scenes import digits
 
 SPECS = {name: ModelSpec(name, (1, 8, 8), 10) for name in ("small-cnn", "geyer-mlp")}

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+
 from fedgrove.node.learning.reproducible import reproducible
 from fedgrove_lab.attacks.kedmi import GanSettings, attacked_model, search_classes, teach_gan
 from fedgrove_lab.attacks.trials import model
-
 from tests.lab.attacks.scenes import digits
 
 

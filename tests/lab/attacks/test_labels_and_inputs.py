@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
+
 from fedgrove.node.learning.models import build_model
 from fedgrove_lab.attacks.analytic import layer_input
 from fedgrove_lab.attacks.labels import recover_labels
-from torch.nn import functional
 
 
 def gradient(model: str, labels: list[int], seed: int = 0) -> tuple[dict[str, np.ndarray], torch.Tensor]:

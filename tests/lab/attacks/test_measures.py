@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from fedgrove_lab.attacks.measures import correlation, correlation_error, nearest, psnr, uniformity
 from scipy import stats
+
+from fedgrove_lab.attacks.measures import correlation, correlation_error, nearest, psnr, uniformity
 
 
 def test_psnr_of_exact_differences():

@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import encode

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.samples import Loaded, as_samples
@@ -11,7 +12,6 @@ from fedgrove_lab.attacks.measures import correlation, correlation_error
 from fedgrove_lab.attacks.played_round import AttackedTerms
 from fedgrove_lab.attacks.scene import make_scene
 from fedgrove_lab.attacks.uploads import KINDS, Noise, noised, seen
-
 from tests.lab.attacks.scenes import digits
 
 

@@ -4,10 +4,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from fedgrove.chain.crypto import tree
-from fedgrove_lab.attacks.withholding import find_trap
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedgrove.chain.crypto import tree
+from fedgrove_lab.attacks.withholding import find_trap
 
 
 def traps(honest, colluders, partners) -> set[tuple[int, ...]]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.models import ARCHITECTURES
 from fedgrove.node.learning.samples import Loaded, Samples
 from fedgrove.node.methods.kmeans.datasets import Points, split_by_cluster
@@ -13,7 +14,6 @@ from fedgrove_lab.bench import removals as forgetting
 from fedgrove_lab.bench.engine_rivals import FlowerTimes
 from fedgrove_lab.bench.removals import REMOVAL, Removals
 from fedgrove_lab.made import Made
-
 from tests.node.cli.test_bad_input import fedgrove
 
 

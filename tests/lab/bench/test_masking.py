@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+
 from fedgrove_lab.bench import masking, masking_round
 from fedgrove_lab.bench.flower import FLOWER_VARIABLE
 

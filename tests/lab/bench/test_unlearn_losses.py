@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove_lab.bench import unlearn_losses, unlearn_losses_report
 from fedgrove_lab.bench.rows import BenchResult
 from fedgrove_lab.made import Made, read_made
-
 from tests.node.cli.test_bad_input import fedgrove
 
 STORED = Path(__file__).parents[3] / "docs" / "results" / "unlearning_losses"

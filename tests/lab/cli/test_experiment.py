@@ -4,10 +4,10 @@ import json
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
+
 from fedgrove.node.simulation import workers as workforce
 from fedgrove_lab.experiments.registry import EXPERIMENTS
 from fedgrove_lab.made import read_made
-
 from tests.node.cli.test_bad_input import fedgrove
 
 SMALL = ["--dataset", "digits", "--rounds", "2", "--clients", "4", "--sampled", "0.5", "--executor", "inline"]

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.server_steps import MomentumStep
 from fedgrove_lab.experiments import (

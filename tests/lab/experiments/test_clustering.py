@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
 from fedgrove_lab.experiments import personalised, poisoning
 from fedgrove_lab.experiments.base import Findings, Overrides
-
 from tests.lab.experiments.test_reports import Bench
 
 PERSONALISED = personalised.arms(Path("results"))

@@ -1,8 +1,9 @@
 """Figures of experiments show the data that they are given."""
 
+from PIL import Image
+
 from fedgrove.node.simulation.figures import plain_figure
 from fedgrove_lab.experiments.figures import Masked, draw_masked, masked_figure
-from PIL import Image
 
 MODELS = [Masked(4, 0.9, {"ours": 0.1, "the paper's": 0.3}), Masked(7, 0.8, {"ours": 0.2, "the paper's": 0.4})]
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.draws import last_round
 from fedgrove.node.simulation.record import RoundResult, RunRecord
 from fedgrove_lab.experiments import geyer
 from fedgrove_lab.experiments.base import Findings
-
 from tests.lab.experiments.test_reports import Bench
 
 PLANS = geyer.arms(Path("results"))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 import pytest
+
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.scenario.clusters import SimulatedProCfl
@@ -14,7 +15,6 @@ from fedgrove_lab.experiments import rounds_to_90
 from fedgrove_lab.experiments.base import Overrides
 from fedgrove_lab.experiments.laboratory import ExperimentRequest, Workshop, before_attack, conduct
 from fedgrove_lab.experiments.store import RunStore
-
 from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 
 SMALL = Overrides(rounds=3, clients=4, sampled=0.5, dataset="digits", train_samples=200, test_samples=40)

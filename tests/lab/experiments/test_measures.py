@@ -1,10 +1,10 @@
 """What is read off a curve, on curves where the answer can be seen."""
 
 import pytest
+
 from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments import measures
 from fedgrove_lab.experiments.measures import Spread
-
 from tests.node.simulation.records import record_of
 
 

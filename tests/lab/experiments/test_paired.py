@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments.paired import first, paired, read_cell, table
-
 from tests.node.simulation.records import record_of
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.models import initial_tensors
@@ -23,7 +24,6 @@ from fedgrove_lab.experiments.base import Findings, Overrides
 from fedgrove_lab.experiments.laboratory import settle
 from fedgrove_lab.experiments.registry import EXPERIMENTS
 from fedgrove_lab.experiments.report import write_report
-
 from tests.node.simulation.records import record_of
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -6,8 +6,8 @@ import shlex
 import sys
 
 import pytest
-from fedgrove_lab.experiments.store import read_record
 
+from fedgrove_lab.experiments.store import read_record
 from tests.lab.experiments.test_stored_results import FOLDERS, RESULTS, asked
 
 WITH_RUNS = [folder for folder in FOLDERS if any((folder / "runs").glob("*-seed*.json"))]

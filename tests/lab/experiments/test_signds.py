@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RoundResult, RunRecord
 from fedgrove_lab.experiments import signds
 from fedgrove_lab.experiments.base import Findings
-
 from tests.lab.experiments.test_reports import Bench
 
 PLANS = signds.arms(Path("results"))

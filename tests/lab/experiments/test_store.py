@@ -3,11 +3,11 @@
 import json
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments.store import RunStore, read_record
-
 from tests.node.simulation.records import record_of
 
 PLAN = MANY.changed(federation={"rounds": 2})

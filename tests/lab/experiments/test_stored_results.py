@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from fedgrove_lab.cli import experiment as command
 from fedgrove_lab.experiments.store import read_record
 from fedgrove_lab.made import read_made
-
 from tests.node.cli.test_bad_input import fedgrove
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove_lab.kmeans.splits import by_column, fill_clients
 
 

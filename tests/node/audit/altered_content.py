@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+
 from fedgrove.chain.records import (
     Closed,
     Committed,

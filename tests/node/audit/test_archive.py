@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.audit.archive import (
     LEDGER,

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit import blame
 from fedgrove.node.audit.blame import name_left_out

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.records import Closed
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.learning.models import initial_tensors
@@ -12,7 +13,6 @@ from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
-
 from tests.node.cli.test_bad_input import fedgrove
 
 PRACTICE = "practice chain"

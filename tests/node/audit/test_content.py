@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from eth_utils import to_checksum_address
+
 from fedgrove.chain.records import (
     Closed,
     Committed,

@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 from eth_utils import to_checksum_address
+
 from fedgrove.chain.records import Closed, Position, RoundOpened, Voided
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 from fedgrove.node.audit.follow import Follower

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import Registered, VrfKeyRotated
 from fedgrove.node.audit.archive import MANIFEST, REPORT, audit_directory

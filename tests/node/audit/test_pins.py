@@ -4,6 +4,9 @@ import json
 
 import pytest
 from eth_utils import keccak, to_checksum_address
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.records import Position, Registered
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
@@ -12,8 +15,6 @@ from fedgrove.node.audit.pins import HeadStatement, Pins
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.rounds import Rounds
-from hypothesis import given
-from hypothesis import strategies as st
 
 ALICE, STRANGER = (Account(bytes([byte]) * 32) for byte in (1, 2))
 CHAIN, FIRST, HEAD = 7, 10, 20

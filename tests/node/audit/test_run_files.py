@@ -1,6 +1,7 @@
 """Which files of a directory a run may have written."""
 
 import pytest
+
 from fedgrove.node.audit.run_files import run_files
 from fedgrove.node.protocol.bad_record import RuleBroken
 

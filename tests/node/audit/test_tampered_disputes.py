@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Disputed, Registered, RoundOpened, Voided
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.learning.settings import TrainingSettings
-
 from tests.node.audit.test_tampering import Scene
 from tests.node.federation import Federation, LyingCoordinator
 

@@ -9,6 +9,7 @@ import shutil
 from dataclasses import dataclass, replace
 
 import pytest
+
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,
@@ -23,7 +24,6 @@ from fedgrove.chain.records import (
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.protocol.content import Metrics
-
 from tests.node.audit import altered_content, altered_records
 from tests.node.audit.altered_records import flip
 

@@ -1,6 +1,7 @@
 """What a script learns from an audit's exit code."""
 
 import pytest
+
 from fedgrove.node.audit.verdict import Verdict
 
 

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.audit import webhook
 from fedgrove.node.audit.verdict import Verdict

@@ -6,9 +6,10 @@ import zipfile
 
 import numpy as np
 import pytest
-from fedgrove.node.base.arrays import InvalidArrays, read_arrays
 from numpy.lib import format as npy
 from safetensors.numpy import save_file
+
+from fedgrove.node.base.arrays import InvalidArrays, read_arrays
 
 
 def header_of(shape, dtype="<f4"):

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
+
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.learning.tasks.federated import Federated
 from fedgrove.node.learning.tasks.loading import imported
 from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
-from torch import nn
 
 
 def fault_of(work) -> BaseException:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.base.figure_logs import CsvLog, MlflowLog, TensorBoardLog
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.files import cache_folder
 

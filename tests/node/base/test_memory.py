@@ -1,6 +1,7 @@
 """How much memory a process may use, as its machine and its control groups say."""
 
 import pytest
+
 from fedgrove.node.base import memory
 
 GIB = 1 << 30

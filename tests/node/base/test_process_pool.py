@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.base.process_pool import process_pool
 
 ROOT = Path(__file__).parents[3]

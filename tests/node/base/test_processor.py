@@ -5,6 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import pytest
+
 from fedgrove.node.base import processor
 from fedgrove.node.base.processor import (
     PINNED,

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.base import sockets
 from fedgrove.node.base.sockets import socket_root
 

@@ -3,6 +3,7 @@
 import codecs
 
 import pytest
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.strict_toml import parse_toml
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.base.tensors import InvalidModel, Layout, add, dump, flatten, largest, load, unflatten, with_metadata
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors import safe_open
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save
+
+from fedgrove.node.base.tensors import InvalidModel, Layout, add, dump, flatten, largest, load, unflatten, with_metadata
 
 shapes = hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)
 arrays = hnp.arrays(np.float32, shapes, elements=st.floats(-8, 8, width=32))

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+
 from fedgrove.chain.crypto import keys
 
 

@@ -1,11 +1,11 @@
 """Commands that other distributions add."""
 
 import pytest
+
 from fedgrove.node.cli import added, main
 from fedgrove.node.cli.added import AddedCommands
 from fedgrove.node.cli.listing import summaries
 from fedgrove.node.cli.output import CommandError
-
 from tests.node.cli.test_extras import command, without
 
 

@@ -9,8 +9,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from fedgrove.node.cli.main import run
 
+from fedgrove.node.cli.main import run
 from tests.node.cli.mistakes import MISTAKES
 
 FEDERATION = """

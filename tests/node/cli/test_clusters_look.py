@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.chain.records.deployment import Terms
 from fedgrove.chain.records.phases import Deadlines
@@ -13,7 +14,6 @@ from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status.setbacks import setbacks
 from fedgrove.node.status.standing import Standing
-
 from tests.node.methods.procfl.story import LATE, ROUNDS
 
 pytestmark = pytest.mark.xdist_group("clusters")

@@ -14,6 +14,7 @@ from signal import SIGKILL
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import AnvilNetwork, anvil, connect
@@ -31,7 +32,6 @@ from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.ledger_view import LedgerView
-
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import WINDOWS

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.cli.listing import GROUPS
 from fedgrove.node.cli.main import command_line
-
 from tests.node.cli.test_bad_input import fedgrove
 from tests.test_docs import commands
 

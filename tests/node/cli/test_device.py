@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.device import check_device
 from fedgrove.node.cli.output import CommandError

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from eth_utils import to_checksum_address
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.network.rpc import RpcNetwork
@@ -12,7 +13,6 @@ from fedgrove.node.cli import doctor_checks
 from fedgrove.node.cli.doctor_checks import Health, federation_findings, machine_findings
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
-
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_status import make, write_config
 

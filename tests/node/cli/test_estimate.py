@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from fedgrove.chain.face.networks import anvil
 
+from fedgrove.chain.face.networks import anvil
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 
 LINE = ("estimate", "--config", "federation.toml", "--members", "10")

@@ -8,11 +8,12 @@ from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from fedgrove.node.cli.extras import EXTRAS, OF_COMMANDS
 from fedgrove.node.cli.listing import summaries
 from fedgrove.node.cli.main import COMMANDS, all_commands
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 MODULES = {

@@ -8,6 +8,7 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
 from fedgrove.chain.face.networks import anvil, connect
 from fedgrove.chain.records import Closed
 from fedgrove.common.errors import RunFailed
@@ -21,7 +22,6 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.bad_record import BadRecord
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.terms import FederationSettings
-
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.federation import Federation, LyingCoordinator

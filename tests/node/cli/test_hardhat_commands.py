@@ -9,10 +9,10 @@ import tomllib
 
 import numpy as np
 import pytest
-from fedgrove.chain.crypto.keys import Keys, save
-from fedgrove.chain.face.networks import connect
 from sklearn.datasets import load_digits
 
+from fedgrove.chain.crypto.keys import Keys, save
+from fedgrove.chain.face.networks import connect
 from tests import warm
 from tests.hardhat_node import hardhat_node
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from fedgrove.node.cli.main import command_line
 
+from fedgrove.node.cli.main import command_line
 from tests.node.cli.test_bad_input import fedgrove
 from tests.test_docs import commands
 

@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
+
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.ipfs.store import NotFound
 from fedgrove.node.cli.log_to import log_targets, opened_logs
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.status.figure_targets import FigureLogs, watched_rounds
-
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_extras import command, without

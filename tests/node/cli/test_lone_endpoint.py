@@ -1,6 +1,7 @@
 """Whether a member is told that one endpoint alone says which chain is the right one."""
 
 import pytest
+
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
 from fedgrove.node.protocol.network_settings import NetworkSettings
 

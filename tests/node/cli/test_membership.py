@@ -7,8 +7,8 @@ from errno import ENOSPC
 from unittest import mock
 
 import pytest
-from fedgrove.chain.face.networks import anvil, connect
 
+from fedgrove.chain.face.networks import anvil, connect
 from tests import warm
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fedgrove.chain.crypto import secret_storage
 
+from fedgrove.chain.crypto import secret_storage
 from tests.node.cli.test_bad_input import fedgrove, files
 
 MOMENTS = range(1, 11)

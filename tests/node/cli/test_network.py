@@ -11,11 +11,11 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+
 from fedgrove.node.cli import network_options
 from fedgrove.node.devnet.testnet import control
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.layout import TestnetPaths
-
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 

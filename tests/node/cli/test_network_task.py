@@ -5,6 +5,7 @@ import os
 import tomllib
 
 import pytest
+
 from fedgrove.chain.crypto.keys import load
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import DiskStore
@@ -17,7 +18,6 @@ from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
-
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_network import QUIET, network, place, status, up
 from tests.node.simulation.own_task import TERMS, table, write_task

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import anvil
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.audit.pins import HeadStatement
-
 from tests.adversary.kept_runs import forged_run, kept
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 from tests.node.cli.test_membership import account, deploy, on_ledger

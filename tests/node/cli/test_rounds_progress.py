@@ -1,6 +1,7 @@
 """Progress of simulated rounds, as lines where nobody watches a terminal."""
 
 import pytest
+
 from fedgrove.node.cli import rounds_progress
 from fedgrove.node.cli.rounds_progress import RoundsDisplay, duration
 from fedgrove.node.simulation.record import RoundResult

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import requests
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import AnvilNetwork, anvil
@@ -32,7 +33,6 @@ from fedgrove.node.protocol.founding import found as deploy_federation
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.scenario.reading import scenario
-
 from tests import warm
 
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from fedgrove.node.simulation.record import RunRecord
 
+from fedgrove.node.simulation.record import RunRecord
 from tests.node.cli.test_bad_input import fedgrove
 
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli import run; run()", "simulate"]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+
 from fedgrove.chain.crypto.keys import save
 from fedgrove.chain.face.networks import anvil
 from fedgrove.node.cli.cost_look import CostSight
@@ -17,7 +18,6 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.status.costs import Costs
 from fedgrove.node.status.price import Price
-
 from tests import warm
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 from tests.node.federation import Federation

@@ -3,14 +3,14 @@
 import json
 import os
 
-import fedgrove as fg
 import pytest
+
+import fedgrove as fg
 from fedgrove.node.devnet.testnet.layout import TestnetPaths
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.scenario.reading import scenario
-
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.simulation.own_task import TERMS, table, write_task
 

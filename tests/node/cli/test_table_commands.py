@@ -4,6 +4,7 @@ import json
 from contextlib import ExitStack
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
@@ -11,7 +12,6 @@ from fedgrove.node.base.tensors import load
 from fedgrove.node.cli.task_data import approved_data
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
-
 from tests.node.cli.test_bad_input import fedgrove
 
 TABLE = "age,sex,ill\n" + "".join(f"{20 + n},{'fm'[n % 2]},{'no' if n < 20 else 'yes'}\n" for n in range(40))

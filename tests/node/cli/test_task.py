@@ -4,10 +4,10 @@ import json
 import os
 
 import pytest
+
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.tasks.approval import Approvals
-
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 from tests.node.tasks.folders import FILES, write
 

@@ -3,9 +3,11 @@
 import json
 import os
 
-import fedgrove as fg
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+
+import fedgrove as fg
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
@@ -13,8 +15,6 @@ from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.scenario.reading import scenario
-from safetensors.numpy import save_file
-
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.simulation.own_task import table
 

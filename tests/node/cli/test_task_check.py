@@ -3,12 +3,12 @@
 import json
 
 import pytest
+
 from fedgrove.node.cli import extras
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.task_check import check
 from fedgrove.node.tasks.beginning import begin
 from fedgrove.node.tasks.lock import LOCK_NAME
-
 from tests.node.cli.test_bad_input import fedgrove
 
 TASK = """

@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
@@ -18,7 +19,6 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.pacer import Pacer
-
 from tests import warm
 from tests.ipfs.kubo_nodes import needs_kubo, quiet
 from tests.node.cli.test_services import SECONDS, WINDOWS, Processes

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Withdrawn
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.audit.certificate import Certificate
-
 from tests.node.cli.test_bad_input import fedgrove
 
 COMMAND = [sys.executable, "-c", "from fedgrove.node.cli.main import run; run()"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import anvil
@@ -26,7 +27,6 @@ from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.methods.terms import fetch_method, load_config, with_first_model
 from fedgrove.node.protocol.founding import found
-
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import WINDOWS

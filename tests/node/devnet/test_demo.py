@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
@@ -14,7 +15,6 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.roles.coordinator.role import Coordinator
 from fedgrove.node.scenario.reading import scenario
-
 from tests import warm
 from tests.node.conftest import run_federation
 
@@ -121,6 +121,7 @@ def test_nobody_looks_for_an_update_that_its_owner_has_yet_to_publish(tmp_path):
 def test_clients_never_tell_the_store_their_weights(run):
     """Nothing that a client put into the store correlates with a model: masked bytes are uniform, shares are sealed."""
     import numpy as np
+
     from fedgrove.chain.records import Closed, Committed
     from fedgrove.node.base.tensors import flatten, load
 

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.devnet.forks import ForkServer, ForkServerFailed
 
 ENDLESS = ("simulate", "--clients", "2", "--rounds", "100000", "--executor", "inline")

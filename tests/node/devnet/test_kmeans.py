@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Failed, FailureReason, Withdrawn
@@ -28,7 +29,6 @@ from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.rounds import Rounds
-
 from tests.node.devnet.kmeans_members import TERMS, Federation
 
 CLIENTS = 5

@@ -1,6 +1,7 @@
 """A demonstration's privacy budget pays for everything that leaves a client, rates of the last model included."""
 
 import pytest
+
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet import terms as devnet_terms
@@ -9,7 +10,6 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.protocol import terms
 from fedgrove.node.scenario.reading import scenario
-
 from tests.node.conftest import run_federation
 
 

@@ -4,6 +4,7 @@ import errno
 import os
 
 import pytest
+
 from fedgrove.chain.embedded.blocks_file import StateFile
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.audit.archive import audit_directory

@@ -1,6 +1,7 @@
 """Whether rounds can close without those that drop out: what rounds of three to nine clients did."""
 
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.demonstration import Spectators, demonstrate
 from fedgrove.node.devnet.silence import Silence, check_drop

@@ -4,10 +4,11 @@ import csv
 import tomllib
 from contextlib import ExitStack
 
-import fedgrove as fg
 import numpy as np
 import pytest
 import torch
+
+import fedgrove as fg
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from contextlib import ExitStack
 
-import fedgrove as fg
 import numpy as np
 import pytest
+
+import fedgrove as fg
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
@@ -19,7 +20,6 @@ from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.report import build_report
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
-
 from tests.node.learning.tasks.examples import table
 
 REGRESSION = """

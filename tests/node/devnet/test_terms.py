@@ -1,6 +1,7 @@
 """What federations on this machine can run of a scenario, and what not."""
 
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.terms import check_federation, cluster_terms, ledger_rounds
 from fedgrove.node.scenario.reading import scenario

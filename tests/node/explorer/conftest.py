@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.options import NO_OPTIONS, BlockExplorer, PageOptions
@@ -18,7 +19,6 @@ from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.price import Price
 from fedgrove_lab.bench.explorer import find_chromium
-
 from tests.node.conftest import Run, run_federation
 
 HOME = "http://127.0.0.1"

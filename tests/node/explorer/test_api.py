@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.explorer.api_answers import MAX_LIMIT
 from fedgrove.node.explorer.inert import MAX_TEXT
 from fedgrove.node.explorer.server import HEADERS
 from fedgrove.node.explorer.sources import DirectorySource
-
 from tests.node.explorer.conftest import exploring, restate
 from tests.node.explorer.test_hostile import MARKUP, TRICKS
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.ipfs.unixfs import cid_of
@@ -18,7 +19,6 @@ from fedgrove.node.explorer.sources import DirectorySource, LiveSource
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.status.standing import standing
-
 from tests.node.explorer.conftest import check_everybody_can_use, damage, exploring
 from tests.node.federation import Federation
 

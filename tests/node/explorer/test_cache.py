@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.files import exclusive
 from fedgrove.node.explorer import cache

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import STORE, write_archive
@@ -28,7 +29,6 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.status.clusters import MAX_HEAD_BYTES, Left, hear
 from fedgrove.node.status.report import build_report
-
 from tests.node.explorer.conftest import check_everybody_can_use, damage, exploring
 from tests.node.explorer.test_export import links
 from tests.node.explorer.test_pages import check_well_formed

@@ -1,8 +1,8 @@
 """Live ledgers, each named by its federation's file, are compared with each other and with runs at rest."""
 
 import pytest
-from fedgrove.chain.face.networks import anvil, has_anvil
 
+from fedgrove.chain.face.networks import anvil, has_anvil
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
 from tests.node.federation import Federation
 

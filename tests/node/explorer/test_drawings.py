@@ -7,6 +7,7 @@ from importlib.resources import files
 from xml.etree import ElementTree
 
 import pytest
+
 from fedgrove.chain.crypto import tree
 from fedgrove.node.explorer.drawings import HEIGHT, PhaseWindow, bars, compared, lines, timeline
 from fedgrove.node.explorer.tree_drawing import Leaf, cooperation_tree

@@ -6,7 +6,6 @@ from urllib.parse import unquote, urlsplit
 
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.explorer.export import export
-
 from tests.node.cli.test_bad_input import fedgrove
 
 LINK = re.compile(r'(?:href|src|action|data-raw)="([^"#][^"]*|)"')

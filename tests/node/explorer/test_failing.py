@@ -4,10 +4,10 @@ import json
 
 import pytest
 from fastapi.testclient import TestClient
+
 from fedgrove.node.cli.main import command_line
 from fedgrove.node.explorer.export import export, export_comparison
 from fedgrove.node.explorer.server import HEADERS, make_app
-
 from tests.node.explorer.conftest import HOME
 from tests.node.explorer.test_pages import check_well_formed
 

@@ -4,6 +4,9 @@ import json
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.explorer.drawings import bars, lines
@@ -11,9 +14,6 @@ from fedgrove.node.explorer.figures import short, size, time
 from fedgrove.node.explorer.inert import MAX_TEXT, contents_of_model, document, inert
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.survey import survey
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.node.explorer.conftest import exploring
 
 MARKUP = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>'

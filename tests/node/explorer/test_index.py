@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain import records as kinds
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Drawn, Position, Registered, RoundOpened, Sealed
@@ -12,7 +13,6 @@ from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import DIGESTS, entry_of, place
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.protocol.rounds import Rounds
-
 from tests.node.explorer.conftest import exploring
 
 

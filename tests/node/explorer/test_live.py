@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from fastapi.testclient import TestClient
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Shared
 from fedgrove.ipfs.kubo import KuboStore
@@ -19,7 +20,6 @@ from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.status.standing import standing
-
 from tests.ipfs.kubo_nodes import needs_kubo
 from tests.node.explorer.conftest import HOME
 from tests.node.explorer.test_export import links

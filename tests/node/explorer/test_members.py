@@ -1,10 +1,10 @@
 """What members find is beside the coordinator's word: the common figures, and the metrics of their task."""
 
 import pytest
+
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.views.rounds import MAX_OWN_METRICS, all_rounds
-
 from tests.node.explorer.conftest import exploring, restate
 from tests.node.explorer.test_hostile import MARKUP
 from tests.node.explorer.test_pages import check_well_formed

@@ -1,10 +1,10 @@
 """Comparing pages, tables and trees in a real browser, most of it as narrow as a phone."""
 
 import pytest
+
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.views.comparison import Comparison
 from fedgrove.node.explorer.views.comparison_tables import rounds_csv
-
 from tests.node.explorer.conftest import check_everybody_can_use
 from tests.node.explorer.test_drawings import contrast
 

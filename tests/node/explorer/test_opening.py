@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 from fastapi.testclient import TestClient
+
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.server import make_app, serving
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.watch import IndexWatch
-
 from tests.node.explorer.conftest import HOME
 
 PAGES = ("", "rounds/1/", "clients/", "clients/1/", "models/", "contracts/", "search/?q=1")

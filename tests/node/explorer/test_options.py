@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from fastapi.testclient import TestClient
+
 from fedgrove.chain.records import Closed
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.explorer.checks import Checks
@@ -15,7 +16,6 @@ from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.views.rounds import all_rounds
 from fedgrove.node.status.price import Price
-
 from tests.node.explorer.conftest import HOME, exploring, restate
 from tests.node.explorer.test_hostile import MARKUP
 from tests.node.explorer.test_pages import check_well_formed

@@ -6,6 +6,7 @@ from importlib.resources import files
 from urllib.parse import urljoin
 
 import pytest
+
 from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Recovered, RoundOpened, Shared
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
@@ -15,7 +16,6 @@ from fedgrove.node.explorer.sources import CarSource, DirectorySource
 from fedgrove.node.explorer.sums import sum_up
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.trees import MAX_LEAVES
-
 from tests.node.explorer.conftest import damage, exploring
 
 PARTS = "SELECT client, position FROM parts"

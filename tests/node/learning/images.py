@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
+
 from fedgrove.node.base.strict_tables import build
 from fedgrove.node.learning.image_settings import ImageSettings
-from PIL import Image
 
 OPTIONS: dict[str, Any] = {"classes": ["across", "up"], "shape": [1, 8, 8]}
 

@@ -5,10 +5,11 @@ from itertools import pairwise
 import pytest
 import torch
 from captum.attr import InternalInfluence, LayerIntegratedGradients
+from torch import nn
+
 from fedgrove.node.learning import attribution
 from fedgrove.node.learning.attribution import attributions, behaviour, path_gradients
 from fedgrove.node.learning.models import build_model
-from torch import nn
 
 STEPS = 8
 

@@ -1,6 +1,7 @@
 """Augmentation moves pixels as stated, per image, and only with the generator it is given."""
 
 import torch
+
 from fedgrove.node.learning.augment import augment, random_crop, random_erase, random_flip
 from fedgrove.node.learning.settings import TrainingSettings
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
+
 from fedgrove.node.learning import datasets, publishers
 from fedgrove.node.learning.cifar import PIXELS, parse_binary_batch
 from fedgrove.node.learning.datasets import DatasetError, load_dataset
 from fedgrove.node.learning.publishers import CifarSource, IdxSource, PublishedFile, download
 from fedgrove.node.learning.samples import Samples, as_samples
-from safetensors.numpy import save_file
 
 NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 

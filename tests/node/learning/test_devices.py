@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.devices import NoDevice, choose

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from fedgrove.node.learning.devices import NoDevice
-from fedgrove.node.learning.draws import DrawsOnProcessor, on_device, placed
 from torch import nn
 from torch.nn import functional
+
+from fedgrove.node.learning.devices import NoDevice
+from fedgrove.node.learning.draws import DrawsOnProcessor, on_device, placed
 
 CPU, ELSEWHERE = torch.device("cpu"), torch.device("meta")
 

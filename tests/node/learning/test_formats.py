@@ -6,10 +6,11 @@ import struct
 
 import numpy as np
 import pytest
-from fedgrove.node.learning.cifar import PIXELS, parse_binary_batch, parse_python_batch
-from fedgrove.node.learning.idx import parse_idx
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.node.learning.cifar import PIXELS, parse_binary_batch, parse_python_batch
+from fedgrove.node.learning.idx import parse_idx
 
 
 def header(*shape: int, kind: int = 8) -> bytes:

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from fedgrove.node.learning.held_out import HoldOutRule, NothingToTrain, mark_of, marks_of, split
-from fedgrove.node.learning.samples import Samples
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.node.learning.held_out import HoldOutRule, NothingToTrain, mark_of, marks_of, split
+from fedgrove.node.learning.samples import Samples
 
 RULE = HoldOutRule(bytes(32), 200_000)
 

@@ -7,14 +7,14 @@ import zlib
 
 import numpy as np
 import pytest
-from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.learning import image_files
-from fedgrove.node.learning.image_files import read_images
-from fedgrove.node.learning.publishers import DatasetError
 from numpy.lib import format as npy
 from PIL import Image
 from safetensors.numpy import save_file
 
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.learning import image_files
+from fedgrove.node.learning.image_files import read_images
+from fedgrove.node.learning.publishers import DatasetError
 from tests.node.base.test_arrays import archive, header_of
 from tests.node.learning.images import picture, settings, write_bars
 

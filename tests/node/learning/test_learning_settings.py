@@ -1,6 +1,7 @@
 """Settings refuse what cannot work, naming the setting."""
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.settings import (
     ModelSpec,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.node.base.tensors import InvalidModel, Layout
 from fedgrove.node.learning.models import build_model, initial_tensors, load_tensors, split_extras, to_tensors
 

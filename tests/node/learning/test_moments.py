@@ -2,9 +2,10 @@
 
 import numpy as np
 import torch
+from torch import nn
+
 from fedgrove.node.learning.moments import second_moments, state_dict_of
 from fedgrove.node.learning.tasks.federated import Federated
-from torch import nn
 
 
 def module(seed: int) -> nn.Module:

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.learning.partition import partition, shards
-from fedgrove.node.learning.settings import PartitionSettings
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedgrove.node.learning.partition import partition, shards
+from fedgrove.node.learning.settings import PartitionSettings
 
 labels_of = st.lists(st.integers(0, 9), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))
 

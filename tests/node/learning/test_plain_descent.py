@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning import plain_descent
 from fedgrove.node.learning.local_update import LocalUpdate
 from fedgrove.node.learning.models import initial_tensors

@@ -7,6 +7,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.processor import PINNED, PinnedContext, UnsuitedProcessor, check_processor, is_pinned
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.models import initial_tensors

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.common.settings import OutOfRange
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.base.tensors import Tensors, dump

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn import metrics
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.learning.scores import StatedScores, class_scores, number_scores
-from sklearn import metrics
 
 
 def _drawn(classes: int, samples: int = 400) -> tuple[np.ndarray, np.ndarray]:

@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import InvalidModel, dump
 from fedgrove.node.learning.server_side import SteppingServer, server_side, without_state
 from fedgrove.node.learning.server_steps import SERVER_STEPS, AdamStep, MomentumStep
-from hypothesis import given
-from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[3]
 FLOAT = np.float32

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
+
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.learning.shared import draw_shared, shared_from_bytes, shared_to_bytes
-from safetensors.numpy import save
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 3)
 

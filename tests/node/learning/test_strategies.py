@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.attribution import attributions, path_gradients
 from fedgrove.node.learning.models import build_model, initial_tensors

@@ -1,10 +1,10 @@
 """The terms' table ``[task]``: a bundle, or a task that ships with fedgrove."""
 
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import config_of, parse_config
-
 from tests.node.learning.tables.tables import options
 
 BUNDLE = "b" + 58 * "a"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.local_update import LocalUpdate
 from fedgrove.node.learning.models import initial_tensors

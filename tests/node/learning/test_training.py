@@ -7,6 +7,8 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
+
 from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.datasets import Dataset, load_dataset
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
@@ -19,7 +21,6 @@ from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, Traini
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.tasks import batches
-from torch.nn import functional
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 10)
 PLACE = {"number": 1, "rounds": 3, "client": 2, "seed": 5}

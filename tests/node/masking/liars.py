@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
+
 from fedgrove.node.masking import sealing
 from fedgrove.node.masking.graph import MaskGraph, encode_positions
 from fedgrove.node.masking.recovery import Revealed
@@ -12,7 +13,6 @@ from fedgrove.node.masking.release import Release, parse_release
 from fedgrove.node.masking.sealing import ENTRY_BYTES, SEALED_BYTES, Kind, Opening
 from fedgrove.node.masking.shamir import PRIME
 from fedgrove.node.masking.survivors import needed_secrets
-
 from tests.node.masking.rounds import Round
 
 HEADER = 40

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate
 from fedgrove.node.masking.client import RoundSecrets, mask_update, seal_shares

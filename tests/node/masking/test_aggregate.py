@@ -4,13 +4,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate, InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused, mask_update
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import InvalidVector
 from fedgrove.node.masking.survivors import UnsafeSurvivors
-
 from tests.node.masking.rounds import Round
 
 N = 6

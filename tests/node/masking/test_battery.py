@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.keys import pair_mask_key
@@ -16,7 +17,6 @@ from fedgrove.node.masking.ring import encode
 from fedgrove.node.privacy.grid import grid_for
 from fedgrove.node.privacy.local import mechanism_for, randomize
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings
-
 from tests.node.masking.battery import BATTERY, failed
 from tests.node.masking.rounds import Round
 from tests.node.privacy.uploads import noisy_update

@@ -5,6 +5,9 @@ from math import comb, log2
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.node.masking.collusion import (
     FRACTIONS,
     SIZES,
@@ -16,9 +19,6 @@ from fedgrove.node.masking.collusion import (
 )
 from fedgrove.node.masking.graph import random_regular
 from fedgrove.node.masking.parameters import PPM, PRIVACY_BITS, Assumed, partners_of_all, sharing
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.node.masking.rounds import tree_partners
 
 

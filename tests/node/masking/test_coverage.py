@@ -3,12 +3,12 @@
 from itertools import pairwise
 
 import pytest
-from fedgrove.node.base.tensors import Layout
-from fedgrove.node.masking.coverage import _parting_level, pair_spans, pair_tensors, thinnest
-from fedgrove.node.masking.graph import build_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.coverage import _parting_level, pair_spans, pair_tensors, thinnest
+from fedgrove.node.masking.graph import build_graph
 from tests.node.masking.rounds import CONTEXT, Round, tree_partners
 
 LAYOUT = Layout(("a", "b", "c", "d"), ((3,), (0,), (2, 2), ()))

@@ -3,14 +3,14 @@
 import dataclasses
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.chain.crypto import tree
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MIN_CLIENTS, WITNESSES, build_graph, random_regular
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.node.masking.rounds import CONTEXT, Round, tree_partners
 
 

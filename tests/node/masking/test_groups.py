@@ -4,6 +4,9 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.aggregate import Aggregate
 from fedgrove.node.masking.client import MaskingRefused
@@ -20,9 +23,6 @@ from fedgrove.node.masking.recovery import (
 from fedgrove.node.masking.release import parse_release
 from fedgrove.node.masking.ring import WORD, encode
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets, opened_groups, summed_groups
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.node.masking.rounds import Round
 
 

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from fedgrove.node.masking.keys import (
     RoundSecrets,
     agree,
@@ -16,7 +17,6 @@ from fedgrove.node.masking.keys import (
     public_key,
     self_mask_key,
 )
-
 from tests.node.masking.rounds import CONTEXT, seeded
 
 # RFC 7748, section 6.1

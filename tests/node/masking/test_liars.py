@@ -1,14 +1,14 @@
 """Who lies about shares: a wrong share is thrown out alone, and its holder named; what an owner dealt is its fault."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.node.masking import recovery
 from fedgrove.node.masking.keys import is_self_seed
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED
 from fedgrove.node.masking.recovery import TooFewShares, _recover_one, recover
 from fedgrove.node.masking.sealing import Kind
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.node.masking.liars import (
     Lists,
     another_salt,

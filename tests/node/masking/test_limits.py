@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.limits import Limits, check_sum
 from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, encode, kept_within, largest_sum
-from hypothesis import given
-from hypothesis import strategies as st
 
 LAYOUT = Layout(("w",), ((2,),))
 

@@ -4,12 +4,12 @@ import os
 
 import numpy as np
 import pytest
-from fedgrove.node.masking.keys import clamp
-from fedgrove.node.masking.opening import open_update, valid_secrets
-from fedgrove.node.masking.ring import encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedgrove.node.masking.keys import clamp
+from fedgrove.node.masking.opening import open_update, valid_secrets
+from fedgrove.node.masking.ring import encode
 from tests.node.masking.rounds import Round
 
 

@@ -5,6 +5,10 @@ from itertools import combinations
 from math import comb, log
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, hypergeom
+
 from fedgrove.node.masking.parameters import (
     FAILURE_BITS,
     FEWEST_PARTNERS,
@@ -19,9 +23,6 @@ from fedgrove.node.masking.parameters import (
     sharing,
     with_dropouts,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import binom, hypergeom
 
 DEFAULT = Assumed()
 ROUNDING = 1e-6  # of scipy's logarithms

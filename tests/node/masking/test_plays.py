@@ -7,12 +7,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from scipy.stats import binom
+
 from fedgrove.node.masking.collusion import exposure_bound, simulated_exposure
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, FAILURE_BITS, Sharing, partners_of_all, sharing
 from fedgrove.node.masking.recovery import TooFewShares
 from fedgrove.node.masking.sealing import MaskingRefused
-from scipy.stats import binom
-
 from tests.node.masking.rounds import Round
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.masking import prg
 from fedgrove.node.masking.prg import Mask, apply_masks, keystream
 

@@ -1,6 +1,7 @@
 """From releases to the recovery record, its bytes, and updates that cannot be had; who lies is in ``test_liars``."""
 
 import pytest
+
 from fedgrove.node.masking.graph import WITNESSES
 from fedgrove.node.masking.recovery import (
     InvalidRecovery,
@@ -10,7 +11,6 @@ from fedgrove.node.masking.recovery import (
     unavailable_updates,
 )
 from fedgrove.node.masking.sealing import Kind
-
 from tests.node.masking.rounds import Round
 
 N = 8

@@ -3,11 +3,11 @@
 import dataclasses
 
 import pytest
+
 from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.release import InvalidRelease, held_shares, most_release_bytes, parse_release, release
 from fedgrove.node.masking.sealing import Kind, MaskingRefused, open_shares, parse_shares
 from fedgrove.node.masking.shamir import PRIME
-
 from tests.node.masking.rounds import Round
 
 N = 8

@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fedgrove.node.base.tensors import Layout
-from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, InvalidVector, decode, encode, fraction_bits, values_beyond
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, InvalidVector, decode, encode, fraction_bits, values_beyond
 
 FLAT = Layout(("w",), ((4,),))
 

@@ -4,6 +4,9 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate
@@ -12,9 +15,6 @@ from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.recovery import TooFewShares
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
-from hypothesis import HealthCheck, event, given, settings
-from hypothesis import strategies as st
-
 from tests.node.masking.liars import with_garbage
 from tests.node.masking.rounds import LAYOUT, Round
 

@@ -6,6 +6,7 @@ import os
 import re
 
 import pytest
+
 from fedgrove.node.masking.context import RoundContext
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import RoundSecrets
@@ -25,7 +26,6 @@ from fedgrove.node.masking.sealing import (
     shares_bytes,
 )
 from fedgrove.node.masking.shamir import PRIME, combine
-
 from tests.node.masking.rounds import CONTEXT, Round, seeded
 
 HEADER = 40

@@ -5,9 +5,10 @@ from itertools import combinations, product
 from random import Random
 
 import pytest
-from fedgrove.node.masking.shamir import PRIME, combine, recover_secret, split
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedgrove.node.masking.shamir import PRIME, combine, recover_secret, split
 
 SMALL = 13
 

@@ -6,11 +6,11 @@
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.keys import pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
-from scipy import stats
-
 from tests.node.masking.rounds import Round
 
 LAYOUT = Layout(("a", "b", "c", "d"), ((100_000,),) * 4)

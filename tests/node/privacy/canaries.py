@@ -16,8 +16,9 @@ from collections.abc import Callable
 from random import Random
 
 import numpy as np
-from fedgrove.node.privacy.local import gaussian_epsilon
 from scipy.stats import beta, norm
+
+from fedgrove.node.privacy.local import gaussian_epsilon
 
 CONFIDENCE = 1 - 1e-5
 """Of each of the two intervals."""

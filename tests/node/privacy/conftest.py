@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from fedgrove.node.protocol import terms
 
+from fedgrove.node.protocol import terms
 from tests.node.privacy.canaries import Lots
 
 

@@ -9,6 +9,8 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import rdp
+from scipy.stats import norm
+
 from fedgrove.node.privacy.accountant import (
     GaussianRelease,
     PureRelease,
@@ -18,7 +20,6 @@ from fedgrove.node.privacy.accountant import (
     noise_for,
     rounds_left,
 )
-from scipy.stats import norm
 
 # Table 1 of Geyer et al. 2017: K clients; communication costs over communication rounds give m, and q = m/K. The table
 # itself is not in the seed; its figures are those of spec 04, and so are what they cost.

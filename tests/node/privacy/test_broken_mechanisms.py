@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.metric_sums import rates_of
@@ -12,7 +13,6 @@ from fedgrove.node.privacy import client_level, local, signds
 from fedgrove.node.privacy import grid as grid_module
 from fedgrove.node.privacy.client_level import quantise, rate_words
 from fedgrove.node.privacy.grid import Grid
-
 from tests.node.privacy.canaries import Lots
 from tests.node.privacy.test_canaries import (
     FEW,

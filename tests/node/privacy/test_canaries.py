@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import Layout, flatten
 from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec
 from fedgrove.node.learning.task_settings import TaskSettings
@@ -28,7 +29,6 @@ from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, StrategySettings
-
 from tests.node.privacy.canaries import Lots, gaussian_bound, pure_bound
 
 FEW, MANY = 1000, 6_000

@@ -7,6 +7,11 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.limits import check_sum
@@ -25,11 +30,6 @@ from fedgrove.node.privacy.clipping import l2_norm
 from fedgrove.node.privacy.discrete import add_noise
 from fedgrove.node.privacy.grid import Grid, RingTooSmall, grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy import stats
-
 from tests.node.privacy.uploads import noisy_update
 
 FIXED, QUANTILE = ClientLevelSettings(), ClientLevelSettings(clipping="quantile")

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.privacy.settings import ClientLevelSettings
 

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from fedgrove.node.privacy.clipping import clip_factor, clip_range, l2_norm, median_clip, next_clip
-from fedgrove.node.privacy.settings import ClientLevelSettings
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+from fedgrove.node.privacy.clipping import clip_factor, clip_range, l2_norm, median_clip, next_clip
+from fedgrove.node.privacy.settings import ClientLevelSettings
 
 ANY_UPDATE = arrays(np.float32, st.integers(0, 200), elements=st.floats(width=32))
 

@@ -7,9 +7,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from fedgrove.node.privacy.discrete import Wide, add_noise, discrete_gaussian, sum_log_ratio
 from fedgrove.node.privacy.stream import Stream
-from scipy import stats
 
 DRAWS = 1 << 20
 

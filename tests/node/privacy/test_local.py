@@ -5,14 +5,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fedgrove.node.privacy import local
-from fedgrove.node.privacy.local import gaussian_delta, gaussian_epsilon, gaussian_sigma, mechanism_for, randomize
-from fedgrove.node.privacy.settings import LocalSettings
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 from scipy.special import log_ndtr
+
+from fedgrove.node.privacy import local
+from fedgrove.node.privacy.local import gaussian_delta, gaussian_epsilon, gaussian_sigma, mechanism_for, randomize
+from fedgrove.node.privacy.settings import LocalSettings
 
 ALPHA = 1e-3
 FLOATS = st.floats(width=32)

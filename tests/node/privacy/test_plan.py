@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.privacy.accountant import GaussianRelease, affords
 from fedgrove.node.privacy.plan import PlannedTraining, binomial_quantile, cost, outlook
-from scipy.stats import binom
 
 TRAINING = PlannedTraining(clients=1000, rate=0.22, rounds=54, parameters=10_000, delta=1e-5)
 

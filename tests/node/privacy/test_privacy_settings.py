@@ -1,6 +1,7 @@
 """Terms of privacy that make no sense are refused with a sentence."""
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 

@@ -7,6 +7,11 @@ from random import Random
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
 from fedgrove.node.privacy.accountant import GaussianRelease
 from fedgrove.node.privacy.client_level import (
     ClientLevelRound,
@@ -17,11 +22,6 @@ from fedgrove.node.privacy.client_level import (
 )
 from fedgrove.node.privacy.grid import Grid, RingTooSmall, grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy import stats
-
 from tests.node.privacy.uploads import noisy_rates, noisy_update
 
 FIXED, QUANTILE = ClientLevelSettings(), ClientLevelSettings(clipping="quantile")

@@ -5,9 +5,10 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from fedgrove.node.privacy import repeatable
 from fedgrove.node.privacy.repeatable import add_repeatable_noise
-from scipy import stats
 
 KEY = sha256(b"key").digest()
 

@@ -6,10 +6,11 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from fedgrove.node.privacy.residue import Intervals, Residue, log_ratio
-from fedgrove.node.privacy.triangles import triangles
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.node.privacy.residue import Intervals, Residue, log_ratio
+from fedgrove.node.privacy.triangles import triangles
 
 VARIANCES = [Fraction(16), Fraction(100, 3), Fraction(1.7**12), Fraction(256**2), Fraction(8192**2 + 9, 100)]
 

@@ -8,6 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+from scipy.special import gammaln, logsumexp
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.privacy import signds
 from fedgrove.node.privacy.accountant import PureRelease, epsilon_of
@@ -21,11 +27,6 @@ from fedgrove.node.privacy.signds import (
     select,
     top_dimensions,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy import stats
-from scipy.special import gammaln, logsumexp
 
 ALPHA = 1e-3
 SMALL = mechanism_for(SignDsSettings(epsilon=2.0, top=0.25, dimensions=4), 40)

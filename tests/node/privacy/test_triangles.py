@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from fedgrove.node.privacy.stream import Stream
 from fedgrove.node.privacy.triangles import WIDEST, Triangles, triangles
-
 from tests.node.privacy.test_residue import VARIANCES, Dictated
 
 WIDTHS = [*VARIANCES, Fraction(WIDEST)]

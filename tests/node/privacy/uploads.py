@@ -1,6 +1,7 @@
 """Uploads under client-level privacy as clients make them, from a grid alone."""
 
 import numpy as np
+
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.privacy.client_level import quantise, rate_words
 from fedgrove.node.privacy.discrete import add_noise

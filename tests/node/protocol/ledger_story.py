@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from eth_utils import keccak, to_checksum_address
+
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
     Approved,

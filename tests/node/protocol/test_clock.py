@@ -1,9 +1,9 @@
 """The phase of a round, by its records and the block; ``test_deadlines`` compares it with the contract's."""
 
 import pytest
+
 from fedgrove.chain.records import Closed, Failed, Phase, Skipped, Voided
 from fedgrove.node.protocol.clock import phase_of
-
 from tests.node.roles.fakes import DEADLINES, entry_with
 
 SOMETHING = object()

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn import metrics
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import EvaluationSettings, confusion_names
@@ -9,7 +11,6 @@ from fedgrove.node.methods.terms import config_of
 from fedgrove.node.methods.training.metric_sums import metric_names, sum_of, sums_of, words_behind
 from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.metric_words import MetricSums, to_words
-from sklearn import metrics
 
 MODEL = {"model": {"name": "small-mlp", "input_shape": [1, 2, 2], "classes": 3}}
 TABLE = {"age": {"kind": "number", "range": [0, 9]}}

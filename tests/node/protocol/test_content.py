@@ -1,6 +1,7 @@
 """A closing names a block that its coordinator could know: after the deployment, before the closing."""
 
 import pytest
+
 from fedgrove.chain.records import Closed, Position
 from fedgrove.node.protocol.content import Metrics, head_fault
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, astuple
 
 import pytest
+
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import CommitEnded, Committed, DrawEnded, Drawn, FailureReason, Shared, ShareEnded
@@ -16,7 +17,6 @@ from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
-
 from tests.chain.federations import SETTINGS, Federation, found
 
 DIGEST = b"d" * 32

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed, FailureReason, Phase, Recovered
 from fedgrove.common.errors import InvalidContent
@@ -20,7 +21,6 @@ from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.summing import RecordRecovery
 from fedgrove.node.scenario.reading import scenario
-
 from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

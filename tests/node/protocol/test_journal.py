@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from fedgrove.node.base.key_slots import ID_BYTES, PAGE_BYTES, SLOT_BYTES, keeps_overwritten
 from fedgrove.node.protocol.journal import Journal, JournalDamaged, RoundNote
 

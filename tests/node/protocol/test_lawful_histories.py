@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from fedgrove.chain.crypto import tree
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
@@ -26,7 +27,6 @@ from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.contributing import Commit
 from fedgrove.node.roles.client.role import Duty
-
 from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(batch_size=20)

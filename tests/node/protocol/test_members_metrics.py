@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.members_metrics import (

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics, described, difference

@@ -5,6 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.node.protocol.metric_words import (
     MOST_CLIENTS,
     UNIT,
@@ -14,8 +17,6 @@ from fedgrove.node.protocol.metric_words import (
     to_words,
     words_for,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 NAMES = ("right", "squared_error", "loss", "squared_loss")
 MOST = 2**47 - 1

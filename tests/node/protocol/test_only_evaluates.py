@@ -3,13 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.chain.records import Closed, Voided
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import Rounds
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.node.roles.fakes import entry_with
 
 CLOSED, FAILED = object.__new__(Closed), object()

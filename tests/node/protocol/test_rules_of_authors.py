@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.records import (
     Failed,
     FailureReason,
 )
-
 from tests.node.protocol.ledger_story import (
     ACCOUNTS,
     COORDINATOR,

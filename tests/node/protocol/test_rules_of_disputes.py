@@ -10,7 +10,6 @@ from fedgrove.chain.records import (
     FailureReason,
     Voided,
 )
-
 from tests.node.protocol.ledger_story import (
     ACCOUNTS,
     FIRST_MODEL,

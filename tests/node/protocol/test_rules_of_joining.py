@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.records import (
     LedgerFounded,
     MailboxKeyRotated,
@@ -12,7 +13,6 @@ from fedgrove.chain.records import (
     Withdrawn,
 )
 from fedgrove.node.protocol.bad_record import BadRecord, bad
-
 from tests.node.protocol.ledger_story import (
     ACCOUNTS,
     ADMIN,

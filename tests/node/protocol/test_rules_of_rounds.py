@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.crypto import tree
 from fedgrove.chain.records import (
     DrawEnded,
@@ -12,7 +13,6 @@ from fedgrove.chain.records import (
     Skipped,
     Withdrawn,
 )
-
 from tests.node.protocol.ledger_story import (
     ACCOUNTS,
     DELAY,

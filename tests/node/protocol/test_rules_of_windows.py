@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.records import (
     Failed,
     FailureReason,
     Skipped,
 )
-
 from tests.node.protocol.ledger_story import (
     STRANGER,
     Story,

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, load
 from fedgrove.node.learning import settings, strategies

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.records import Closed
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.roles.context import RoleContext
-
 from tests.node.roles.fakes import entry_with
 
 CLOSED, FAILED = object.__new__(Closed), object()

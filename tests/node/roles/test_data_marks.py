@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+
 from fedgrove.node.base.files import MARK
 from fedgrove.node.roles.data_marks import DataMark, DataMarks
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Drawn, Sealed, Shared
 from fedgrove.ipfs.disk import DiskStore
@@ -16,7 +17,6 @@ from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
-
 from tests.node.federation import Federation
 from tests.node.masking.rounds import Round
 

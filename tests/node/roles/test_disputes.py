@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Disputed, Drawn, Phase, RoundOpened, Voided
 from fedgrove.ipfs.disk import DiskStore
@@ -14,7 +15,6 @@ from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.summing import Close
-
 from tests.node.federation import Federation, LyingCoordinator, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

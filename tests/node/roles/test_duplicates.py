@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.rounds import RoundRecords

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.node.roles import passing_time
 from fedgrove.node.roles.passing_time import PassingTime

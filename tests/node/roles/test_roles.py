@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.errors import InvalidLog
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, Released, RoundOpened, Shared
@@ -17,7 +18,6 @@ from fedgrove.node.masking.sealing import OPENING_BYTES
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import FederationSettings, MaskingSettings, MembershipSettings
-
 from tests.node.federation import Federation, LyingCoordinator
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

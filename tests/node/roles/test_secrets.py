@@ -4,11 +4,11 @@ import logging
 from pathlib import Path
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Committed, Drawn, Recovered
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.scenario.reading import scenario
-
 from tests.node.conftest import run_federation
 
 

@@ -4,6 +4,7 @@ import io
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.errors import ChainError, InsufficientFunds
 from fedgrove.chain.records.deployment import Terms
 from fedgrove.node.protocol.rounds import Rounds

@@ -4,6 +4,8 @@ import io
 import json
 
 import pytest
+from prometheus_client import generate_latest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.cli import doctor_checks, services
 from fedgrove.node.cli.doctor_checks import Health
@@ -13,8 +15,6 @@ from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import Service
 from fedgrove.node.status.standing import standing
-from prometheus_client import generate_latest
-
 from tests.node.federation import Federation
 
 ROUNDS, REPEATS = 2, 4

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
@@ -10,7 +11,6 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.standby import Standby
-
 from tests.node.federation import Federation
 from tests.node.roles.fakes import DEADLINES, entry_with
 

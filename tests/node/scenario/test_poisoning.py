@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.scenario.poisoning import (
     ATTACKS,

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings, default_settings
@@ -15,7 +16,6 @@ from fedgrove.node.scenario.reading import completed, difference, read_scenario,
 from fedgrove.node.scenario.settings import TaskChoice
 from fedgrove.node.scenario.writing import scenario_bytes
 from fedgrove.node.simulation.checks import check_simulated
-
 from tests.node.simulation.own_task import write_task
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "plans"

@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings, TrainingSettings

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset, Loaded, Samples
 from fedgrove.node.learning.settings import TrainingSettings

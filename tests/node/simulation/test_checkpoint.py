@@ -4,6 +4,7 @@ import itertools
 import shutil
 
 import pytest
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.simulation import checkpoint as files
@@ -12,7 +13,6 @@ from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.loop import SCRATCH
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
-
 from tests.node.simulation.conftest import small_plan
 
 # MOON keeps each client's last model.

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.privacy.accountant import GaussianRelease, affords
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.scenario.reading import MANY

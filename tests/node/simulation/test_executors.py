@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.processor import PINNED
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor

@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 import pytest
-from fedgrove.node.simulation import figures
 from matplotlib.colors import to_hex
 from PIL import Image
 
+from fedgrove.node.simulation import figures
 from tests.node.simulation.records import record_of
 
 GROUPS = {

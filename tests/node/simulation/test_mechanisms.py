@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout
@@ -23,7 +24,6 @@ from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.uploads import ClientPart, Measured
 from fedgrove.node.simulation.work import ClientResult
-
 from tests.node.simulation.conftest import small_plan
 
 SECRET = ClientLevelSettings(delta=1e-2, epsilon=50, clip=0.3, participation="secret")

@@ -5,8 +5,9 @@ import math
 from contextlib import ExitStack
 from dataclasses import replace
 
-import fedgrove as fg
 import pytest
+
+import fedgrove as fg
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.ipfs.disk import DiskStore
@@ -25,7 +26,6 @@ from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
-
 from tests.node.simulation.conftest import generated
 from tests.node.simulation.own_task import TERMS, table, write_task
 

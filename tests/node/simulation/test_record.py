@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.scenario.clusters import IfcaSettings
 from fedgrove.node.scenario.reading import MANY

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
+
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
@@ -23,7 +24,6 @@ from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.work import TrainingTask, perform
-
 from tests.node.conftest import run_federation
 from tests.node.simulation.conftest import generated, small_plan
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import tomli_w
+
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.devnet.demo import DatasetSubject
@@ -27,7 +28,6 @@ from fedgrove.node.scenario.reading import read_scenario, scenario
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.uploads import seeded
-
 from tests.node.conftest import run_federation
 
 CLIENTS, ROUNDS, SEED = 4, 2, 5

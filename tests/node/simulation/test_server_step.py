@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.server_side import without_state
@@ -18,7 +19,6 @@ from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
-
 from tests.node.simulation.conftest import small_plan
 from tests.node.simulation.own_task import TERMS, table, write_task
 

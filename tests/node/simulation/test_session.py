@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.scenario.reading import MANY

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed
@@ -24,7 +25,6 @@ from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.status.report import build_report
-
 from tests.node.simulation.own_task import FAULTY_LINE, TERMS, table, write_task
 
 SHARED = TERMS.replace("[task]\n", '[task]\nshared = "shared.csv"\n')

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.local_update import DivergedTraining
@@ -12,7 +13,6 @@ from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.tasks import groups
-
 from tests.node.simulation.conftest import generated, small_plan
 
 PRIVATE = ClientLevelSettings(epsilon=50.0, delta=1e-3, noise_multipliers=(0.5,), clip=0.2)

@@ -7,6 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor, reach
@@ -14,7 +15,6 @@ from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.tasks import TASK_BYTES, chunks
 from fedgrove.node.simulation.work import EvaluationTask, ModelReference, SliceScore, out_of_distribution_accuracy
 from fedgrove.node.simulation.workers import SimulationFailed, windowed
-
 from tests.node.simulation.conftest import QUICK, small_plan
 
 # --- accuracy out of distribution -----------------------------------------------------------------------------------

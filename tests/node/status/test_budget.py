@@ -1,13 +1,13 @@
 """What a round cost an account, by an oracle that looks at who sent each transaction."""
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Drawn, Recovered, Released, RoundOpened, Shared
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.status.budget import Purse
-
 from tests.node.federation import Federation
 
 

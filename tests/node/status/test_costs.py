@@ -1,9 +1,9 @@
 """What a federation has cost, by receipts: what is missing in its accounts, and no more."""
 
 import pytest
+
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.node.status.costs import CostReader
-
 from tests.node.federation import Federation
 
 ETHER = 10**18

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import KINDS
@@ -21,7 +22,6 @@ from fedgrove.node.status.costs import CostReader
 from fedgrove.node.status.estimate import ETHER, Fees, estimate
 from fedgrove.node.status.report import call_of, gas_table
 from fedgrove_lab.bench import chain as bench
-
 from tests.node.federation import Federation
 
 ROOT = Path(__file__).resolve().parents[3]

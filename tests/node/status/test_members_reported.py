@@ -4,8 +4,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import fedgrove as fg
 import pytest
+from prometheus_client import generate_latest
+
+import fedgrove as fg
 from fedgrove.api.tables import tables_of
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
@@ -19,8 +21,6 @@ from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.status.last_round import LastRoundReader
 from fedgrove.node.status.report import build_report
-from prometheus_client import generate_latest
-
 from tests.node.explorer.conftest import exploring
 from tests.node.federation import Federation
 

@@ -1,6 +1,7 @@
 """When a block is to be expected."""
 
 import pytest
+
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.node.status.pace import Pace, pace
 

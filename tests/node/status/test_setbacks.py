@@ -3,11 +3,11 @@
 import dataclasses
 
 import pytest
+
 from fedgrove.chain.records import Closed, Failed, FailureReason, Skipped
 from fedgrove.chain.records.deployment import Terms
 from fedgrove.node.protocol.rounds import Member, Rounds
 from fedgrove.node.status.setbacks import MOST_NAMED, Absentee, setbacks
-
 from tests.node.roles.fakes import entry_with
 
 TERMS = Terms(64 * "1", 64 * "1", rounds=10, repeats=4)

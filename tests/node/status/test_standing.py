@@ -1,12 +1,12 @@
 """``fedgrove status``: phase, who acted, who is waited for, until which block; why a last round did not count."""
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.status.standing import DisputedRound, standing
-
 from tests.node.federation import Federation, LyingCoordinator
 
 QUICK = TrainingSettings(batch_size=20)

@@ -4,6 +4,9 @@ import json
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.common.wire import Malformed
@@ -18,9 +21,6 @@ from fedgrove.node.tasks.approval import (
 )
 from fedgrove.node.tasks.bundle import publish
 from fedgrove.node.tasks.names import BundleError
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.node.tasks.folders import bundle
 
 ALICE, STRANGER = (Account(bytes([byte]) * 32) for byte in (1, 2))

@@ -5,13 +5,13 @@ import tracemalloc
 from threading import Thread
 
 import pytest
+
 from fedgrove.ipfs.directory import folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.frozen_base import FrozenBase, check_bases
 from fedgrove.node.tasks.base_content import compare, content_of, publish_base
 from fedgrove.node.tasks.names import MAX_FILES, InvalidBundle
-
 from tests.node.tasks.folders import write
 
 MIB = 1 << 20

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.directory import DirectoryEntry, encode_directory
 from fedgrove.ipfs.disk import DiskStore
@@ -12,7 +13,6 @@ from fedgrove.node.tasks import base_shelf
 from fedgrove.node.tasks.base_content import content_of, publish_base
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.names import InvalidBundle
-
 from tests.node.tasks.folders import write
 
 MIB = 1 << 20

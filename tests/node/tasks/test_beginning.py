@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fedgrove
 import pytest
+
+import fedgrove
 from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import pack
 from fedgrove.node.tasks.names import BundleError

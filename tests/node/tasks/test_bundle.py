@@ -5,6 +5,7 @@ import socket
 import sys
 
 import pytest
+
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.tasks import names
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
@@ -12,7 +13,6 @@ from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.folder import read_folder
 from fedgrove.node.tasks.lock import LOCK_NAME
 from fedgrove.node.tasks.names import MAX_DEPTH, MAX_FILES, InvalidBundle
-
 from tests.node.tasks.folders import FILES, write
 
 CID = "bafybeic255teqai7yisxkttf7nfr4d4qyhyifnf4tlpz43rkmzcecujbii"

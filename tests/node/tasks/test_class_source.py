@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
+
 from fedgrove.node.tasks.class_source import home_of, written_out
 from fedgrove.node.tasks.names import BundleError
-
 from tests.cells import namespace, run_cell
 
 CELLS = """

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from unittest import mock
 
 import pytest
-from fedgrove.node.tasks.bundle import Bundle
-from fedgrove.node.tasks.difference import MAX_COMPARED_LINES, changes, printable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgrove.node.tasks.bundle import Bundle
+from fedgrove.node.tasks.difference import MAX_COMPARED_LINES, changes, printable
 from tests.node.tasks.folders import FILES, bundle
 
 

@@ -3,10 +3,10 @@
 import os
 
 import pytest
+
 from fedgrove.node.tasks import folder as folders
 from fedgrove.node.tasks.folder import read_folder, remove_folder, write_folder
 from fedgrove.node.tasks.names import InvalidBundle
-
 from tests.node.tasks.folders import FILES, write
 
 

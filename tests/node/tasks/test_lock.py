@@ -3,6 +3,7 @@
 import importlib.metadata
 
 import pytest
+
 from fedgrove.node.tasks.imports import foreign_imports
 from fedgrove.node.tasks.lock import PackageLock, check_lock, make_lock
 from fedgrove.node.tasks.names import InvalidBundle

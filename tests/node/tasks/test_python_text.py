@@ -4,11 +4,11 @@ import ast
 import warnings
 
 import pytest
-from fedgrove.node.tasks.names import InvalidBundle
-from fedgrove.node.tasks.python_text import MAX_PYTHON_BYTES, check_python, foreign_encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgrove.node.tasks.names import InvalidBundle
+from fedgrove.node.tasks.python_text import MAX_PYTHON_BYTES, check_python, foreign_encoding
 from tests.node.tasks.folders import bundle
 
 

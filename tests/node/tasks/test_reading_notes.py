@@ -1,10 +1,10 @@
 """What a reader would overlook is named, and ordinary files get no note."""
 
 import pytest
+
 from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import Bundle, draft
 from fedgrove.node.tasks.reading_notes import reading_notes
-
 from tests.node.tasks.folders import FILES
 
 

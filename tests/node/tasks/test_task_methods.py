@@ -3,10 +3,10 @@
 import inspect
 
 import pytest
+
 from fedgrove.node.learning.tasks.task import Task
 from fedgrove.node.tasks.reading_notes import reading_notes
 from fedgrove.node.tasks.task_methods import METHODS, task_classes
-
 from tests.node.tasks.folders import bundle
 
 

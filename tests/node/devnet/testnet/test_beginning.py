@@ -1,6 +1,7 @@
 """What a testnet begins with, where clients cluster points or find who is alike; ``test_setup`` looks at all others."""
 
 import numpy as np
+
 from fedgrove.node.devnet.terms import ledger_rounds
 from fedgrove.node.devnet.testnet.beginning import beginning
 from fedgrove.node.learning.datasets import load_dataset

@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+
 from fedgrove.node.devnet.testnet import control, setup
 from fedgrove.node.devnet.testnet.control import delete, up
 from fedgrove.node.devnet.testnet.layout import (

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.devnet.testnet.identity import Identity
 
 

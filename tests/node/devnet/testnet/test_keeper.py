@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+
 from fedgrove.node.devnet.testnet import keeper
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.keeper import Command, Job, Keeper

@@ -1,6 +1,7 @@
 """The record of a testnet, and who belongs to which store."""
 
 import pytest
+
 from fedgrove.node.devnet.testnet.layout import (
     Testnet,
     TestnetError,

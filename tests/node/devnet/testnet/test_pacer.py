@@ -1,10 +1,10 @@
 """Blocks are skipped only while nobody has anything to do."""
 
 import pytest
+
 from fedgrove.chain.face.networks import anvil
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.settings import TrainingSettings
-
 from tests.node.federation import Federation
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.node.devnet.testnet import processes
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths
 from fedgrove.node.devnet.testnet.processes import chain_url, explorer_url, reach, with_ports

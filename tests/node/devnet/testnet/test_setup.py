@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import anvil

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import LocalUpdate
 from fedgrove.node.learning.models import build_model, initial_tensors

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
+
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import load_tensors, split_extras, to_tensors
 from fedgrove.node.learning.strategies import Batch, RoundEnd, RoundStart, Strategy
-from torch import nn
 
 NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), torch.zeros(0))
 STEPS, RATE = 20, 0.1

@@ -2,14 +2,14 @@
 
 import numpy as np
 import torch
+from torch.nn import functional
+
 from fedgrove.node.learning.models import load_tensors
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.base import Batch
 from fedgrove.node.learning.strategies.fedaom import BehaviourTerm, FedAom
 from fedgrove.node.learning.strategies.fedaomsam import FedAomSam
 from fedgrove.node.learning.strategies.fedsam import FedSam
-from torch.nn import functional
-
 from tests.node.learning.strategies.conftest import pairs
 
 ONE_STEP = TrainingSettings(batch_size=40, learning_rate=0.1, momentum=0, weight_decay=0, learning_rate_decay=1.0)

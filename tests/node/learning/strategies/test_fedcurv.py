@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
 from fedgrove.node.base.tensors import InvalidModel, Layout, flatten, unflatten
 from fedgrove.node.learning.fisher import FISHER_BATCH, fisher_diagonal
 from fedgrove.node.learning.models import build_model, load_tensors
@@ -12,10 +16,6 @@ from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedcurv import FISHER, MOMENT, FedCurv
 from fedgrove.node.learning.tasks.network import Network, NetworkModel
 from fedgrove.node.masking.ring import decode, encode
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch.nn import functional
-
 from tests.node.learning.strategies.conftest import SPEC, pairs
 
 NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), torch.zeros(0))

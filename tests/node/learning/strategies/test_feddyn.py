@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.learning.server_side import ServerSide, SteppingServer
 from fedgrove.node.learning.server_steps import MomentumStep
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.feddyn import MAX_DRIFT, FedDyn
-
 from tests.node.learning.strategies.quadratics import (
     CLIENTS,
     NO_BATCH,

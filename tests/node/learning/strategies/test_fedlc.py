@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
+
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedlc import CalibratedTerm, FedLc
-from torch.nn import functional
 
 
 def by_hand(logits, labels, counts, tau):

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from fedgrove.node.learning.strategies import Batch
 from fedgrove.node.learning.strategies.fedntd import FedNtd, not_true_loss
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.node.learning.strategies import Batch
 from fedgrove.node.learning.strategies.fedprox import FedProx
 

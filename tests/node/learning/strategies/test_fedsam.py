@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
+
 from fedgrove.node.learning.models import load_tensors
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedsam import FedSam
-from torch.nn import functional
 
 ONE_STEP = TrainingSettings(batch_size=40, learning_rate=0.1, momentum=0, weight_decay=0, learning_rate_decay=1.0)
 

@@ -1,9 +1,9 @@
 """FedSpeed: rounds as in the authors' code, out of the server's mean."""
 
 import numpy as np
+
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedspeed import FedSpeed
-
 from tests.node.learning.strategies.quadratics import RATE, STEPS, Parabola, models, optimum, run
 
 EQUAL = (Parabola((1.0, 0.2), (1.0, 0.0)), Parabola((0.1, 0.5), (-0.5, 0.6)), Parabola((0.6, 0.9), (0.0, -1.0)))

@@ -5,14 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.node.base.tensors import InvalidModel, dump, prefixed
 from fedgrove.node.learning.models import to_tensors
 from fedgrove.node.learning.strategies import Batch
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.moon import Moon, contrastive_loss
 from fedgrove.node.learning.training import STRATEGY
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 
 def by_hand(local, wanted, unwanted, temperature):

@@ -1,6 +1,7 @@
 """What holds of every strategy's options: their ranges, and which other strategy it is with a weight of zero."""
 
 import pytest
+
 from fedgrove.node.learning.strategies import make_strategy
 
 OUT_OF_RANGE = {

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from fedgrove.node.learning.strategies.penalty import curvature, proximity
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedgrove.node.learning.strategies.penalty import curvature, proximity
 
 SHAPES = [(3, 2, 2), (4,), (2, 5), (1,)]
 

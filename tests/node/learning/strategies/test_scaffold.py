@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.scaffold import CONTROL, MAX_CONTROL, Scaffold
-
 from tests.node.learning.strategies.quadratics import CLIENTS, RATE, STEPS, Parabola, models, optimum, run, train
 
 EQUAL = (Parabola((1.0, 0.2), (1.0, 0.0)), Parabola((0.1, 0.5), (-0.5, 0.6)), Parabola((0.6, 0.9), (0.0, -1.0)))

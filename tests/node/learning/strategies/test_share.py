@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.share import Share
-
 from tests.node.learning.strategies.conftest import pairs
 
 

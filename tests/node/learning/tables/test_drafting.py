@@ -5,6 +5,7 @@ import unicodedata
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.strict_tables import build
 from fedgrove.node.learning.tables.drafting import draft_terms
 from fedgrove.node.learning.tables.files import InvalidTable

@@ -3,11 +3,11 @@
 import datetime
 
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.tables.files import InvalidTable
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.reading import read_features, read_table
-
 from tests.node.learning.tables.tables import settings
 
 BORN = {"born": {"kind": "date", "range": [1950, 2050]}}

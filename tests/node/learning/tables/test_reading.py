@@ -7,9 +7,9 @@ import zipfile
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.tables.files import InvalidTable
 from fedgrove.node.learning.tables.reading import read_table
-
 from tests.node.learning.tables.tables import TABLE, settings
 
 FEATURES = [[-0.5, 0, 1], [0, 1, 0], [1, 1, 0]]

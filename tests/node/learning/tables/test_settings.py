@@ -1,8 +1,8 @@
 """What terms may say of a table, each mistake in one sentence that names the key."""
 
 import pytest
-from fedgrove.node.base.strict_tables import InvalidConfig
 
+from fedgrove.node.base.strict_tables import InvalidConfig
 from tests.node.learning.tables.tables import OPTIONS, settings
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import torch
-from fedgrove.node.learning.tasks import Data, Task
 from torch import nn
+
+from fedgrove.node.learning.tasks import Data, Task
 
 
 class Classifier(Task):

@@ -1,6 +1,7 @@
 """Example data are one file that the folder's own code writes."""
 
 import pytest
+
 from fedgrove.node.learning.tasks.loading import example_data
 from fedgrove.node.learning.tasks.task import InvalidTask
 

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
+from torch import nn
+
 from fedgrove.node.learning import attribution
 from fedgrove.node.learning.models import build_model
 from fedgrove.node.learning.tasks import layers
 from fedgrove.node.learning.tasks.layers import layer_outputs, path_gradients
 from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.task import InvalidTask, Task
-from torch import nn
-
 from tests.node.learning.tasks.examples import Regression, Tokens
 
 NETWORKS = ["small-cnn", "small-cnn-centred", "geyer-mlp"]

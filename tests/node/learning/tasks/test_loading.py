@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Task, dataset_of
 

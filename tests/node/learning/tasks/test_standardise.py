@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from torch import nn
+
 from fedgrove.node.base.tensors import Layout, flatten, unflatten
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
@@ -10,9 +14,6 @@ from fedgrove.node.learning.tasks import InvalidTask, Standardise, Task
 from fedgrove.node.learning.tasks.task import dataset_of
 from fedgrove.node.learning.training import build, evaluate, first_tensors, train
 from fedgrove.node.masking.ring import WORD, decode, encode
-from hypothesis import given, settings
-from hypothesis import strategies as some
-from torch import nn
 
 MEAN, MOMENT, KNOWN = "0.running_mean", "0.running_second_moment", "0.known"
 BOUND = 8.0

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from fedgrove.node.learning import networks
 from fedgrove.node.learning.attribution import attributions
 from fedgrove.node.learning.fisher import fisher_diagonal
@@ -15,8 +17,6 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.tasks.layers import layer_outputs, path_gradients
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Task, dataset_of
 from fedgrove.node.learning.training import build, first_tensors, kept_layout, train
-from torch import nn
-
 from tests.node.learning.tasks.examples import Classifier, Regression, Statistics
 
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)

@@ -5,6 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional
+
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.moments import MOMENT
 from fedgrove.node.learning.reproducible import generator_of
@@ -12,9 +15,6 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.tasks.task import InvalidTask, Task, dataset_of
 from fedgrove.node.learning.training import build, evaluate, first_tensors, train
-from torch import nn
-from torch.nn import functional
-
 from tests.node.learning.tasks.examples import Classifier, Named, Regression, Statistics, Tied, table
 
 SETTINGS = TrainingSettings(epochs=2, batch_size=16, learning_rate=0.1, momentum=0.5, weight_decay=1e-3)

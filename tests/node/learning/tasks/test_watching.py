@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from fedgrove.node.learning.tasks import InvalidTask
 from fedgrove.node.learning.tasks.watching import StepWatch, place_of, shape_of
-
 from tests.node.learning.tasks import examples
 from tests.node.learning.tasks.examples import Classifier, Named
 

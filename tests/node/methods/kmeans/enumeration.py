@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans import seeding
 
 Distribution = dict[tuple[int, ...], float]

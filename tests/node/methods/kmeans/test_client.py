@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.seeding import REMOVED
-from hypothesis import given
-from hypothesis import strategies as st
 
 GRID = BinGrid.covering(2, 0.05)
 

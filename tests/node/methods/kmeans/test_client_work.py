@@ -5,6 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
+
 from fedgrove.chain.records import Position, Withdrawn
 from fedgrove.node.methods.kmeans import client_work as local_clustering
 from fedgrove.node.methods.kmeans.client import UnknownPoint
@@ -15,7 +17,6 @@ from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.terms import FederationConfig
-from scipy.stats import chi2_contingency
 
 ME = 3
 SETTINGS = KMeansTerms(k=3, dimensions=2, step=0.05)

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.methods.kmeans import clustering
-from fedgrove.node.methods.kmeans.clustering import kmeans, nearest, refine, squared_distances
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.node.methods.kmeans import clustering
+from fedgrove.node.methods.kmeans.clustering import kmeans, nearest, refine, squared_distances
 
 
 def blobs(seed: int, integer: bool = False):

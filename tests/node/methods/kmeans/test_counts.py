@@ -1,6 +1,7 @@
 """Sparse vectors: equal bins are one, and what vanishes is gone."""
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans.counts import BinCounts
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.datasets import (
     celltype,

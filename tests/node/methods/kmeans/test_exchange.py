@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.code import Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
@@ -10,8 +13,6 @@ from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.kmeans.vector import draw_vector
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 TERMS = KMeansTerms(k=2, dimensions=2, step=0.25, restarts=2)
 KEY = bytes(range(32))

@@ -1,9 +1,10 @@
 """𝔽_p on arrays against Python's integers."""
 
 import numpy as np
-from fedgrove.node.methods.kmeans import field as gf
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.node.methods.kmeans import field as gf
 
 ELEMENTS = st.one_of(
     st.sampled_from([0, 1, 2, (1 << 30) - 1, 1 << 30, (1 << 31) - 1, 1 << 31, 1 << 60, gf.PRIME - 2, gf.PRIME - 1]),

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from fedgrove.common.errors import InvalidInput
-from fedgrove.node.methods.kmeans.grid import PIECE_BITS, BinGrid
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.methods.kmeans.grid import PIECE_BITS, BinGrid
 
 
 def test_a_point_goes_to_the_nearest_multiple_of_the_step():

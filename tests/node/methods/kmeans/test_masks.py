@@ -1,6 +1,7 @@
 """Streams over 𝔽_p: uniform, repeatable, gone in the sum."""
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans import masks
 from fedgrove.node.methods.kmeans.masks import apply_masks, stream

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.node.methods.kmeans import paper_decoder as paper
 
 GRID = BinGrid(2, 0.1, 3)

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code, SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.masks import apply_masks
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 KEY = b"a key of a round"
 PLANE = BinGrid(2, 0.1, 50)  # 10,201 bins

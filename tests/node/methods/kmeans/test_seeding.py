@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.methods.kmeans.seeding import REMOVED, Seeding, forget, seed
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
+from fedgrove.node.methods.kmeans.seeding import REMOVED, Seeding, forget, seed
 from tests.node.methods.kmeans.enumeration import distribution, total_variation
 
 POINTS = np.array([[0.0, 0], [1, 0], [0, 1.5], [4, 4], [9, -3]])

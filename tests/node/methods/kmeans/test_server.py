@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.server import cluster

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load, save
+
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.kmeans.clustering import kmeans, most_points
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
-from hypothesis import given
-from hypothesis import strategies as st
-from safetensors.numpy import load, save
 
 SETTINGS = KMeansTerms(k=2, dimensions=2, step=0.1)
 

@@ -9,6 +9,7 @@ from random import Random
 from types import SimpleNamespace
 
 import numpy as np
+
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import TooLarge
@@ -22,7 +23,6 @@ from fedgrove.node.methods.procfl.suspicion import shown
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.roles.client import Client
 from fedgrove.node.status.clusters import Left
-
 from tests.node.methods.procfl.story import CLIENTS, Story
 
 SECONDS, BYTES = 30.0, 256 << 20

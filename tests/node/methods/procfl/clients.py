@@ -1,6 +1,7 @@
 """Two clients with small sets, for the tests of the protocols."""
 
 import numpy as np
+
 from fedgrove.node.methods.procfl.sets import elements
 
 SESSION = bytes(range(32))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.similarity import in_the_clear

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Recovered
@@ -36,7 +37,6 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings
 from fedgrove.node.scenario.poisoning import SignFlip
 from fedgrove.node.scenario.reading import scenario
-
 from tests.node.masking.rounds import Round
 
 MEMBERS, JUDGE = (2, 5, 8, 11, 14), 17

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.ring import WORD, decode, encode
 

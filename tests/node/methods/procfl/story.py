@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import LedgerHistory
@@ -40,7 +41,6 @@ from fedgrove.node.scenario.poisoning import SignFlip
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.executors import InlineExecutor
-
 from tests.node.federation import Federation
 
 CLIENTS, SEED = 10, 3

@@ -4,6 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import (
     Ballot,
@@ -17,8 +20,6 @@ from fedgrove.node.methods.procfl.committee import (
 )
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule
 from fedgrove.node.methods.procfl.similarity import in_the_clear
-from hypothesis import given
-from hypothesis import strategies as st
 
 COUNTS = st.lists(
     st.lists(st.integers(0, 20), min_size=3, max_size=3).filter(any), min_size=6, max_size=12, unique_by=tuple

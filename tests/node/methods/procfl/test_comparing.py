@@ -4,6 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
+
 from fedgrove.node.methods.procfl.comparing import (
     Party,
     answer_lengths,

@@ -4,10 +4,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+
 from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.labels import SHARE, label_shares
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
-
 from tests.node.methods.procfl.courses import (
     CLIENTS,
     COUNTS,

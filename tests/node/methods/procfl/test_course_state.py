@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import InvalidModel, dump, load
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
-
 from tests.node.methods.procfl.courses import (
     CLIENTS,
     COURSE,

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.course import Course
@@ -10,7 +11,6 @@ from fedgrove.node.methods.procfl.labels import SHARE
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
 from fedgrove.node.methods.procfl.suspicion import shown
-
 from tests.node.methods.procfl.courses import (
     COURSE,
     FIRST,

@@ -5,6 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
+
 from fedgrove.node.methods.procfl.cover import (
     MAX_OPTIMUM,
     Candidate,
@@ -15,9 +19,6 @@ from fedgrove.node.methods.procfl.cover import (
     total_cost,
 )
 from fedgrove.node.methods.procfl.similarity import in_the_clear
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 SKEWED = st.integers(2, 12).flatmap(
     lambda clients: st.lists(

@@ -5,14 +5,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from fedgrove.node.masking.keys import agree
 from fedgrove.node.methods.procfl.ecdh import _TAG, Comparison, EcdhClient, _tag, new_secret
 from fedgrove.node.methods.procfl.hash_to_curve import P
 from fedgrove.node.methods.procfl.messages import InvalidMessage, digest
 from fedgrove.node.methods.procfl.similarity import Intersection
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from tests.node.methods.procfl.clients import COMMON, LEFT, RIGHT, SESSION, chi, items_of, seeded, with_items
 
 HEADER = 80

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.cli.clusters_look import ClusterLook
@@ -16,7 +17,6 @@ from fedgrove.node.methods.training.metric_sums import sums_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersMetrics
-
 from tests.adversary.clustered import SAMPLES, coordinator, found
 
 CLIENTS, COMPARING, HELD = 6, 2, SAMPLES // 4

@@ -5,6 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.evidence import (
     Evidence,
@@ -15,8 +18,6 @@ from fedgrove.node.methods.procfl.evidence import (
     evidence_bytes,
     resampled,
 )
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 MODEL = b"\1" * 32
 

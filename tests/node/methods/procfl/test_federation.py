@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.chain.records import AbsenceRecorded
@@ -30,7 +31,6 @@ from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.status.report import build_report
-
 from tests.node.methods.procfl.means import weighted_mean
 from tests.node.methods.procfl.story import CLIENTS, LATE, LIARS, ROUNDS, Story
 

@@ -10,6 +10,7 @@ import json
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.records import Closed, RoundOpened
 from fedgrove.ipfs.store import StoreError
 from fedgrove.ipfs.unixfs import cid_of
@@ -25,7 +26,6 @@ from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.status.clusters import Left, hear
-
 from tests.node.methods.procfl.mutated import canonical, flipped, mutated, other_state, other_statement
 from tests.node.methods.procfl.story import Story
 

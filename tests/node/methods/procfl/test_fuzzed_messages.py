@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.node.methods.procfl.comparing import Party
 from fedgrove.node.methods.procfl.ecdh import Comparison, read_points
 from fedgrove.node.methods.procfl.evidence import Evidence, Rule
@@ -11,7 +12,6 @@ from fedgrove.node.methods.procfl.mailbox import unseal
 from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import ballots_in
 from fedgrove.node.methods.procfl.statements import ClusterStatements
-
 from tests.node.methods.procfl.mutated import flipped
 
 pytestmark = pytest.mark.xdist_group("clusters")

@@ -1,9 +1,10 @@
 """Hashing to Curve25519: the vectors of RFC 9380, appendix J.4.1; the steps against formulas written another way."""
 
 import pytest
-from fedgrove.node.methods.procfl.hash_to_curve import A, P, hash_to_curve, map_to_curve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fedgrove.node.methods.procfl.hash_to_curve import A, P, hash_to_curve, map_to_curve
 
 TAG = b"QUUX-V01-CS02-with-curve25519_XMD:SHA-512_ELL2_RO_"
 ORDER = 2**252 + 27742317777372353535851937790883648493

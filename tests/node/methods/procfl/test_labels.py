@@ -4,10 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fedgrove.node.methods.procfl.labels import SHARE, contradicts, is_sum_of_shares, label_shares
-from fedgrove.node.methods.procfl.similarity import in_the_clear
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.node.methods.procfl.labels import SHARE, contradicts, is_sum_of_shares, label_shares
+from fedgrove.node.methods.procfl.similarity import in_the_clear
 
 COUNTS = st.lists(st.integers(0, 5000), min_size=4, max_size=4).filter(any).map(np.array)
 GROUPS = st.lists(COUNTS, min_size=3, max_size=8)

@@ -2,8 +2,9 @@
 
 import hashlib
 
-from fedgrove.node.methods.procfl.leaders import draw_leader
 from scipy.stats import chisquare
+
+from fedgrove.node.methods.procfl.leaders import draw_leader
 
 
 def outputs(seed: int, members) -> dict[int, bytes]:

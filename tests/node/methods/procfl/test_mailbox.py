@@ -3,11 +3,12 @@
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.node.masking.keys import public_key
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD, seal, unseal
 from fedgrove.node.methods.procfl.messages import InvalidMessage
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 OLD, NEW, OTHER = (bytes([number]) * 32 for number in (1, 2, 3))
 

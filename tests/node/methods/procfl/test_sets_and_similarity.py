@@ -5,6 +5,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, Q_MAX, elements, label_counts
 from fedgrove.node.methods.procfl.similarity import (
     Inconsistent,
@@ -14,8 +17,6 @@ from fedgrove.node.methods.procfl.similarity import (
     in_the_clear,
     pairs,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 COUNTS = st.integers(2, 6).flatmap(
     lambda classes: st.lists(

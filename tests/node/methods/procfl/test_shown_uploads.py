@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.chain.records import Closed, Voided
@@ -31,7 +32,6 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal, RoundNote
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-
 from tests.node.methods.procfl.judged import (
     CASE,
     COORDINATOR,

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.standing import cluster_standing

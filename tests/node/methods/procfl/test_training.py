@@ -4,15 +4,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.methods.procfl.training import (
     choose_cluster,
     global_rounds,
     global_weights,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.node.methods.procfl.means import cluster_mean, weighted_mean
 
 LAYOUT = Layout(("w",), ((50,),))

@@ -3,9 +3,10 @@
 from fractions import Fraction
 
 import pytest
-from fedgrove.node.methods.procfl.watching import Score, fallen, score
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fedgrove.node.methods.procfl.watching import Score, fallen, score
 
 LABELS = 4
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+
 from fedgrove.node.base.tensors import InvalidModel, Layout
 from fedgrove.node.masking.ring import WORD, decode, encode
 from fedgrove.node.protocol.accounting import NoMechanism

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -10,7 +11,6 @@ from fedgrove.node.methods.registry import METHODS
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.terms import SharedSettings, StrategySettings
 from fedgrove.node.status.report import build_report
-
 from tests.node.federation import Federation
 from tests.node.methods.toy.method import MeanMethod, MeanTerms
 

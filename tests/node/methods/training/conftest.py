@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import Tensors, load
@@ -11,7 +12,6 @@ from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.terms import MaskingSettings
-
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Drawn, Failed, FailureReason, Released, Voided
 from fedgrove.node.audit.archive import chain_facts
@@ -22,7 +23,6 @@ from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MembershipSettings
 from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.coordinator import Coordinator
-
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.records import Closed, Drawn
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
@@ -16,7 +17,6 @@ from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.privacy.clipping import clip_factor, l2_norm, next_clip
 from fedgrove.node.privacy.grid import grid_for
-
 from tests.node.methods.training.conftest import DIVERGES, FALLS_SILENT
 
 

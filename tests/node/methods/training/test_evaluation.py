@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.methods.procfl.state import ClusterState

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.methods.training.task_probe import TaskProbe
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import Tensors, dump, load
 from fedgrove.node.devnet.terms import terms_on

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.disk import DiskStore
@@ -33,7 +34,6 @@ from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MaskingSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.logs import ServiceLog
-
 from tests.node.federation import Federation
 from tests.node.methods.training.test_local_training import entry
 

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from prometheus_client import generate_latest
+
 from fedgrove.api.tables import tables_of
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
@@ -33,8 +35,6 @@ from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, M
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.status.last_round import LastRoundReader
 from fedgrove.node.status.report import build_report
-from prometheus_client import generate_latest
-
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import QUICK
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Drawn
 from fedgrove.node.audit.archive import chain_facts
@@ -20,7 +21,6 @@ from fedgrove.node.privacy.local import LocalMean
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.terms import MaskingSettings, StrategySettings
-
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import DIVERGES, QUICK, Run, watched
 

@@ -1,6 +1,7 @@
 """Groups after a spoilt round: never so small that dropouts could leave somebody alone, and with somebody outside."""
 
 import pytest
+
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Assumed, group_size, with_dropouts
 from fedgrove.node.methods.training.regrouping import half, parts
 

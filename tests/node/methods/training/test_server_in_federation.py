@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
+
 from fedgrove.api.history import History
 from fedgrove.api.saving import model_file
 from fedgrove.chain.face.networks import embedded
@@ -22,7 +23,6 @@ from fedgrove.node.protocol.terms import MaskingSettings, StartSettings, Strateg
 from fedgrove.node.scenario.reading import read_scenario, scenario
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.run import Simulation
-
 from tests.node.conftest import run_federation
 from tests.node.federation import Federation
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.ipfs.unixfs import cid_of
@@ -14,7 +15,6 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.masking.ring import decode, encode
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.terms import SharedSettings, StrategySettings
-
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

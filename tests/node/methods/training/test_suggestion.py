@@ -1,6 +1,7 @@
 """``terms.toml`` in a task's folder: read as strictly as terms, and given in the form of their tables."""
 
 import pytest
+
 from fedgrove.node.base.strict_tables import InvalidConfig, build
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.training.suggestion import SuggestedTable, SuggestedTerms, suggested_by

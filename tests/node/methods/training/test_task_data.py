@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.held_out import HoldOutRule, mark_of, split
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
@@ -26,7 +27,6 @@ from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, Stra
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible
 from fedgrove.node.tasks.sandbox.worker import Reply, Worker
-
 from tests.node.learning.tasks.examples import table
 
 BUNDLE = "bafybei" + "a" * 52

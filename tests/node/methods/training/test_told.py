@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.disk import DiskStore
@@ -21,7 +22,6 @@ from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.report import build_report
-
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS
 

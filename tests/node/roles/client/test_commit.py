@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.step import Kind
 from fedgrove.node.roles.client.contributing import Commit
-
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with
 
 

@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.roles.client.concluding import Dispute, lot
-
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.roles.client.joining import Draw
-
 from tests.node.roles.fakes import DEADLINES, Events, client_turn_at, context_with, entry_with, view_at
 
 SECRETS = SimpleNamespace(mask_key=b"m" * 32, seal_key=b"s" * 32)

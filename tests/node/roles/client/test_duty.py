@@ -1,8 +1,8 @@
 """What a running round asks of a client."""
 
 import pytest
-from fedgrove.node.roles.client.role import Duty, duty_of
 
+from fedgrove.node.roles.client.role import Duty, duty_of
 from tests.node.roles.fakes import ME, client_turn_at, entry_with
 
 SEALED = {"draws": (ME, 2, 3), "sealed": object()}

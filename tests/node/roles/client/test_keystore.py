@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.errors import KeystoreError
 from fedgrove.chain.face.networks import embedded
@@ -10,7 +11,6 @@ from fedgrove.chain.records import Committed, Drawn
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.keystore import ReloadingClient, WatchedKeystore
-
 from tests.node.federation import Federation
 
 CHEAP, PASSWORD = 1 << 12, "a password"

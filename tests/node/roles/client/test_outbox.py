@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.node.roles.client.context import Outbox
-
 from tests.node.roles.fakes import DEADLINES, GAS, Events, entry_with, view_at
 
 

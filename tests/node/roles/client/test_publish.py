@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.contributing import Publish
-
 from tests.node.roles.fakes import ME, Events, client_turn_at, context_with, entry_with
 
 UPDATE = b"masked"

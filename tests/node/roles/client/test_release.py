@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.protocol.step import Kind
 from fedgrove.node.roles.client.concluding import ReleaseShares
-
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
 
 SHARES = b"released"

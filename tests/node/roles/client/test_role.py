@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Sealed
@@ -12,7 +13,6 @@ from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.role import Duty
-
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

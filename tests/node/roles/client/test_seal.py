@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.node.roles.client import joining
 from fedgrove.node.roles.client.joining import reason_to_leave
-
 from tests.node.roles.fakes import ME, Events, client_turn_at, context_with, entry_with, view_at
 
 

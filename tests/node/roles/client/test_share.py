@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.roles.client.contributing import PublishShares
-
 from tests.node.roles.fakes import ME, Events, client_turn_at, context_with, entry_with
 
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.records import FailureReason
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.aggregate import InvalidUpdate
@@ -14,7 +15,6 @@ from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.roles.coordinator import summing
 from fedgrove.node.roles.coordinator.summing import Close
-
 from tests.node.roles.fakes import DEADLINES, Events, context_with, entry_with, turn_at, view_at
 
 BLOCK = 62

@@ -1,10 +1,10 @@
 """A round that comes to nothing ends on the ledger, with evidence or for its deadline."""
 
 import pytest
+
 from fedgrove.chain.records import FailureReason
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.roles.coordinator.context import Overdue, fail
-
 from tests.node.roles.fakes import Events, context_with, entry_with, turn_at
 
 

@@ -1,7 +1,6 @@
 """While clients share and commit, the coordinator says for which it waits."""
 
 from fedgrove.node.roles.coordinator.summing import AwaitMembers
-
 from tests.node.roles.fakes import DEADLINES, entry_with, turn_at
 
 

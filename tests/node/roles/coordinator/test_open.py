@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.roles.coordinator.opening import Open
-
 from tests.node.roles.fakes import Events, context_with, entry_with, turn_at, view_at
 
 FIRST, STANDING = b"first model", b"d" * 32

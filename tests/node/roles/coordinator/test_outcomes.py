@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.node.roles.coordinator import context
 from fedgrove.node.roles.coordinator.context import Outcomes
-
 from tests.node.roles.fakes import Events, entry_with
 
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.records import FailureReason
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
@@ -12,7 +13,6 @@ from fedgrove.node.masking.survivors import UnsafeSurvivors
 from fedgrove.node.protocol.step import Kind
 from fedgrove.node.roles.coordinator import summing
 from fedgrove.node.roles.coordinator.summing import RecordRecovery
-
 from tests.node.roles.fakes import DEADLINES, Events, context_with, entry_with, turn_at, view_at
 
 EARLY, LAST_CALL = 52, DEADLINES.recover_end - 2

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.face.ledger import MAX_REPORT
 from fedgrove.chain.records import Closed
 from fedgrove.node.roles.coordinator.opening import ReportAbsences
-
 from tests.node.roles.fakes import Events, context_with, entry_with, turn_at, view_at
 
 CLOSED = object.__new__(Closed)

@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Phase
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
-
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+
 from fedgrove.chain.records import SeedFixed
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.roles.coordinator.opening import SealOrder
-
 from tests.node.roles.fakes import DEADLINES, Events, context_with, turn_at, view_at
 
 SEED = object()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+
 from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
@@ -30,7 +31,6 @@ from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.service import Service
 from fedgrove.node.roles.standby import Standby
-
 from tests.node.roles.faults.killing import Injector, install
 
 PATIENCE_SECONDS = 120.0

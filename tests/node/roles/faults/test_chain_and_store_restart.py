@@ -7,7 +7,6 @@ from fedgrove.chain.face.networks import free_port
 from fedgrove.chain.records import Closed
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.status.participation import fate
-
 from tests.ipfs.kubo_nodes import needs_kubo, quiet
 from tests.node.roles.faults.world import World
 

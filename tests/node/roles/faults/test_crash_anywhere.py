@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+
 from fedgrove.chain.records import Closed, Failed, FailureReason, Skipped
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.status.participation import fate
-
 from tests.node.roles.faults.world import Liar, World, passed
 
 SEED = 1

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, Released, Shared
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
-
 from tests.node.federation import Federation
 from tests.node.roles.faults.world import QUICK
 

@@ -3,7 +3,6 @@
 from collections import Counter
 
 from fedgrove.chain.records import Closed
-
 from tests.node.roles.faults.test_crash_anywhere import BLOB, TRANSACTION, begin, every
 from tests.node.roles.faults.world import World
 

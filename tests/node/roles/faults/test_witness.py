@@ -3,9 +3,9 @@
 import shutil
 
 import pytest
+
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.unixfs import cid_of
-
 from tests.node.federation import Federation
 from tests.node.roles.faults.killing import kind_of
 from tests.node.roles.faults.lives import TellingStore

@@ -13,7 +13,6 @@ from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.release import InvalidRelease, parse_release
 from fedgrove.node.masking.sealing import OPENING_BYTES
 from fedgrove.node.protocol.rounds import RoundRecords
-
 from tests.node.roles.faults.killing import kind_of
 
 ONCE = ("shares", "masked update", "release")

@@ -28,7 +28,6 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import StrategySettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
-
 from tests.node.federation import Federation, LyingCoordinator
 from tests.node.roles.faults.killing import KILLED, PASSED
 from tests.node.roles.faults.lives import (

@@ -5,7 +5,6 @@ from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.executors import InlineExecutor
-
 from tests.node.simulation.conftest import changed
 
 QUICK = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)

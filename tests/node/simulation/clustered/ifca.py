@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.methods.procfl.training import choose_cluster
-
 from tests.node.methods.procfl.means import weighted_mean
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.idx import parse_idx
 from fedgrove.node.learning.partition import partition
@@ -13,7 +14,6 @@ from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.methods.procfl.sets import label_counts
 from fedgrove.node.methods.procfl.similarity import assemble, in_the_clear, pairs
 from fedgrove.node.simulation.clustered.all_pairs import AllPairs
-
 from tests.node.methods.procfl.clients import seeded
 
 MNIST_LABELS = Path(__file__).parents[5] / "shared" / "data" / "mnist" / "train-labels-idx1-ubyte.gz"

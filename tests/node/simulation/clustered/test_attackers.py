@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.masking.ring import encode
@@ -14,7 +15,6 @@ from fedgrove.node.scenario.poisoning import ATTACKS, AttackSettings
 from fedgrove.node.simulation.clustered.attackers import Attackers, Showing, Weighing, attackers_of
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.uploads import ClientPart
-
 from tests.node.simulation.clustered.conftest import grouped_plan, simulate
 
 LAYOUT = Layout(("w",), ((50,),))

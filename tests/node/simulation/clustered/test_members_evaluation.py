@@ -5,6 +5,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
@@ -21,7 +22,6 @@ from fedgrove.node.simulation.held_out import held_out_by
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.work import split_samples
-
 from tests.adversary.clustered import coordinator, found
 from tests.node.simulation.clustered.conftest import QUICK, grouped_plan, simulate
 

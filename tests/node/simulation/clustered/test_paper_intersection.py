@@ -8,6 +8,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
+from gmpy2 import is_prime, mpz, next_prime, powmod
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fedgrove.node.methods.procfl.messages import InvalidMessage, digest
 from fedgrove.node.methods.procfl.similarity import Intersection
 from fedgrove.node.simulation.clustered.paper_intersection import (
@@ -19,10 +23,6 @@ from fedgrove.node.simulation.clustered.paper_intersection import (
     _PublicKey,
     asker_of,
 )
-from gmpy2 import is_prime, mpz, next_prime, powmod
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.node.methods.procfl.clients import LEFT, RIGHT, SESSION, chi, items_of, seeded, with_items
 
 HEADER, WIDTH = 80, 256

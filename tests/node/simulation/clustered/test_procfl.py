@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.ring import encode
 from fedgrove.node.methods.procfl.committee import Ballot

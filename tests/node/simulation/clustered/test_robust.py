@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from fedgrove.node.base.tensors import Layout
-from fedgrove.node.simulation.clustered import robust
-from fedgrove.node.simulation.clustered.robust import krum, krum_order, median, squared_distances, trimmed_mean
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from scipy.stats import trim_mean
 
+from fedgrove.node.base.tensors import Layout
+from fedgrove.node.simulation.clustered import robust
+from fedgrove.node.simulation.clustered.robust import krum, krum_order, median, squared_distances, trimmed_mean
 from tests.node.simulation.clustered.ifca import average, estimate
 
 

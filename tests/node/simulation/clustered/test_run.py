@@ -8,6 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, flatten, unflatten
@@ -26,7 +27,6 @@ from fedgrove.node.simulation.kinds import simulation_of
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.work import TrainingTask, perform
-
 from tests.node.methods.procfl.means import cluster_mean, weighted_mean
 from tests.node.simulation.clustered import ifca
 from tests.node.simulation.clustered.conftest import grouped_plan, simulate

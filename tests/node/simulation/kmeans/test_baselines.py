@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from fedgrove.node.methods.kmeans.datasets import split_by_cluster
 from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed, simplified
 

@@ -5,6 +5,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
+
 from fedgrove.node.methods.kmeans import vector
 from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.code import SumError
@@ -13,7 +15,6 @@ from fedgrove.node.methods.kmeans.datasets import reference_loss, split_by_clust
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.simulation.kmeans import federation as simulation
 from fedgrove.node.simulation.kmeans.federation import Federation, SimulationSettings
-from scipy.stats import chi2_contingency
 
 CENTRES = np.array([[-0.8, 0.0, 0.3], [0.8, 0, 0], [0, 0.8, -0.5]])
 

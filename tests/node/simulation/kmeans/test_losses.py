@@ -1,6 +1,7 @@
 """Losses on a line, by hand; and the example of appendix L, where they differ."""
 
 import numpy as np
+
 from fedgrove.node.simulation.kmeans.losses import induced_loss, nearest_loss
 
 POINTS = np.array([[0.0], [2], [10]])

@@ -1,6 +1,7 @@
 """A simulated federation and one on a ledger find the same counts and centres from the same points and draws."""
 
 import numpy as np
+
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.client import KMeansClient
 from fedgrove.node.methods.kmeans.decoder import decode

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.tasks.sandbox import attached, launch
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobOutOfMemory, JobRaised, JobTimedOut

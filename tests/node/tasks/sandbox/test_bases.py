@@ -1,11 +1,11 @@
 """Frozen bases in the sandbox: a job reads them, writes nothing to them, and sees nothing beside them."""
 
 import pytest
+
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible, WarmSettings
 from fedgrove.node.tasks.sandbox.worker import Worker
-
 from tests.node.tasks.sandbox.escape import SCRIPT, require
 
 TASK = """

@@ -9,6 +9,7 @@ import signal
 from pathlib import Path
 
 import pytest
+
 from fedgrove.node.tasks.sandbox import bpf, kernel
 from fedgrove.node.tasks.sandbox.syscalls import ATTRIBUTES, CONDITIONAL, REFUSED, TRUNCATION
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+
 from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, dump
 from fedgrove.node.tasks.sandbox.faults import JobFailed

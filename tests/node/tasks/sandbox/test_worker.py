@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.tasks.sandbox import limits, modes
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
@@ -17,7 +18,6 @@ from fedgrove.node.tasks.sandbox.launch import launch, python
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible, WarmSettings
 from fedgrove.node.tasks.sandbox.worker import Worker
-
 from tests.node.tasks.sandbox.escape import LAYOUT, MODEL, SCRIPT, TIGHT, require
 
 TASK = """
