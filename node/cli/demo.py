@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedgrove.common.errors import Error
 from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -113,7 +114,8 @@ def _run(
         sentence = explained(fault)
         if not sentence:
             raise
-        raise CommandError(f"{sentence.removesuffix('.')}{_kept(out)}") from None
+        code = fault.exit_code if isinstance(fault, Error) else Error.exit_code
+        raise CommandError(f"{sentence.removesuffix('.')}{_kept(out)}", code) from None
 
 
 def _say_what_failed(report: dict[str, Any], sat_out: str) -> None:

@@ -163,7 +163,7 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(arguments, word, place):
 
 
 def test_training_that_diverges_is_one_sentence_with_client_and_round(place):
-    wild = ("--set", "training.learning_rate=90", "--set", "training.epochs=3")
+    wild = ("--set", "training.learning_rate=100", "--set", "training.epochs=20")
     result = fedgrove(*SMALL, *wild, "--out", "run", cwd=place)
     assert result.returncode == 1
     assert "client " in result.stderr and "in round 1" in result.stderr and "--resume goes on" in result.stderr

@@ -239,5 +239,5 @@ def test_a_strategy_that_was_asked_for_is_not_replaced(tmp_path):
     command = ["demo", "--task", tmp_path / "task", "--data", tmp_path / "data.csv", "--clients", "4", "--rounds", "1"]
     asked = [*warm.command(), *map(str, command), "--strategy", "fedaom"]
     result = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS)
-    assert result.returncode == 2 and "task.shared must be a file of the bundle" in result.stderr, result.stderr
+    assert result.returncode == 2 and "task.shared must name a file of the task" in result.stderr, result.stderr
     assert json.loads(run(*command, "--json"))["config"]["strategy"]["name"] == "fedavg"
