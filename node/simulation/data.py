@@ -6,7 +6,8 @@ once for all of them; workers elsewhere get in each task the samples of its clie
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from fedgrove.node.learning.partition import Partition, deal
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.settings import ModelSpec, default_model
 from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.simulation.executors import Reach
 
 # Training, test and shared samples of one simulation; more would keep deleted files' space taken.
 OPEN_FILES = 3
+# Test samples a slice.
+SLICE = 500
 
 
 @dataclass(frozen=True)
@@ -124,3 +128,74 @@ def opened(samples: Samples | OnDisk | None) -> Samples:
 def _mapped(place: OnDisk) -> Samples:
     arrays = [np.load(Path(place.folder) / f"{place.name}-{part}.npy", mmap_mode="r") for part in "xy"]
     return Samples(*arrays)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Samples ``start`` … ``stop`` − 1 of those given."""
+
+    samples: Samples | OnDisk = field(repr=False)
+    start: int
+    stop: int
+
+    def read(self) -> Samples:
+        """A copy of them."""
+        whole = opened(self.samples)
+        return Samples(np.array(whole.x[self.start : self.stop]), np.array(whole.y[self.start : self.stop]))
+
+
+class PlacedData:
+    """A simulation's data where the workers find them.
+
+    Parameters
+    ----------
+    data : Dealt
+        What is split among the clients.
+    digest : str
+        Names the data on disk.
+    reach : Reach
+        How workers get at data.
+    scratch : Path
+        An empty directory for what workers of this machine read.
+
+    Attributes
+    ----------
+    tests : bool
+        Whether there is anything to test models on.
+    training : Samples, OnDisk or None
+        What the clients' indices point into; None where work carries the samples themselves.
+    """
+
+    tests = True
+
+    def __init__(self, data: Dealt, digest: str, reach: Reach, scratch: Path) -> None:
+        def place(samples: Samples, name: str) -> Samples | OnDisk:
+            return put_on_disk(samples, scratch, name, digest) if reach == "disk" else samples
+
+        self._data, self._by_message = data, reach == "message"
+        self.training = None if self._by_message else place(data.training, "training")
+        self._test = place(data.test, "test")
+        self._shared = None if data.shared is None else place(data.shared, "shared")
+
+    def size(self, client: int) -> int:
+        """How many samples a client has."""
+        return len(self._data.parts[client - 1])
+
+    def samples(self, client: int) -> Samples | np.ndarray:
+        """What work carries of a client's samples: their indices into ``training``, or themselves."""
+        indices = self._data.parts[client - 1]
+        return self._data.training.take(indices) if self._by_message else indices
+
+    def common(self, probes: bool) -> dict[str, Samples | OnDisk | None]:
+        """What the training of all clients reads, by the fields of ``TrainingTask``."""
+        return {"training": self.training, "shared": self._shared, "probe": self._test if probes else None}
+
+    def test_parts(self) -> Iterator[Slice]:
+        """The test samples in slices that do not depend on the number of workers."""
+        test = self._data.test
+        for start in range(0, len(test), SLICE):
+            stop = min(start + SLICE, len(test))
+            if self._by_message:
+                yield Slice(Samples(test.x[start:stop], test.y[start:stop]), 0, stop - start)
+            else:
+                yield Slice(self._test, start, stop)

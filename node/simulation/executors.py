@@ -11,7 +11,7 @@ from fedgrove.node.base.process_pool import process_pool
 
 # How long a scheduler may take to answer.
 CLUSTER_SECONDS = 10
-WORK = "fedgrove.node.simulation.work"
+WORK = "fedgrove.node.simulation.network_work"
 
 Reach = Literal["memory", "disk", "message"]
 

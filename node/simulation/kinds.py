@@ -9,7 +9,6 @@ from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.loop import Progress, SimulationRun
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import OpenedTask
-from fedgrove.node.simulation.task_run import TaskRun
 
 
 def simulation_of(
@@ -22,7 +21,5 @@ def simulation_of(
     progress: Progress | None = None,
 ) -> SimulationRun:
     """A simulation of the plan on a data set, or of its task; the other arguments are those of ``SimulationRun``."""
-    if isinstance(subject, OpenedTask):
-        return TaskRun(plan, subject, executor, workers, directory, resume, progress)
     kind = Simulation if plan.method is None else ClusteredSimulation
     return kind(plan, subject, executor, workers, directory, resume, progress)

@@ -15,12 +15,15 @@ from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors, dump
 from fedgrove.node.learning.local_update import DivergedTraining
+from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import RunDirectory
 from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.draws import draw_of, draws, last_round
 from fedgrove.node.simulation.record import Released, RoundResult, RunRecord, ending_of
+from fedgrove.node.simulation.subjects import subject_of
+from fedgrove.node.simulation.task_folder import OpenedTask
 from fedgrove.node.simulation.tasks import RoundTasks
 from fedgrove.node.simulation.workers import PendingTest, Workforce
 
@@ -31,12 +34,14 @@ Progress = Callable[[int, int], None]
 
 
 class SimulationRun(ABC):
-    """Federated learning of many clients, without chain and store; subclasses say on what, and what a round trains.
+    """Federated learning of many clients, without chain and store; subclasses say what a round trains.
 
     Parameters
     ----------
     plan : Scenario
         What is simulated.
+    subject : Dataset or OpenedTask
+        The data that are split among the clients, or the scenario's task.
     executor : Executor
         Where tasks run.
     workers : int
@@ -64,6 +69,7 @@ class SimulationRun(ABC):
     def __init__(
         self,
         plan: Scenario,
+        subject: Dataset | OpenedTask,
         executor: Executor,
         workers: int,
         directory: Path | None = None,
@@ -84,7 +90,8 @@ class SimulationRun(ABC):
             )
         try:
             self._check_plan()
-            self._digest = self._found()
+            self._subject = subject_of(plan, subject, self._workforce.reach)
+            self._models = [self._subject.first_model(seed) for seed in self._model_seeds()]
             self._layout = Layout.of(self._models[0])
             self._prepare()
         except (ValueError, InvalidInput, InvalidContent) as fault:
@@ -118,7 +125,7 @@ class SimulationRun(ABC):
             Another process runs in the directory.
         """
         with own_directory(self._directory) as (directory, scratch):
-            self._files = RunDirectory(directory, self._plan, self._digest)
+            self._files = RunDirectory(directory, self._plan, self._subject.digest)
             checkpoint = self._files.load(self._resume)
             self._tasks = self._begin(directory, scratch)
             if checkpoint is not None:
@@ -196,9 +203,9 @@ class SimulationRun(ABC):
     def _check_plan(self) -> None:
         """Raise ValueError if such a plan is not for this class."""
 
-    @abstractmethod
-    def _found(self) -> str:
-        """Set the first models; the digest of the data. ValueError where they do not suit the plan."""
+    def _model_seeds(self) -> list[int]:
+        """Seeds of the initial weights, one a model."""
+        return [self._plan.seed]
 
     @abstractmethod
     def _prepare(self) -> None:

@@ -1,7 +1,6 @@
 """One model for all clients: a round's uploads become the next model as the plan's mechanism says."""
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,18 +12,17 @@ from fedgrove.node.base.tensors import Tensors, unflatten
 from fedgrove.node.learning.server_side import ServerSide, server_side
 from fedgrove.node.privacy.weighted import bound_of_weights
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.dataset_run import DatasetRun
 from fedgrove.node.simulation.loop import SimulationRun
 from fedgrove.node.simulation.mechanisms import Uploads, releases_of
 from fedgrove.node.simulation.record import Released, RoundResult
-from fedgrove.node.simulation.tasks import ClientsTasks, TaskMaker
+from fedgrove.node.simulation.tasks import TaskMaker
 from fedgrove.node.simulation.uploads import Encoder, Measured
-from fedgrove.node.simulation.work import ClientResult, ClientTraining, MembersEvaluation, SliceScore
+from fedgrove.node.simulation.work import ClientResult, MembersEvaluation, SliceScore, TrainingTask
 from fedgrove.node.simulation.workers import PendingTest
 
 
-class OneModelRun(SimulationRun):
-    """A plan without clustering, on whatever data."""
+class Simulation(SimulationRun):
+    """A plan without clustering, of a network or a task."""
 
     def _check_plan(self) -> None:
         if self._plan.method is not None:
@@ -35,13 +33,11 @@ class OneModelRun(SimulationRun):
         self._server = server_of(self._plan)
         self._models = [self._server.first(self._models[0])]
 
-    def _begin(self, directory: Path, scratch: Path) -> ClientsTasks:
-        self._maker = self._make_tasks(scratch)
+    def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
+        reach = self._workforce.reach
+        data = self._subject.place(reach, scratch)
+        self._maker = TaskMaker(self._plan, self._subject.terms, data, reach, scratch)
         return self._maker
-
-    @abstractmethod
-    def _make_tasks(self, scratch: Path) -> ClientsTasks:
-        """What makes the tasks of the rounds; ``scratch`` is an empty directory for what workers read."""
 
     def _restore(self, kept: Tensors) -> None:
         self._models = [kept]
@@ -67,7 +63,7 @@ class OneModelRun(SimulationRun):
 
     def _tasks_of(
         self, number: int, drawn: tuple[int, ...], encoder: Encoder, start: Tensors
-    ) -> Iterator[ClientTraining]:
+    ) -> Iterator[TrainingTask]:
         (model,) = self._maker.publish([start])
         state, workers = partial(self._files.state, before=number), self._workforce.count
         return self._maker.training(number, model, drawn, encoder, workers, 4 * self._layout.length, state)
@@ -79,17 +75,10 @@ class OneModelRun(SimulationRun):
         return self._releases.of_last_model(number, dict(found))
 
     def _test(self, result: RoundResult) -> PendingTest | None:
-        if not self._maker.tests:
+        if not self._maker.data.tests:
             return None
         (model,) = self._maker.publish([self._server.model(self.tensors)])
         return PendingTest(partial(self._maker.evaluation, result.round, model), partial(_scored, result))
-
-
-class Simulation(OneModelRun, DatasetRun):
-    """A plan without clustering, on a data set."""
-
-    def _make_tasks(self, scratch: Path) -> ClientsTasks:
-        return TaskMaker(self._plan, self._terms, self._data, self._workforce.reach, scratch)
 
 
 def server_of(plan: Scenario) -> ServerSide:

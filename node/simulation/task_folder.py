@@ -9,12 +9,14 @@ from pathlib import Path
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData, TaskTerms
 from fedgrove.node.scenario.checks import check_subject
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.scenario.settings import TaskChoice
 from fedgrove.node.scenario.sources import packed, sources_of
+from fedgrove.node.simulation.data import OnDisk
 from fedgrove.node.simulation.task_work import OwnSource, TaskPlace, end_process, process_of
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.folder import remove_folder
@@ -45,6 +47,29 @@ class OpenedTask:
     def first_model(self, terms: TaskTerms) -> Tensors:
         """What the training starts from; TaskFailed if the task has no model."""
         return self.clients[0].open(self.place, terms).first_model()
+
+
+class TaskSources:
+    """An opened task's data, as work carries them."""
+
+    def __init__(self, task: OpenedTask) -> None:
+        self._task, self.tests = task, bool(task.held_out)
+
+    def size(self, client: int) -> int:
+        """How many samples a client has."""
+        return self.samples(client).description.samples
+
+    def samples(self, client: int) -> OwnSource:
+        """Where a client's samples are."""
+        return self._task.clients[client - 1]
+
+    def common(self, probes: bool) -> dict[str, Samples | OnDisk | None]:
+        """Nothing: the task's own ``data`` reads all that training needs."""
+        return {}
+
+    def test_parts(self) -> tuple[OwnSource, ...]:
+        """The sources that hold samples out."""
+        return self._task.held_out
 
 
 @contextmanager

@@ -6,26 +6,25 @@ the worker itself.
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
-from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import HeldOutSums, RoundPosition
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training.task_data import Description, TaskData, TaskFailed, TaskProcess, TaskTerms
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.simulation.held_out import held_out_by
-from fedgrove.node.simulation.uploads import Encoder
 from fedgrove.node.simulation.work import (
     ClientResult,
-    ModelReference,
-    PartialSum,
+    ClientWork,
+    EvaluationTask,
+    RunTerms,
     SliceScore,
-    train_clients,
+    TrainingTask,
     trained_by,
 )
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible
@@ -40,22 +39,6 @@ class TaskPlace:
     mode: Mode
     bases: tuple[tuple[str, str], ...] = ()
     portable: bool = False
-
-
-@dataclass(frozen=True)
-class TaskRound:
-    """What is the same for all clients of a round; ``rounds`` and ``evaluation`` are those of the plan.
-
-    ``sampling_rate`` is the share of all clients that the round draws.
-    """
-
-    place: TaskPlace
-    terms: TaskTerms
-    rounds: int
-    round: int
-    model: ModelReference
-    evaluation: EvaluationSettings | None = None
-    sampling_rate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -80,95 +63,52 @@ class OwnSource:
 
 
 @dataclass(frozen=True)
-class TaskClient:
-    """A drawn client, its data, and what it kept from its last round."""
+class SandboxTerms(RunTerms):
+    """The terms of a user's own task, trained in sandboxes; ``rounds`` and ``evaluation`` are those of the scenario."""
 
-    client: int
-    data: OwnSource
-    state: Tensors = field(repr=False)
-
-
-@dataclass(frozen=True)
-class TaskTraining:
-    """Some of a round's clients; ``total`` samples have all that were drawn."""
-
-    doing: ClassVar[str] = "training"
-
-    common: TaskRound
-    total: int
-    encoder: Encoder
-    clients: tuple[TaskClient, ...]
-
-    @property
-    def round(self) -> int:
-        return self.common.round
-
-    @property
-    def model(self) -> ModelReference:
-        return self.common.model
+    place: TaskPlace
+    task: TaskTerms
+    rounds: int
+    evaluation: EvaluationSettings | None = None
 
     @property
     def seed(self) -> int:
-        return self.common.terms.seed
+        return self.task.seed
 
-    def perform(self) -> PartialSum:
-        return train_clients(self)
+    def train(
+        self, task: TrainingTask, work: ClientWork, tensors: Mapping[str, np.ndarray], start: np.ndarray
+    ) -> tuple[np.ndarray, ClientResult]:
+        data = self._open(work)
+        position: RoundPosition = {"number": task.round, "rounds": self.rounds, "seed": self.seed}
+        position["sampling_rate"] = task.sampling_rate
+        training = partial(data.train, dict(tensors), position, work.client, work.state)
+        with _naming(f"client {work.client} in round {task.round}"):
+            return trained_by(training, task.encoder, (work.client, len(data)), work.state, start)
 
-    def trained(
-        self, tensors: Mapping[str, np.ndarray], start: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, ClientResult]]:
-        for work in self.clients:
-            yield self._train(work, dict(tensors), start)
+    def measured(self, task: TrainingTask, work: ClientWork, tensors: Mapping[str, np.ndarray]) -> HeldOutSums:
+        with _naming(f"client {work.client} in round {task.round}"):
+            return self._open(work).held_out_sums(dict(tensors), work.state)
 
-    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[tuple[int, HeldOutSums]]:
-        for work in self.clients:
-            try:
-                yield work.client, self._open(work).held_out_sums(dict(tensors), work.state)
-            except TaskFailed as fault:
-                raise self._named(work, fault) from None
-
-    def _train(self, work: TaskClient, tensors: Tensors, start: np.ndarray) -> tuple[np.ndarray, ClientResult]:
-        common, data = self.common, self._open(work)
-        position: RoundPosition = {"number": self.round, "rounds": common.rounds, "seed": self.seed}
-        position["sampling_rate"] = common.sampling_rate
-        training = partial(data.train, tensors, position, work.client, work.state)
-        try:
-            return trained_by(training, self.encoder, (work.client, len(data)), work.state, start)
-        except TaskFailed as fault:
-            raise self._named(work, fault) from None
-
-    def _named(self, work: TaskClient, fault: TaskFailed) -> TaskFailed:
-        return TaskFailed(f"client {work.client} in round {self.round}: {fault}")
-
-    def _open(self, work: TaskClient) -> TaskData:
-        place, terms, settings = self.common.place, self.common.terms, self.common.evaluation
-        if settings is None:
-            return work.data.open(place, terms)
-        return work.data.open_evaluating(place, terms, settings, work.client)
-
-
-@dataclass(frozen=True)
-class TaskEvaluation:
-    """A test of a round's model on what a source holds out; ``number`` orders the sources."""
-
-    doing: ClassVar[str] = "evaluating"
-
-    common: TaskRound
-    number: int
-    data: OwnSource
-
-    @property
-    def round(self) -> int:
-        return self.common.round
-
-    def perform(self) -> SliceScore:
-        data = self.data.open(self.common.place, self.common.terms)
-        try:
-            found = data.evaluate(dict(self.common.model.tensors()))
-        except TaskFailed as fault:
-            raise TaskFailed(f"the evaluation of round {self.round}: {fault}") from None
+    def score(self, task: EvaluationTask, tensors: Mapping[str, np.ndarray]) -> SliceScore:
+        data = task.part.open(self.place, self.task)
+        with _naming(f"the evaluation of round {task.round}"):
+            found = data.evaluate(dict(tensors))
         right = None if found.accuracy is None else round(found.accuracy * found.samples)
-        return SliceScore(self.number, right, found.loss * found.samples, found.samples)
+        return SliceScore(task.number, right, found.loss * found.samples, found.samples)
+
+    def _open(self, work: ClientWork) -> TaskData:
+        if self.evaluation is None:
+            return work.samples.open(self.place, self.task)
+        return work.samples.open_evaluating(self.place, self.task, self.evaluation, work.client)
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Say in whose work a task failed."""
+    try:
+        yield
+    except TaskFailed as fault:
+        raise TaskFailed(f"{what}: {fault}") from None
 
 
 _lock = threading.Lock()

@@ -1,27 +1,23 @@
 """A round cut into tasks: several small clients each, the largest first, made when a worker is about to need them."""
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-
-import numpy as np
+from typing import Protocol
 
 from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.data import Dealt, OnDisk, put_on_disk
+from fedgrove.node.simulation.data import OnDisk
 from fedgrove.node.simulation.draws import rate_of
 from fedgrove.node.simulation.executors import Reach
 from fedgrove.node.simulation.uploads import Encoder
 from fedgrove.node.simulation.work import (
-    ClientTraining,
     ClientWork,
     EvaluationTask,
     ModelReference,
     RunTerms,
     TrainingTask,
-    WorkUnit,
 )
 
 # A task's share of a round, at most: with 16 a worker the last ones end nearly together.
@@ -30,8 +26,6 @@ TASKS_A_WORKER = 16
 CLIENT_OVERHEAD = 32
 # Models and states that a task's clients may bring along, in bytes: bounds the memory of many small clients.
 TASK_BYTES = 16 << 20
-# Test samples a task.
-SLICE = 500
 
 
 def chunks(sizes: Mapping[int, int], workers: int, model_bytes: int) -> list[tuple[int, ...]]:
@@ -116,32 +110,33 @@ class RoundTasks:
         return self._published[digest]
 
 
-class ClientsTasks(RoundTasks, ABC):
-    """Makes the tasks of rounds of one model."""
+class ClientsData(Protocol):
+    """The clients' data, where workers find them (``PlacedData``, ``TaskSources``)."""
 
-    tests = True
-    """Whether there is anything to test models on."""
+    @property
+    def tests(self) -> bool:
+        """Whether there is anything to test models on."""
+        ...
 
-    @abstractmethod
-    def training(
-        self,
-        number: int,
-        model: ModelReference,
-        drawn: tuple[int, ...],
-        encoder: Encoder,
-        workers: int,
-        model_bytes: int,
-        state: Callable[[int], Tensors],
-    ) -> Iterator[ClientTraining]:
-        """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
+    def size(self, client: int) -> int:
+        """How many samples a client has."""
+        ...
 
-    @abstractmethod
-    def evaluation(self, round_number: int, model: ModelReference) -> Iterator[WorkUnit]:
-        """The tasks that test a round's model."""
+    def samples(self, client: int) -> object:
+        """What work carries of a client's samples, for the terms to read."""
+        ...
+
+    def common(self, probes: bool) -> dict[str, Samples | OnDisk | None]:
+        """What the training of all clients reads, by the fields of ``TrainingTask``."""
+        ...
+
+    def test_parts(self) -> Iterable[object]:
+        """What models are tested on, in parts."""
+        ...
 
 
-class TaskMaker(ClientsTasks):
-    """Makes the tasks of one simulation on a data set.
+class TaskMaker(RoundTasks):
+    """Makes the tasks of one simulation.
 
     Parameters
     ----------
@@ -149,18 +144,15 @@ class TaskMaker(ClientsTasks):
         What is simulated.
     reach, scratch
         As in ``RoundTasks``.
+
+    Attributes
+    ----------
+    data : ClientsData
     """
 
-    def __init__(self, plan: Scenario, terms: RunTerms, data: Dealt, reach: Reach, scratch: Path) -> None:
+    def __init__(self, plan: Scenario, terms: RunTerms, data: ClientsData, reach: Reach, scratch: Path) -> None:
         super().__init__(reach, scratch)
-        self._plan = plan
-        self._terms = terms
-        self._data = data
-        self._training: Samples | OnDisk | None = self._place(data.training, "training")
-        self._test = self._place(data.test, "test")
-        self._shared = None if data.shared is None else self._place(data.shared, "shared")
-        if reach == "message":
-            self._training = None
+        self._plan, self._terms, self.data = plan, terms, data
 
     def training(
         self,
@@ -172,36 +164,15 @@ class TaskMaker(ClientsTasks):
         model_bytes: int,
         state: Callable[[int], Tensors],
     ) -> Iterator[TrainingTask]:
-        sizes = {client: len(self._data.parts[client - 1]) for client in drawn}
-        total = sum(sizes.values())
-        probe = self._test if self._plan.probes(number) else None
-        places = (self._training, self._shared, probe)
-        together = self._terms.together
+        """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
+        sizes = {client: self.data.size(client) for client in drawn}
+        total, rate = sum(sizes.values()), rate_of(self._plan, number)
+        common, together = self.data.common(self._plan.probes(number)), self._plan.run.together
         for group in groups(sizes, together) if together > 1 else chunks(sizes, workers, model_bytes):
-            clients = tuple(ClientWork(client, self.samples(client), state(client)) for client in group)
-            rate = rate_of(self._plan, number)
-            yield TrainingTask(self._terms, model, number, total, encoder, *places, clients, rate)
+            clients = tuple(ClientWork(client, self.data.samples(client), state(client)) for client in group)
+            yield TrainingTask(self._terms, model, number, total, encoder, clients, rate, **common)
 
     def evaluation(self, round_number: int, model: ModelReference) -> Iterator[EvaluationTask]:
-        """The tasks that test a round's model, in slices that do not depend on the number of workers."""
-        test = self._data.test
-        for number, start in enumerate(range(0, len(test), SLICE)):
-            stop = min(start + SLICE, len(test))
-            if self._reach == "message":
-                part = Samples(test.x[start:stop], test.y[start:stop])
-                yield EvaluationTask(self._terms, model, round_number, number, part, 0, stop - start)
-            else:
-                yield EvaluationTask(self._terms, model, round_number, number, self._test, start, stop)
-
-    @property
-    def placed_training(self) -> Samples | OnDisk | None:
-        """The training samples where the workers find them; None where tasks carry them."""
-        return self._training
-
-    def samples(self, client: int) -> Samples | np.ndarray:
-        """What a task carries of a client's samples: their indices into ``placed_training``, or themselves."""
-        indices = self._data.parts[client - 1]
-        return self._data.training.take(indices) if self._reach == "message" else indices
-
-    def _place(self, samples: Samples, name: str) -> Samples | OnDisk:
-        return put_on_disk(samples, self._scratch, name, self._terms.data) if self._reach == "disk" else samples
+        """The tasks that test a round's model; none where there is nothing to test it on."""
+        for number, part in enumerate(self.data.test_parts()):
+            yield EvaluationTask(self._terms, model, round_number, number, part)

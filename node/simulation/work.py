@@ -1,10 +1,10 @@
 """What a worker does: train a few clients and add their models up, or evaluate a slice of the test set.
 
-A task says all that the work depends on, so its result is the same in any process. What is common to many tasks (the
-data, the global model, the strategy's preparation of a round) is read or computed once a process and kept.
+A task says all that the work depends on, so its result is the same in any process. How a client trains and a model is
+tested is what its terms know: those of a shipped network (``network_work``), or of a user's own task (``task_work``).
 """
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -14,34 +14,41 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
-from fedgrove.node.learning.held_out import marks_of, split
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate
-from fedgrove.node.learning.networks import evaluate, held_out_sums, prepare, train
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec, TrainingSettings
-from fedgrove.node.learning.strategies import Strategy
-from fedgrove.node.learning.together import train_together
-from fedgrove.node.learning.training import diverged
 from fedgrove.node.masking.ring import WORD, InvalidVector
 from fedgrove.node.privacy.clipping import l2_norm
-from fedgrove.node.simulation.data import OnDisk, opened
-from fedgrove.node.simulation.held_out import held_out_by
+from fedgrove.node.simulation.data import OnDisk
 from fedgrove.node.simulation.uploads import ClientPart, Encoder, Measured
 
 
-@dataclass(frozen=True)
-class RunTerms:
-    """What is the same in all rounds (see ``Scenario``); ``data`` is the digest of the data."""
+class RunTerms(ABC):
+    """What is the same in all rounds of a run, and how a worker trains and tests with it."""
 
-    data: str
-    spec: ModelSpec
-    strategy: Strategy
-    training: TrainingSettings
-    rounds: int
     seed: int
-    device: str = "cpu"
-    evaluation: EvaluationSettings | None = None
-    together: int = 1
+
+    def trained(
+        self, task: "TrainingTask", tensors: Mapping[str, np.ndarray], start: np.ndarray
+    ) -> "Iterator[tuple[np.ndarray, ClientResult]]":
+        """Each client's trained parameters as a vector, and what else is kept; ``start`` is the model as a vector.
+
+        The trained vector may be written over, the start not.
+        """
+        return (self.train(task, work, tensors, start) for work in task.clients)
+
+    @abstractmethod
+    def train(
+        self, task: "TrainingTask", work: "ClientWork", tensors: Mapping[str, np.ndarray], start: np.ndarray
+    ) -> "tuple[np.ndarray, ClientResult]":
+        """One client's trained parameters as a vector, and what else is kept."""
+
+    @abstractmethod
+    def measured(self, task: "TrainingTask", work: "ClientWork", tensors: Mapping[str, np.ndarray]) -> HeldOutSums:
+        """One client's evaluation of a model, where the scenario asks for one; it does not train."""
+
+    @abstractmethod
+    def score(self, task: "EvaluationTask", tensors: Mapping[str, np.ndarray]) -> "SliceScore":
+        """Test a model on a part of what there is to test on."""
 
 
 class WorkUnit(Protocol):
@@ -53,35 +60,6 @@ class WorkUnit(Protocol):
     def round(self) -> int: ...
 
     def perform(self) -> Any: ...
-
-
-class ClientTraining(WorkUnit, Protocol):
-    """A task that trains clients, whose uploads are added up."""
-
-    @property
-    def model(self) -> "ModelReference": ...
-
-    @property
-    def total(self) -> int: ...
-
-    @property
-    def encoder(self) -> Encoder: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    def trained(
-        self, tensors: Mapping[str, np.ndarray], start: np.ndarray
-    ) -> "Iterator[tuple[np.ndarray, ClientResult]]":
-        """Each client's trained parameters as a vector, and what else is kept; ``start`` is the model as a vector.
-
-        The trained vector may be written over, the start not.
-        """
-        ...
-
-    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[tuple[int, HeldOutSums]]:
-        """Each client, and its evaluation of a model, where the plan asks for one; nobody trains."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -98,10 +76,13 @@ class ModelReference:
 
 @dataclass(frozen=True)
 class ClientWork:
-    """A drawn client: its samples, or their indices into the training samples; what its strategy kept."""
+    """A drawn client, its samples as the terms read them, and what its strategy kept.
+
+    ``samples`` are samples or their indices into the training samples, with a task an ``OwnSource``.
+    """
 
     client: int
-    samples: Samples | np.ndarray = field(repr=False)
+    samples: Any = field(repr=False)
     state: Tensors = field(repr=False)
 
 
@@ -115,12 +96,12 @@ class TrainingTask:
         N, samples of all clients that were drawn.
     encoder : Encoder
         How clients upload.
+    sampling_rate : float
+        Share of all clients that the round draws.
     training, shared : Samples, OnDisk or None
         The samples that indices point into; d_share.
     probe : Samples, OnDisk or None
         Test samples for the accuracy out of distribution; None where it is not asked for.
-    sampling_rate : float
-        Share of all clients that the round draws.
     """
 
     doing: ClassVar[str] = "training"
@@ -130,32 +111,14 @@ class TrainingTask:
     round: int
     total: int
     encoder: Encoder
-    training: Samples | OnDisk | None = field(repr=False)
-    shared: Samples | OnDisk | None = field(repr=False)
-    probe: Samples | OnDisk | None = field(repr=False)
     clients: tuple[ClientWork, ...]
     sampling_rate: float = 1.0
-
-    @property
-    def seed(self) -> int:
-        return self.terms.seed
+    training: Samples | OnDisk | None = field(default=None, repr=False)
+    shared: Samples | OnDisk | None = field(default=None, repr=False)
+    probe: Samples | OnDisk | None = field(default=None, repr=False)
 
     def perform(self) -> "PartialSum":
         return train_clients(self)
-
-    def trained(
-        self, tensors: Mapping[str, np.ndarray], start: np.ndarray
-    ) -> "Iterator[tuple[np.ndarray, ClientResult]]":
-        if self.terms.together > 1:
-            yield from train_group(self, tensors, start)
-        else:
-            yield from (train_client(self, work, tensors, start) for work in self.clients)
-
-    def measured(self, tensors: Mapping[str, np.ndarray]) -> Iterator[tuple[int, HeldOutSums]]:
-        for work in self.clients:
-            _, held_out = split_samples(self.terms, work.client, _samples_of(self, work))
-            assert held_out is not None
-            yield work.client, held_out_sums(self.terms.spec, tensors, held_out, self.terms.device)
 
 
 @dataclass(frozen=True)
@@ -164,14 +127,15 @@ class MembersEvaluation:
 
     doing: ClassVar[str] = "evaluating"
 
-    clients: ClientTraining
+    clients: TrainingTask
 
     @property
     def round(self) -> int:
         return self.clients.round
 
     def perform(self) -> tuple[tuple[int, HeldOutSums], ...]:
-        return tuple(self.clients.measured(self.clients.model.tensors()))
+        task, tensors = self.clients, self.clients.model.tensors()
+        return tuple((work.client, task.terms.measured(task, work, tensors)) for work in task.clients)
 
 
 @dataclass(frozen=True)
@@ -203,7 +167,7 @@ class PartialSum:
 
 @dataclass(frozen=True)
 class EvaluationTask:
-    """Test samples ``start`` … ``stop`` − 1 of those given; ``number`` orders the slices."""
+    """A test of a round's model; ``number`` orders the parts, a ``Slice`` each, or with a task an ``OwnSource``."""
 
     doing: ClassVar[str] = "evaluating"
 
@@ -211,12 +175,10 @@ class EvaluationTask:
     model: ModelReference
     round: int
     number: int
-    test: Samples | OnDisk = field(repr=False)
-    start: int
-    stop: int
+    part: Any = field(repr=False)
 
     def perform(self) -> "SliceScore":
-        return evaluate_slice(self)
+        return self.terms.score(self, self.model.tensors())
 
 
 @dataclass(frozen=True)
@@ -240,14 +202,14 @@ def perform(task: WorkUnit) -> Any:
     return task.perform()
 
 
-def train_clients(task: ClientTraining) -> PartialSum:
+def train_clients(task: TrainingTask) -> PartialSum:
     """Train the task's clients one after the other, and sum their models; memory is that of one client and the sum."""
     tensors = task.model.tensors()
     layout, start = Layout.of(tensors), flatten(tensors)
     total = np.zeros(task.encoder.length(layout), WORD)
     results = []
-    for vector, result in task.trained(tensors, start):
-        turn = ClientPart(result.client, task.round, task.seed, result.samples, task.total, result.measured)
+    for vector, result in task.terms.trained(task, tensors, start):
+        turn = ClientPart(result.client, task.round, task.terms.seed, result.samples, task.total, result.measured)
         try:
             cut_off = task.encoder.cut_off(vector, start, layout)
             words = task.encoder.encode(vector, start, layout, turn)
@@ -256,64 +218,6 @@ def train_clients(task: ClientTraining) -> PartialSum:
         np.add(total, words, out=total)
         results.append(replace(result, cut_off=cut_off))
     return PartialSum(total, tuple(results))
-
-
-def evaluate_slice(task: EvaluationTask) -> SliceScore:
-    """Test the global model on some of the test samples."""
-    test = opened(task.test)
-    samples = Samples(np.array(test.x[task.start : task.stop]), np.array(test.y[task.start : task.stop]))
-    score = evaluate(task.terms.spec, task.model.tensors(), samples, task.terms.device)
-    return SliceScore(task.number, round(score.accuracy * score.samples), score.loss * score.samples, score.samples)
-
-
-def out_of_distribution_accuracy(counts: np.ndarray, accuracy: np.ndarray) -> float:
-    """How well a local model does on the classes that its client has few samples of (FedAom 4.5).
-
-    The paper multiplies each class's accuracy by the inverse of the class's share in the local data, and averages.
-    The inverse of a share of zero is undefined, so the share is read as (n_c + 1) / (n + C), and the average as the
-    weighted mean Σ w_c·acc_c / Σ w_c with w_c = (n + C) / (n_c + 1), so that it lies in [0, 1].
-
-    Parameters
-    ----------
-    counts : ndarray
-        (C,) the client's samples n_c of each class.
-    accuracy : ndarray
-        (C,) the model's accuracy on the test samples of each class; NaN leaves out a class that has none.
-    """
-    present = ~np.isnan(accuracy)
-    weights = (counts.sum() + len(counts)) / (counts[present] + 1)
-    return float((weights * accuracy[present]).sum() / weights.sum())
-
-
-def train_client(
-    task: TrainingTask, work: ClientWork, tensors: Mapping[str, np.ndarray], start: np.ndarray
-) -> tuple[np.ndarray, ClientResult]:
-    """One client's trained parameters as a vector, and what else is kept."""
-    terms = task.terms
-    samples = _samples_of(task, work)
-    own, held_out = split_samples(terms, work.client, samples)
-    common = (own, _shared(task.shared), terms.strategy, terms.training)
-
-    def training() -> LocalUpdate:
-        return train(
-            terms.spec,
-            tensors,
-            *common,
-            number=task.round,
-            rounds=terms.rounds,
-            client=work.client,
-            seed=terms.seed,
-            state=work.state,
-            prepared=_prepared(Preparation(terms, task.round, task.model.digest, task.model, task.shared)),
-            held_out=held_out,
-            device=terms.device,
-            sampling_rate=task.sampling_rate,
-        )
-
-    def probe(trained: Tensors) -> float | None:
-        return None if task.probe is None else _probe(terms, trained, samples, opened(task.probe))
-
-    return trained_by(training, task.encoder, (work.client, len(samples)), work.state, start, probe)
 
 
 def trained_by(
@@ -348,77 +252,6 @@ def trained_by(
     norm = l2_norm(trained - start) if encoder.private else 0.0
     kept = {} if isinstance(encoder, Measured) else update.state  # the client will train again in this round
     return trained, ClientResult(*client, update.loss, norm, probe(update.tensors), kept, update.measured)
-
-
-def train_group(
-    task: TrainingTask, tensors: Mapping[str, np.ndarray], start: np.ndarray
-) -> Iterator[tuple[np.ndarray, ClientResult]]:
-    """The task's clients trained together: as ``train_client`` gives each of them."""
-    terms, clients = task.terms, [work.client for work in task.clients]
-    samples = [_samples_of(task, work) for work in task.clients]
-    seeds = {"number": task.round, "seed": terms.seed}
-    update = train_together(terms.spec, tensors, samples, clients, terms.strategy, terms.training, **seeds)
-    for client, own, vector, loss in zip(clients, samples, update.vectors, update.losses.tolist(), strict=True):
-        if math.isfinite(loss):
-            norm = l2_norm(vector - start) if task.encoder.private else 0.0
-            yield vector, ClientResult(client, len(own), loss, norm, None, {})
-        elif task.encoder.private:
-            yield start.copy(), ClientResult(client, len(own), None, 0.0, None, {})
-        else:
-            raise DivergedTraining(diverged(client, task.round, terms.training))
-
-
-def _samples_of(task: TrainingTask, work: ClientWork) -> Samples:
-    return work.samples if isinstance(work.samples, Samples) else opened(task.training).take(work.samples)
-
-
-def split_samples(terms: RunTerms, client: int, samples: Samples) -> tuple[Samples, Samples | None]:
-    """The samples to train on, and those to evaluate on; all, and None, where the plan asks for no evaluation."""
-    if terms.evaluation is None:
-        return samples, None
-    rule = held_out_by(terms.evaluation, terms.seed, client).rule
-    found = split(marks_of(samples, rule), rule)
-    return samples.take(found.train), samples.take(found.held_out)
-
-
-def _probe(terms: RunTerms, tensors: Tensors, samples: Samples, test: Samples) -> float:
-    """Test a local model class by class."""
-    accuracy = np.full(terms.spec.classes, np.nan)
-    for label in np.unique(test.y):
-        of_label = test.take(np.flatnonzero(test.y == label))
-        accuracy[label] = evaluate(terms.spec, tensors, of_label, terms.device).accuracy
-    return out_of_distribution_accuracy(np.bincount(samples.y, minlength=terms.spec.classes), accuracy)
-
-
-@dataclass(frozen=True)
-class Preparation:
-    """A round's common work; two are the same when terms, round and model are."""
-
-    terms: RunTerms
-    round: int
-    digest: str
-    model: ModelReference = field(compare=False, repr=False)
-    shared: Samples | OnDisk | None = field(compare=False, repr=False)
-
-
-@lru_cache(maxsize=1)
-def _prepared(wanted: Preparation) -> object:
-    terms = wanted.terms
-    shared = _shared(wanted.shared)
-    tensors = wanted.model.tensors()
-    position = {"number": wanted.round, "rounds": terms.rounds, "device": terms.device}
-    return prepare(terms.spec, tensors, shared, terms.strategy, **position)
-
-
-def _shared(source: Samples | OnDisk | None) -> Samples | None:
-    return _copied(source) if isinstance(source, OnDisk) else source
-
-
-@lru_cache(maxsize=1)
-def _copied(place: OnDisk) -> Samples:
-    """The shared set; strategies make tensors of it, which torch allows only of arrays that can be written to."""
-    samples = opened(place)
-    return Samples(np.array(samples.x), np.array(samples.y))
 
 
 @lru_cache(maxsize=2)

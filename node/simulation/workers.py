@@ -18,7 +18,6 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.simulation.executors import Reach, reach
 from fedgrove.node.simulation.record import RoundResult
-from fedgrove.node.simulation.task_work import TaskTraining
 from fedgrove.node.simulation.work import ClientResult, PartialSum, TrainingTask, WorkUnit, perform
 
 
@@ -152,9 +151,7 @@ def _is_loss(fault: Exception) -> bool:
 
 def _lost(tasks: Iterable[WorkUnit], fault: Exception) -> str:
     work = list(tasks)
-    clients = sorted(
-        client.client for task in work if isinstance(task, TrainingTask | TaskTraining) for client in task.clients
-    )
+    clients = sorted(client.client for task in work if isinstance(task, TrainingTask) for client in task.clients)
     rounds = [task.round for task in work]
     named = ", ".join(map(str, clients[:10])) + (f" and {len(clients) - 10} more" if len(clients) > 10 else "")
     where = f"training client{'s' * (len(clients) > 1)} {named}" if clients else work[0].doing

@@ -11,8 +11,8 @@ import fedgrove as fg
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario
 from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
-from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.tasks.bundle import draft, pack
 from tests.examples.held import EXAMPLES, copied, held
 
@@ -57,7 +57,7 @@ def test_it_is_learned_under_masks_audited_and_the_simulation_has_the_same_bytes
         },
     )
     with opened_task(plan) as task:
-        run = TaskRun(plan, task, InlineExecutor(), 1)
+        run = Simulation(plan, task, InlineExecutor(), 1)
         assert len(tuple(run.run())) == ROUNDS
     last = fg.History(str(tmp_path / "run")).model()
     assert dump(run.tensors) == dump(last)

@@ -13,8 +13,8 @@ from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tasks.loading import load_task
 from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario
 from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
-from fedgrove.node.simulation.task_run import TaskRun
 from tests.examples.held import EXAMPLES, copied, held
 
 CLASSES, NARROW = 3, {"width": 4, "blocks": 1, "classes": 3}
@@ -78,7 +78,7 @@ def test_strategies_that_look_into_models_train_it(prepared, strategy):
         },
     )
     with opened_task(plan) as task:
-        run = TaskRun(plan, task, InlineExecutor(), 1)
+        run = Simulation(plan, task, InlineExecutor(), 1)
         rounds = tuple(run.run())
     assert rounds[1].accuracy > 0.6
 

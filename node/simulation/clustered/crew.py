@@ -23,10 +23,11 @@ from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import RunDirectory
 from fedgrove.node.simulation.clustered.attackers import Attackers, Showing, Weighing
 from fedgrove.node.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask
-from fedgrove.node.simulation.data import Dealt
+from fedgrove.node.simulation.data import Dealt, PlacedData
+from fedgrove.node.simulation.network_work import NetworkTerms
 from fedgrove.node.simulation.tasks import TASK_BYTES, TaskMaker
 from fedgrove.node.simulation.uploads import Encoder
-from fedgrove.node.simulation.work import ClientResult, MembersEvaluation, ModelReference, RunTerms, TrainingTask
+from fedgrove.node.simulation.work import ClientResult, MembersEvaluation, ModelReference, TrainingTask
 from fedgrove.node.simulation.workers import Workforce
 
 # Clients that a task finds losses for.
@@ -76,7 +77,7 @@ class Crew:
     def __init__(
         self,
         plan: Scenario,
-        terms: RunTerms,
+        terms: NetworkTerms,
         data: Dealt,
         layout: Layout,
         public: Samples | None,
@@ -238,12 +239,13 @@ class Crew:
         self, round_number: int, models: Sequence[ModelReference], options: Mapping[int, tuple[int, ...]]
     ) -> Iterator[LossTask]:
         tasks = self._tasks(round_number)
+        training = tasks.data.common(probes=False)["training"]
         clients = iter(sorted(options))
         while group := tuple(islice(clients, CHOOSERS)):
-            choosers = tuple(Chooser(client, tasks.samples(client), options[client]) for client in group)
+            choosers = tuple(Chooser(client, tasks.data.samples(client), options[client]) for client in group)
             numbers = sorted({number for chooser in choosers for number in chooser.options})
             offered = {number: models[number] for number in numbers}
-            yield LossTask(self._terms, offered, round_number, choosers, tasks.placed_training)
+            yield LossTask(self._terms, offered, round_number, choosers, training)
 
     def _tasks(self, number: int) -> TaskMaker:
         """The maker of tasks on the data as clients have them in a round."""
@@ -260,7 +262,8 @@ class Crew:
         scratch = self._scratch / name
         scratch.mkdir()
         terms = replace(self._terms, data=f"{self._terms.data} {name}")
-        return TaskMaker(self._plan, terms, data, self._workforce.reach, scratch)
+        reach = self._workforce.reach
+        return TaskMaker(self._plan, terms, PlacedData(data, terms.data, reach, scratch), reach, scratch)
 
 
 def together(slices: Iterable[LabelCounts]) -> dict[int, LabelScores]:

@@ -35,9 +35,11 @@ from fedgrove.node.simulation.clustered.similarity import (
     find_clusters,
 )
 from fedgrove.node.simulation.clustered.work import LabelCounts
-from fedgrove.node.simulation.dataset_run import DatasetRun
+from fedgrove.node.simulation.data import Dealt
+from fedgrove.node.simulation.loop import SimulationRun
 from fedgrove.node.simulation.record import ClusterResult, Released, RoundResult
 from fedgrove.node.simulation.run import round_result
+from fedgrove.node.simulation.subjects import NetworkSubject
 from fedgrove.node.simulation.tasks import TaskMaker
 from fedgrove.node.simulation.work import ModelReference
 from fedgrove.node.simulation.workers import PendingTest
@@ -47,14 +49,21 @@ MAX_CLIENTS = 5_000
 MAX_MODEL_BYTES = 4 << 30
 
 
-class ClusteredSimulation(DatasetRun):
+class ClusteredSimulation(SimulationRun):
     """A plan with ``clustering``: models of groups of clients."""
 
     def _check_plan(self) -> None:
         if self._plan.clients > MAX_CLIENTS:
             raise InvalidConfig(f"clustering is simulated for at most {MAX_CLIENTS} clients, not {self._plan.clients}")
 
+    @property
+    def data(self) -> Dealt:
+        """The data as they are split, not poisoned."""
+        return self._data
+
     def _prepare(self) -> None:
+        assert isinstance(self._subject, NetworkSubject)  # a scenario with clusters and a task is refused
+        self._data, self._terms = self._subject.data, self._subject.terms
         classes = self._data.spec.classes
         self._counts = np.array([label_counts(self._data.training.y[own], classes) for own in self._data.parts])
         self._held_out, self._public = self._split_test()

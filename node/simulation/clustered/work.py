@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, direction, even_score, resampled
 from fedgrove.node.methods.procfl.similarity import Intersection
-from fedgrove.node.simulation import work
 from fedgrove.node.simulation.clustered.all_pairs import AllPairs, Psi
-from fedgrove.node.simulation.data import OnDisk, opened
-from fedgrove.node.simulation.work import EvaluationTask, ModelReference, RunTerms, TrainingTask
+from fedgrove.node.simulation.data import OnDisk
+from fedgrove.node.simulation.network_work import NetworkTerms, own_samples, terms_of
+from fedgrove.node.simulation.work import EvaluationTask, ModelReference, TrainingTask
 
 RSA_BITS = 2048
 
@@ -76,10 +76,8 @@ class LabelTest:
         return self.slice.round
 
     def perform(self) -> LabelCounts:
-        task = self.slice
-        test = opened(task.test)
-        samples = Samples(np.array(test.x[task.start : task.stop]), np.array(test.y[task.start : task.stop]))
-        score = evaluate(task.terms.spec, task.model.tensors(), samples, task.terms.device)
+        task, terms = self.slice, terms_of(self.slice)
+        score = evaluate(terms.spec, task.model.tensors(), task.part.read(), terms.device)
         return LabelCounts(self.number, score.right, score.per_label, score.loss * score.samples)
 
 
@@ -88,7 +86,7 @@ class Chooser:
     """A client that may choose between models: its samples, or their indices into the training samples."""
 
     client: int
-    samples: Samples | np.ndarray = field(repr=False)
+    samples: Any = field(repr=False)
     options: tuple[int, ...]
 
 
@@ -98,7 +96,7 @@ class LossTask:
 
     doing: ClassVar[str] = "choosing clusters"
 
-    terms: RunTerms
+    terms: NetworkTerms
     models: Mapping[int, ModelReference]
     round: int
     clients: tuple[Chooser, ...]
@@ -117,7 +115,7 @@ class LossTask:
         return losses
 
     def _trained_on(self, chooser: Chooser) -> Samples:
-        return work.split_samples(self.terms, chooser.client, _samples(chooser.samples, self.training))[0]
+        return self.terms.split(chooser.client, own_samples(chooser.samples, self.training))[0]
 
 
 @dataclass(frozen=True)
@@ -157,15 +155,15 @@ class JudgingTask:
     def perform(self) -> tuple[int, Ballot]:
         """The cluster, and the judge's votes on its members."""
         (judge,) = self.own.clients
-        terms = self.own.terms
+        terms = terms_of(self.own)
         spec, device = terms.spec, terms.device
-        samples, _ = work.split_samples(terms, judge.client, _samples(judge.samples, self.own.training))
+        samples, _ = terms.split(judge.client, own_samples(judge.samples, self.own.training))
         tensors = self.own.model.tensors()
         start = flatten(tensors)
         rng = np.random.default_rng([terms.seed, self.round, judge.client, self.cluster])
         alike = replace(judge, samples=resampled(samples, np.array(self.labels), rng))
-        own = replace(self.own, terms=replace(terms, evaluation=None))  # it trains on all of these
-        trained, _ = work.train_client(own, alike, tensors, start)
+        # It trains on all of these.
+        trained, _ = replace(terms, evaluation=None).train(self.own, alike, tensors, start)
 
         def scored(model: ModelReference) -> int:
             if self.rule.test == "direction":
@@ -182,7 +180,3 @@ class JudgingTask:
             findings.append(Finding(bytes.fromhex(model.digest), *way, scored(model)))
         evidence = Evidence(tuple(findings), scored(self.reference))
         return self.cluster, Ballot(judge.client, evidence.votes(self.rule), evidence.digest())
-
-
-def _samples(samples: Samples | np.ndarray, training: Samples | OnDisk | None) -> Samples:
-    return samples if isinstance(samples, Samples) else opened(training).take(samples)

@@ -22,8 +22,8 @@ from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario, scenario
 from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
-from fedgrove.node.simulation.task_run import TaskRun
 
 TERMS = """
 [task]
@@ -118,7 +118,7 @@ def test_a_simulation_has_the_bytes_of_the_federation(common):
         },
     )
     with opened_task(plan) as task:
-        simulated = TaskRun(plan, task, InlineExecutor(), 1)
+        simulated = Simulation(plan, task, InlineExecutor(), 1)
         for _ in simulated.run():
             pass
     assert dump(simulated.tensors) == dump(history.model())

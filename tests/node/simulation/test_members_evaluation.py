@@ -25,7 +25,6 @@ from fedgrove.node.simulation.mechanisms import ClientLevel
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
-from fedgrove.node.simulation.task_run import TaskRun
 from tests.node.simulation.conftest import generated
 from tests.node.simulation.own_task import TERMS, table, write_task
 
@@ -54,7 +53,7 @@ def place_with(folder, held_out):
 
 def simulated(plan):
     with opened_task(plan) as task:
-        run = TaskRun(plan, task, InlineExecutor(), 1)
+        run = Simulation(plan, task, InlineExecutor(), 1)
         list(run.run())
     return run
 
@@ -73,7 +72,8 @@ def test_where_the_task_holds_out_the_numbers_are_those_of_a_federation(tmp_path
     store = DiskStore(place / "store")
     history = federated(place, store, dict(clients=3, rounds=3, strategy="fedavg", seed=5))
     run = simulated(plan_of(tables(place)))
-    stated = [each.metrics.members.to_figures() for each in history.rounds]
+    stated = [dict(each.members) for each in history.rounds]
+    assert stated[-1].pop("last")
     assert [*(each.members for each in run.record.rounds), run.record.last_model] == stated
     assert len(stated) == 4 and stated[0]["samples"] == 11 and stated[-1]["loss"] < stated[0]["loss"]
     assert dump(run.tensors) == dump(history.model())
@@ -86,10 +86,11 @@ def test_the_loss_ends_a_simulation_when_it_ends_a_federation(tmp_path):
     store = DiskStore(place / "store")
     history = federated(place, store, dict(clients=3, rounds=6, strategy="fedavg", seed=5, patience=2))
     run = simulated(plan_of(tables(place, federation=tables(place)["federation"] | {"rounds": 6, "patience": 2})))
-    stated = [each.metrics.members for each in history.rounds]
-    assert [each.last for each in stated] == [False, False, False, True]
-    assert [*(each.members for each in run.record.rounds), run.record.last_model] == [s.to_figures() for s in stated]
-    assert run.record.ending == stated[2].ending == run.record.to_json()["ending"]
+    stated = [dict(each.members) for each in history.rounds]
+    assert [each.pop("last", False) for each in stated] == [False, False, False, True]
+    assert run.record.ending == stated[2].pop("ending") == run.record.to_json()["ending"]
+    stated[3].pop("ending", None)
+    assert [*(each.members for each in run.record.rounds), run.record.last_model] == stated
     assert "for 2 rounds" in run.record.ending and dump(run.tensors) == dump(history.model())
 
 

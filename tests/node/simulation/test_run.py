@@ -71,17 +71,17 @@ def test_a_simulation_has_the_bytes_of_a_federation(strategy, digits, tmp_path):
 def test_clients_are_told_which_share_of_them_is_drawn(digits):
     """After a first round SCAFFOLD's c is that share of the mean gradients that the drawn clients keep."""
     plan = small_plan(strategy="scaffold", rounds=1)
-    run = simulate(plan, digits)
-    strategy, spec, drawn = make_strategy("scaffold"), run.data.spec, run.record.rounds[0].clients
+    run, data = simulate(plan, digits), deal_data(plan, digits, with_shared=False)
+    strategy, spec, drawn = make_strategy("scaffold"), data.spec, run.record.rounds[0].clients
     weights = initial_tensors(spec.name, spec.input_shape, spec.classes, plan.seed)
     model, place = weights | strategy.initial_extras(weights), {"number": 1, "rounds": 1, "seed": plan.seed}
-    parts = [run.data.training.take(run.data.parts[client - 1]) for client in drawn]
+    parts = [data.training.take(data.parts[client - 1]) for client in drawn]
     states = [
         train(spec, model, own, None, strategy, plan.training, client=client, **place).state
         for client, own in zip(drawn, parts, strict=True)
     ]
     total = sum(map(len, parts))
-    mean = sum(len(own) / total * state["output.bias"] for own, state in zip(parts, states, strict=True))
+    mean = sum(len(own) / total * state["strategy/output.bias"] for own, state in zip(parts, states, strict=True))
     assert len(drawn) == 6 and np.abs(mean).max() > 1e-3
     assert np.allclose(run.tensors["scaffold/control/output.bias"], 0.5 * mean, atol=1e-6)
 
@@ -124,16 +124,18 @@ def test_another_seed_gives_another_model(inline, digits):
 
 def test_accuracy_is_that_of_the_model_on_all_test_samples(inline, digits):
     simulation = inline("fedavg")
-    score = evaluate(simulation.data.spec, simulation.tensors, digits.test())
+    spec = deal_data(simulation.record.scenario, digits, with_shared=False).spec
+    score = evaluate(spec, simulation.tensors, digits.test())
     last = simulation.record.rounds[-1]
     assert last.accuracy == score.accuracy and last.loss == pytest.approx(score.loss, rel=1e-12)
 
 
-def test_a_round_tells_who_was_drawn_and_how_much_they_have(inline):
+def test_a_round_tells_who_was_drawn_and_how_much_they_have(inline, digits):
     simulation = inline("fedavg")
+    parts = deal_data(simulation.record.scenario, digits, with_shared=False).parts
     for result in simulation.record.rounds:
         assert result.clients == simulation.record.scenario.draw(result.round)
-        assert result.samples == sum(len(simulation.data.parts[client - 1]) for client in result.clients)
+        assert result.samples == sum(len(parts[client - 1]) for client in result.clients)
         assert result.train_loss > 0
         assert (result.ood_accuracy is None) == (result.round != 2)
         assert result.ood_accuracy is None or 0 <= result.ood_accuracy <= 1
@@ -153,10 +155,10 @@ def test_it_learns(digits):
 
 def test_subsets_are_of_the_size_that_the_plan_says(digits):
     plan = small_plan(train_samples=200, test_samples=150)
-    data = Simulation(plan, digits, InlineExecutor(), 1).data
+    data = deal_data(plan, digits, with_shared=False)
     assert len(data.training) == 200 == sum(map(len, data.parts))
     assert len(data.test) == 150 and np.array_equal(data.test.y, digits.test().y[:150])
-    other = Simulation(plan.with_seed(8), digits, InlineExecutor(), 1).data
+    other = deal_data(plan.with_seed(8), digits, with_shared=False)
     assert not np.array_equal(data.training.y, other.training.y)
 
 
@@ -259,6 +261,7 @@ def test_more_test_samples_than_a_slice_are_cut_and_put_together_again():
     data = generated(300)
     held_out = generated(1300).training
     dataset = replace(data, held_out=held_out)
-    simulation = simulate(small_plan(train_samples=0, rounds=1), dataset)
-    score = evaluate(simulation.data.spec, simulation.tensors, held_out)
+    plan = small_plan(train_samples=0, rounds=1)
+    simulation = simulate(plan, dataset)
+    score = evaluate(deal_data(plan, dataset, with_shared=False).spec, simulation.tensors, held_out)
     assert simulation.record.rounds[0].accuracy == score.accuracy

@@ -18,7 +18,6 @@ from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
-from fedgrove.node.simulation.task_run import TaskRun
 from tests.node.simulation.conftest import small_plan
 from tests.node.simulation.own_task import TERMS, table, write_task
 
@@ -102,7 +101,7 @@ def test_running_statistics_of_a_task_are_averaged(tmp_path):
     for server in ({"step": "none"}, {"step": "adam", "rate": 1e-9}):
         plan = read_scenario(changes={**tables, "server": server}, preset=MANY_CLIENTS)
         with opened_task(plan) as task:
-            run = TaskRun(plan, task, InlineExecutor(), 1)
+            run = Simulation(plan, task, InlineExecutor(), 1)
             first = without_state(run.tensors)
             list(run.run())
             found.append((first, run.tensors))

@@ -23,7 +23,6 @@ from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario, scenario
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
-from fedgrove.node.simulation.task_run import TaskRun
 from fedgrove.node.status.report import build_report
 from tests.node.simulation.own_task import FAULTY_LINE, TERMS, table, write_task
 
@@ -61,9 +60,9 @@ def plan(tmp_path, source):
     return of
 
 
-def simulate(plan, executor=None, workers=1, directory=None, resume=False) -> TaskRun:
+def simulate(plan, executor=None, workers=1, directory=None, resume=False) -> Simulation:
     with opened_task(plan) as task:
-        run = TaskRun(plan, task, executor or InlineExecutor(), workers, directory, resume)
+        run = Simulation(plan, task, executor or InlineExecutor(), workers, directory, resume)
         assert tuple(run.run()) == run.record.rounds
         return run
 
@@ -158,10 +157,10 @@ def test_a_run_goes_on_with_what_clients_keep_and_refuses_other_data(plan, sourc
     whole = simulate(plan(WHOLE_NORM, federation={"rounds": 3})).record.to_bytes()
     wanted = plan(federation={"rounds": 3})
     with opened_task(wanted) as task:
-        stopped = TaskRun(wanted, task, InlineExecutor(), 1, tmp_path / "run").run()
+        stopped = Simulation(wanted, task, InlineExecutor(), 1, tmp_path / "run").run()
         assert [next(stopped).round for _ in range(2)] == [1, 2]
         stopped.close()
-        again = TaskRun(wanted, task, InlineExecutor(), 1, tmp_path / "run", resume=True)
+        again = Simulation(wanted, task, InlineExecutor(), 1, tmp_path / "run", resume=True)
         assert [result.round for result in again.run()] == [2, 3] and again.record.to_bytes() == whole
     source.write_text(table(120, 2))
     with pytest.raises(InvalidContent, match="holds a run on other data"):
@@ -211,5 +210,5 @@ def test_a_cluster_of_machines_is_refused(plan, monkeypatch):
 
 
 def test_a_data_set_is_not_taken_for_a_task(plan, digits):
-    with pytest.raises(InvalidConfig, match="task_run"):
+    with pytest.raises(InvalidConfig, match="simulated on an opened task"):
         Simulation(plan(), digits, InlineExecutor(), 1)

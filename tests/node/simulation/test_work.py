@@ -11,9 +11,10 @@ import pytest
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor, reach
+from fedgrove.node.simulation.network_work import out_of_distribution_accuracy
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.tasks import TASK_BYTES, chunks
-from fedgrove.node.simulation.work import EvaluationTask, ModelReference, SliceScore, out_of_distribution_accuracy
+from fedgrove.node.simulation.work import EvaluationTask, ModelReference, SliceScore
 from fedgrove.node.simulation.workers import SimulationFailed, windowed
 from tests.node.simulation.conftest import QUICK, small_plan
 
@@ -85,7 +86,7 @@ def test_no_more_tasks_are_made_than_the_window_holds():
     def tasks():
         for number in range(50):
             made.append(number)
-            yield EvaluationTask(None, ModelReference("", {}), 1, number, None, 0, 1)
+            yield EvaluationTask(None, ModelReference("", {}), 1, number, None)
 
     for done, _ in enumerate(windowed(executor, tasks(), 4)):
         assert len(made) <= done + 1 + 4
@@ -133,7 +134,7 @@ class Broken(Executor):
 
 
 def test_workers_that_are_lost_between_two_tasks_end_the_run_with_a_sentence():
-    task = EvaluationTask(None, ModelReference("", {}), 3, 0, None, 0, 1)
+    task = EvaluationTask(None, ModelReference("", {}), 3, 0, None)
     with pytest.raises(SimulationFailed, match="a worker was lost in round 3 while evaluating: a child process"):
         list(windowed(Broken(), [task], 4))
 

@@ -21,7 +21,6 @@ from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.held_out import held_out_by
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
-from fedgrove.node.simulation.work import split_samples
 from tests.adversary.clustered import coordinator, found
 from tests.node.simulation.clustered.conftest import QUICK, grouped_plan, simulate
 
@@ -140,7 +139,7 @@ def attacked(digits, tmp_path_factory):
 def on_what_it_trains_on(task):
     """The task of a judge that has no other samples, and holds none of them out."""
     (judge,), terms = task.own.clients, task.own.terms
-    samples, held_out = split_samples(terms, judge.client, task.own.training.take(judge.samples))
+    samples, held_out = terms.split(judge.client, task.own.training.take(judge.samples))
     assert len(held_out)
     own = replace(task.own, clients=(replace(judge, samples=samples),), terms=replace(terms, evaluation=None))
     return replace(task, own=own)
