@@ -22,10 +22,8 @@ from fedgrove.node.cli.output import (
     print_json,
 )
 from fedgrove.node.cli.progress import DemoDisplay, print_rounds, print_verdict
-from fedgrove.node.cli.scenario_options import Asked, option, takes
+from fedgrove.node.cli.scenario_options import Asked, takes
 from fedgrove.node.devnet.run_state import RunState
-from fedgrove.node.scenario.names import name_of
-from fedgrove.node.scenario.reading import difference
 
 if TYPE_CHECKING:
     from fedgrove.node.devnet.demonstration import Demonstration, ServePages, Spectators
@@ -91,10 +89,7 @@ def _scenario(asked: Asked, out: Path | None, resume: bool) -> "Scenario":
     if out is None:
         raise CommandError("--resume goes on with the run in a directory: give its --out")
     before = begun_with(out)
-    other = difference(before, asked.tables, MAY_CHANGE)
-    if other:
-        named = option(name_of(other)) if name_of(other) in asked.names else other
-        raise CommandError(f"{named} is not what the run in {out} began with: leave it out")
+    asked.check_same(before, f"the run in {out} began", "leave it out", MAY_CHANGE)
     return before
 
 

@@ -9,90 +9,48 @@ import typer
 from rich.table import Table
 
 from fedgrove.common.text import command_line
-from fedgrove.node.cli.given import given
-from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json
-from fedgrove.node.cli.points import NAMES, points_by_name
+from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.output import answer, answer_with, note, print_json
+from fedgrove.node.cli.scenario_options import Asked, takes
 from fedgrove.node.cli.values import words
-from fedgrove.node.devnet.kmeans import STORES, LocalFederation
-from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
+from fedgrove.node.devnet.kmeans import LocalFederation, check_clustering
+from fedgrove.node.methods.kmeans.datasets import reference_loss
 from fedgrove.node.methods.kmeans.state import KMeansState
-from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.step import Kind, Step
+from fedgrove.node.scenario.points import NAMES, points_of
+from fedgrove.node.scenario.reading import CLUSTERING
+from fedgrove.node.scenario.scenario import Scenario
 
 _DIRECTORY = Path("clusters")
 
 
+@takes(
+    *("clients", "dataset", "k", "clusters_each", "points", "iterations", "seed", "store", "data_dir"),
+    preset=CLUSTERING,
+    dataset=words(*NAMES, other="FILE"),
+)
 def kmeans(
-    context: typer.Context,
-    data: Annotated[
-        str, typer.Option(help="FILE is a .npz file with the array points.", **words(*NAMES, other="FILE"))
-    ] = "gaussian",
-    data_dir: Annotated[Path, typer.Option(help="Folder that holds celltype/ and covtype/.")] = Path("data"),
-    clients: Annotated[int, typer.Option(min=3, max=1000, help="Number of clients that share the points.")] = 8,
-    k: Annotated[int, typer.Option(min=0, max=1000, help="Clusters; 0: the number known for the dataset.")] = 0,
-    clusters_each: Annotated[
-        int, typer.Option(min=0, max=1000, help="Clusters of the central solution per client; 0: all.")
-    ] = 0,
-    points: Annotated[int, typer.Option(min=0, help="Use only this many points, sampled with the seed; 0: all.")] = 0,
-    iterations: Annotated[
-        int,
-        typer.Option(
-            min=0, max=1000, help=("Lloyd iterations at each client; 0: its centroids are some of its points.")
-        ),
-    ] = 0,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the partition; the clients' randomness does not depend on it.")
-    ] = 0,
-    store: Annotated[
-        str,
-        typer.Option(
-            help="The store; kubo: a node of its own, kept in --dir; URL: a Kubo API.",
-            **words("disk", "kubo", other="URL"),
-        ),
-    ] = "disk",
+    asked: Asked,
     directory: Annotated[Path, typer.Option("--dir", help="The federation's directory, for unlearn.")] = _DIRECTORY,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Compare losses with K-FED and DC-K-means, without ledger and store.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result to stdout.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Cluster the clients' points with all sums under masks, and keep the federation so that it can forget.
 
     A directory that holds a federation resumes where it stopped, if the options are those it was made with.
 
-    Example: fedgrove kmeans --data gaussian --points 2000 --clients 5 --k 4 --dir clusters
+    Example: fedgrove kmeans --dataset gaussian --points 2000 --clients 5 --k 4 --dir clusters
     """
-    if store not in STORES and not store.startswith(("http://", "https://")):
-        raise CommandError(f"--store must be disk, kubo or the URL of a Kubo API, not {store!r}")
-    if not simulate and (directory / "federation.json").exists():
+    if simulate:
+        return _simulate(asked.scenario(), as_json)
+    if (directory / "federation.json").exists():
         federation = LocalFederation.open(directory)
-        options = {"data": Path(data).stem, "clients": clients, "iterations": iterations, "store": store}
-        _check_same(context, federation, options | ({"k": k} if k else {}))
+        asked.check_same(federation.scenario, f"the federation in {directory} was made", "give another --dir")
     else:
-        dealt_points = points_by_name(data, data_dir, clients, k, clusters_each, points, seed)
-        if simulate:
-            return _simulate(dealt_points, iterations, seed, as_json)
-        settings = KMeansTerms(
-            k=dealt_points.k,
-            dimensions=dealt_points.parts[0].shape[1],
-            step=dealt_points.step,
-            iterations=iterations,
-        )
-        federation = LocalFederation.make(directory.absolute(), dealt_points.name, dealt_points.parts, settings, store)
+        federation = LocalFederation.make(directory.absolute(), asked.scenario())
     return _train(federation, as_json)
-
-
-def _check_same(context: typer.Context, federation: LocalFederation, options: dict[str, int | str]) -> None:
-    """Refuse options that differ from what the federation was made with."""
-    terms = federation.config.method
-    assert isinstance(terms, KMeansTerms)
-    made = {"data": federation.config.federation.name, "clients": federation.clients, "store": federation.store}
-    made |= {"k": terms.k, "iterations": terms.iterations}
-    for name, value in options.items():
-        if given(context, name) and value != made[name]:
-            raise CommandError(
-                f"the federation in {federation.root} was made with --{name} {made[name]}: give another --dir"
-            )
 
 
 def show(role: str, step: Step) -> None:
@@ -131,15 +89,16 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
     return verdict.exit_code
 
 
-def _simulate(points: Points, iterations: int, seed: int, as_json: bool) -> int:
+def _simulate(scenario: Scenario, as_json: bool) -> int:
     from fedgrove.node.methods.kmeans.grid import BinGrid
     from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed, simplified
     from fedgrove.node.simulation.kmeans.federation import Federation, SimulationSettings
 
+    iterations, seed = check_clustering(scenario).iterations, scenario.federation.seed
+    points = points_of(scenario)
     grid = BinGrid.covering(points.parts[0].shape[1], points.step)
-    running = Federation(
-        points.parts, SimulationSettings(points.k, grid, iterations=iterations), np.random.default_rng(seed)
-    )
+    settings = SimulationSettings(points.k, grid, iterations=iterations)
+    running = Federation(points.parts, settings, np.random.default_rng(seed))
     trained = running.train()
     best = reference_loss(points.points, points.k, seed, restarts=10)
     rivals = {

@@ -15,8 +15,8 @@ from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.network_options import sentences, testnet_scenario
 from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json, report
-from fedgrove.node.cli.points import points_by_name
 from fedgrove.node.cli.scenario_options import Asked, takes
+from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.testnet.control import Processes, delete, federation, look, wait_until_ended
 from fedgrove.node.devnet.testnet.control import down as take_down
 from fedgrove.node.devnet.testnet.control import up as bring_up
@@ -25,6 +25,7 @@ from fedgrove.node.devnet.testnet.processes import explorer_url
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FRUITLESS
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
+from fedgrove.node.scenario.points import points_of
 from fedgrove.node.status.standing import Standing
 
 app = typer.Typer(
@@ -43,8 +44,8 @@ _HERE = Path("testnet")
     *("clients", "rounds", "dataset", "task", "data", "alpha", "strategy", "masking", "epsilon", "held_out"),
     *("patience", "method", "k", "seed", "portable", "bases", "table_format", "chain", "store", "kubo_nodes"),
     *("block_seconds", "standby", "sandbox", "data_dir", "explorer"),
-    chain="auto|anvil|embedded",
-    store="auto|kubo|disk",
+    chain=words("auto", "anvil", "embedded"),
+    store=words("auto", "kubo", "disk"),
 )
 def up(
     asked: Asked,
@@ -70,16 +71,14 @@ def up(
         require("explorer", "the explorer")
 
     def load() -> Dataset | Points | None:
-        cast, folder = scenario.cast, scenario.run.data_dir
         if scenario.task is not None:
             return None
         if scenario.kmeans is not None:
-            place, seed = Path(folder or "data"), scenario.federation.seed
-            each, count = scenario.kmeans.clusters_each, cast.train_samples
-            return points_by_name(cast.dataset, place, cast.clients, scenario.kmeans.k, each, count, seed)
+            return points_of(scenario)
         from fedgrove.node.learning.datasets import load_dataset
 
-        return load_dataset(cast.dataset, Path(folder) if folder else None)
+        folder = scenario.run.data_dir
+        return load_dataset(scenario.cast.dataset, Path(folder) if folder else None)
 
     with sentences(1):
         fresh = bring_up(layout, scenario, load, note)

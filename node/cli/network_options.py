@@ -8,17 +8,14 @@ from fedgrove.chain.face.networks import INSTALL_ANVIL, has_anvil
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.extras import missing
 from fedgrove.node.cli.output import CommandError, note
-from fedgrove.node.cli.scenario_options import Asked, option
+from fedgrove.node.cli.scenario_options import Asked
 from fedgrove.node.devnet.kubo.local_node import INSTALL_KUBO, find_kubo
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
-from fedgrove.node.scenario.names import name_of
-from fedgrove.node.scenario.reading import difference
 from fedgrove.node.scenario.scenario import Scenario
 
 STORES, CHAINS = ("kubo", "disk"), ("anvil", "embedded")
 AUTO = "auto"
 MOST_CLIENTS = 99
-_OF_MODELS = ("alpha", "strategy", "epsilon", "method", "masking", "held_out", "patience", "portable")
 
 
 def choose_chain(chain: str, new: bool) -> str:
@@ -49,9 +46,9 @@ def testnet_scenario(asked: Asked, layout: TestnetPaths, wait: bool) -> Scenario
     """
     if layout.record.exists():
         return _same(asked, layout)
-    if "kmeans" in asked.tables:
-        _check_clustering(asked, wait)
     scenario = asked.scenario()
+    if scenario.kmeans is not None and wait:
+        raise CommandError("a K-means testnet runs until `fedgrove network down`: leave --wait out")
     run = scenario.run
     if run.store not in (AUTO, *STORES):
         raise InvalidConfig(f"run.store must be one of {', '.join((AUTO, *STORES))}, not {run.store!r}")
@@ -74,25 +71,9 @@ def _same(asked: Asked, layout: TestnetPaths) -> Scenario:
     """The scenario of a testnet that is there; what is asked for must be what it was made with."""
     with sentences(2):
         made = read_record(layout).scenario
-    key = difference(made, asked.tables)
-    if key:
-        name = name_of(key)
-        named = option(name) if name in asked.names else key
-        table, _, inner = key.partition(".")
-        raise CommandError(
-            f"the testnet in {layout.root} was made with {named} {made.to_tables().get(table, {}).get(inner)}: give "
-            "another --dir, or start again after `fedgrove network down --delete`"
-        )
+    remedy = "give another --dir, or start again after `fedgrove network down --delete`"
+    asked.check_same(made, f"the testnet in {layout.root} was made", remedy)
     return made
-
-
-def _check_clustering(asked: Asked, wait: bool) -> None:
-    """Refuse options that say how models are trained, or that would wait for ever."""
-    for name in _OF_MODELS:
-        if name in asked.names:
-            raise CommandError(f"{option(name)} is for models: leave it out with --k")
-    if wait:
-        raise CommandError("a K-means testnet runs until `fedgrove network down`: leave --wait out")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from fedgrove.node.cli.setting import setting
 from fedgrove.node.cli.values import words
 from fedgrove.node.learning.settings import DATASETS, STRATEGIES
 from fedgrove.node.scenario.names import NAMED, default_of, name_of, tables_of
-from fedgrove.node.scenario.reading import read_scenario
+from fedgrove.node.scenario.reading import difference, read_scenario
 from fedgrove.node.scenario.scenario import Scenario
 
 _OPTIONS = {"bases": "base"}
@@ -77,6 +77,15 @@ class Asked:
         """The scenario that is asked for; raises InvalidConfig."""
         return read_scenario(self.file, self.tables, None if self.file else self.preset)
 
+    def check_same(self, made: Scenario, whose: str, remedy: str, free: Sequence[str] = ()) -> None:
+        """Refuse to go on with a scenario where a key that is not ``free`` is asked to have another value."""
+        key = difference(made, self.tables, free)
+        if key:
+            name, (table, _, inner) = name_of(key), key.partition(".")
+            named = option(name) if name in self.names else key
+            value = made.to_tables().get(table, {}).get(inner)
+            raise CommandError(f"{whose} {f'without {named}' if value is None else f'with {named} {value}'}: {remedy}")
+
     @contextmanager
     def as_options(self) -> Iterator[None]:
         """Have a mistake name the option, where one gave the value, in place of the key."""
@@ -101,11 +110,11 @@ def option(name: str) -> str:
 
 
 def takes(
-    *names: str, preset: Tables | None = None, **metavars: str
+    *names: str, preset: Tables | None = None, **shown: dict[str, Any]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Have a command take ``--scenario``, ``--set`` and options of these names, and give it ``asked``, an ``Asked``.
 
-    ``preset`` are other defaults than those of the keys; ``metavars`` replace what is shown of the values of some.
+    ``preset`` are other defaults than those of the keys; ``shown`` replaces what help and shells show of some values.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,7 +134,7 @@ def takes(
         kept = [each for name, each in own.items() if name != "asked"]
         file = inspect.Parameter("scenario", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ScenarioFile)
         change = inspect.Parameter("settings", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_Settings)
-        made = [_parameter(name, metavars, preset or {}) for name in names]
+        made = [_parameter(name, shown, preset or {}) for name in names]
         every = [file, change, *made, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in kept)]
         run.__signature__ = inspect.Signature(every)  # pyright: ignore[reportAttributeAccessIssue] (typer reads it)
         run.__annotations__ = {each.name: each.annotation for each in every}
@@ -135,14 +144,13 @@ def takes(
     return decorate
 
 
-def _parameter(name: str, metavars: Mapping[str, str], preset: Tables) -> inspect.Parameter:
+def _parameter(name: str, replaced: Mapping[str, dict[str, Any]], preset: Tables) -> inspect.Parameter:
     """The option of a key: its type and its meaning are those of the scenario's field."""
     kind, shown = _kind(name), dict(_WORDS.get(name, {}))
     choices = typing.get_args(NAMED[name].type) if typing.get_origin(NAMED[name].type) is typing.Literal else ()
     if choices:
         shown = words(*choices)
-    if name in metavars:
-        shown["metavar"] = metavars[name]
+    shown |= replaced.get(name, {})
     declared = (f"{option(name)}",) if kind is not bool else (f"{option(name)}/--no-{option(name)[2:]}",)
     annotation = Annotated[kind | None, typer.Option(*declared, help=_help(name, preset), **shown)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -38,30 +38,33 @@ from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.certificate import Certificate, certify
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.files import exclusive, write_atomically
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.mirror import mirror
+from fedgrove.node.devnet.terms import check_federation, terms_of_points
 from fedgrove.node.devnet.windows import windows
 from fedgrove.node.methods.kmeans.asking import ask
 from fedgrove.node.methods.kmeans.notebook import begin
 from fedgrove.node.methods.kmeans.request import Request
 from fedgrove.node.methods.kmeans.state import KMeansState
-from fedgrove.node.methods.kmeans.terms import KMeansTerms, terms_of
+from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.methods.kmeans.vector import stated_bound
 from fedgrove.node.methods.terms import method_of, parse_config, with_first_model
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.step import Kind, Step
-from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
+from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.scenario.points import points_of
+from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.scenario.settings import KMeansChoice
 from fedgrove.node.status.report import build_report
 
-FORMAT = 1
-STORES = ("disk", "kubo")
+FORMAT = 2
 COORDINATOR = "coordinator"
 _RECORD, _HISTORY, _CERTIFICATES = "federation.json", "history", "certificates"
 _MAX_RECORD_BYTES = 1 << 20
-_ROUNDS = 100_000
 _FUNDS_ETHER = 100
 _COST = 1 << 14  # the password lies next to the keystore, and the accounts hold test ether
 _MAX_TRIES = 3  # rounds for one purpose
@@ -78,52 +81,52 @@ class LocalFederation:
     root : Path
     config : FederationConfig
     deployment : Deployment
-    clients : int
-    store : str
-        ``disk``: in the history; ``kubo``: a node of its own, in a private swarm; or the URL of a Kubo API.
+    scenario : Scenario
+        Its store: ``disk``: in the history; ``kubo``: a node of its own, in a private swarm; or the URL of a Kubo API.
     """
 
     root: Path
     config: FederationConfig
     deployment: Deployment
-    clients: int
-    store: str
+    scenario: Scenario
+
+    @property
+    def clients(self) -> int:
+        """How many there are."""
+        return self.scenario.cast.clients
 
     @classmethod
-    def make(
-        cls, root: Path, name: str, parts: Sequence[np.ndarray], settings: KMeansTerms, store: str = "disk"
-    ) -> "LocalFederation":
-        """Found a federation whose clients have these points; all or nothing.
+    def make(cls, root: Path, scenario: Scenario) -> "LocalFederation":
+        """Found a federation whose clients have the scenario's points; all or nothing.
 
         Raises
         ------
+        InvalidConfig
+            The scenario cannot be run so.
         RunFailed
             The directory holds something already.
         """
+        check_clustering(scenario)
+        points = points_of(scenario)
+        parts = points.parts
         if root.exists() and any(root.iterdir()):
             raise RunFailed(f"{root} is not empty: give another --dir, nothing was changed")
         scratch = root.with_name(f"{root.name}.unfinished")
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True, mode=0o700)
-        config = with_first_model(
-            FederationConfig(
-                federation=FederationSettings(name=name, rounds=_ROUNDS),
-                method=settings,
-                ledger=replace(windows(len(parts)), max_samples=max(stated_bound(len(part)) for part in parts)),
-            )
-        )
+        ledger = replace(windows(len(parts)), max_samples=max(stated_bound(len(part)) for part in parts))
+        config = with_first_model(terms_of_points(scenario, points, ledger))
         names = [COORDINATOR, *(_client_name(number) for number in range(1, len(parts) + 1))]
         everyone = {each: Keys.generate() for each in names}
         for each, keys in everyone.items():
             _equip(scratch / each, keys)
-        for number, points in enumerate(parts, 1):
+        for number, part in enumerate(parts, 1):
             client = _client_name(number)
-            begin(Journal(scratch / client / "journal", everyone[client].storage), points, settings)
+            begin(Journal(scratch / client / "journal", everyone[client].storage), part, terms_of(config))
         deployment = _found(scratch, config, everyone)
         record = {
             "format": FORMAT,
-            "clients": len(parts),
-            "store": store,
+            "scenario": scenario.absolute().to_tables(),
             "config": config.to_bytes().decode(),
             "deployment": deployment.to_json(),
         }
@@ -148,7 +151,7 @@ class LocalFederation:
                 raise ValueError("another format")
             config = parse_config(record["config"].encode())
             deployment = Deployment.from_json(record["deployment"])
-            return cls(root, config, deployment, int(record["clients"]), str(record.get("store", "disk")))
+            return cls(root, config, deployment, Scenario.from_tables(record["scenario"]))
         except FileNotFoundError:
             raise RunFailed(f"there is no federation in {root}: make one with `fedgrove kmeans`") from None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidInput, InvalidContent) as fault:
@@ -186,16 +189,17 @@ class LocalFederation:
 
     @contextmanager
     def _open_store(self) -> Iterator[ContentStore]:
-        if self.store == "disk":
+        store = self.scenario.run.store
+        if store in ("auto", "disk"):
             yield self.kept
             return
         from fedgrove.ipfs.kubo import KuboStore, open_kubo
 
-        if self.store == "kubo":
+        if store == "kubo":
             with LocalKubo(self.root / "kubo") as node:
                 yield KuboStore(node.url)
         else:
-            yield open_kubo(self.store)
+            yield open_kubo(store)
 
 
 class Session:
@@ -317,6 +321,19 @@ class Session:
         in_journal = np.empty((0, terms_of(federation.config).dimensions))
         directory = federation.root / _client_name(number) / "journal"
         return Client(self._ledgers[number], self._store, keys, federation.config, in_journal, directory)
+
+
+def check_clustering(scenario: Scenario) -> KMeansChoice:
+    """The scenario's table ``[kmeans]``; raises InvalidConfig unless points can be clustered on this machine."""
+    if scenario.kmeans is None:
+        raise InvalidConfig("kmeans is missing: give a scenario with a table [kmeans]")
+    chain, store = scenario.run.chain, scenario.run.store
+    if chain not in ("auto", "anvil"):
+        raise InvalidConfig(f"run.chain must be anvil with kmeans, not {chain!r}")
+    if store not in ("auto", "disk", "kubo") and not store.startswith(("http://", "https://")):
+        raise InvalidConfig(f"run.store must be disk, kubo or the URL of a Kubo API, not {store!r}")
+    check_federation(scenario)
+    return scenario.kmeans
 
 
 def _client_name(number: int) -> str:

@@ -10,19 +10,24 @@ from fedgrove.node.devnet.windows import windows
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import ModelSpec, default_model
 from fedgrove.node.learning.task_settings import TaskSettings
+from fedgrove.node.methods.kmeans.datasets import Points
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.procfl.course import FEWEST
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import MAX_CLUSTERED, ProCflTerms
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
-from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings, SharedSettings
+from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MembershipSettings, SharedSettings
 from fedgrove.node.scenario.checks import check_subject, check_training
 from fedgrove.node.scenario.clusters import SimulatedProCfl
+from fedgrove.node.scenario.names import name_of
+from fedgrove.node.scenario.reading import completed
 from fedgrove.node.scenario.scenario import Scenario
 
 LEAST_CLIENTS, MOST_CLIENTS, MOST_ROUNDS = 3, 1000, 10_000
 FEWEST_CLUSTERED = 2 * FEWEST
 _NOBODY = "0x" + 40 * "0"
+_OF_CLUSTERING = (("federation", "name"), ("federation", "rounds"), ("federation", "repeats"), ("federation", "seed"))
 
 
 def terms_on(
@@ -48,6 +53,17 @@ def terms_on(
 def terms_of_task(scenario: Scenario, task: TaskSettings, counter: bytes, signer: str) -> FederationConfig:
     """The terms of a federation that trains a task; other parameters as ``terms_on`` has them."""
     return FederationConfig(task=task, **_common(scenario, counter, signer))
+
+
+def terms_of_points(scenario: Scenario, points: Points, ledger: LedgerSettings, **pace: int) -> FederationConfig:
+    """The terms of a federation that clusters points; ``pace`` are keys of ``[kmeans]`` that suit its chain."""
+    federation, iterations = scenario.federation, scenario.kmeans.iterations if scenario.kmeans else 0
+    dimensions = points.parts[0].shape[1]
+    return FederationConfig(
+        federation=FederationSettings(name=federation.name, rounds=federation.rounds, seed=federation.seed),
+        method=KMeansTerms(k=points.k, dimensions=dimensions, step=points.step, iterations=iterations, **pace),
+        ledger=ledger,
+    )
 
 
 def ledger_rounds(scenario: Scenario) -> int:
@@ -109,6 +125,7 @@ def check_federation(scenario: Scenario, most_clients: int = MOST_CLIENTS) -> No
     if scenario.attack is not None:
         raise InvalidConfig("attack is for simulations: leave the table out")
     if scenario.kmeans is not None:
+        _check_clustering(scenario)
         return
     check_subject(scenario)
     check_training(scenario)
@@ -117,6 +134,18 @@ def check_federation(scenario: Scenario, most_clients: int = MOST_CLIENTS) -> No
     hopeless = "" if scenario.method else check_drop(clients, scenario.cast.drop)
     if hopeless:
         raise InvalidConfig(f"scenario.drop {hopeless}")
+
+
+def _check_clustering(scenario: Scenario) -> None:
+    """Raise InvalidConfig for what only models have: K-means would pass over it in silence."""
+    plain, tables = completed({"kmeans": {}}).to_tables(), scenario.to_tables()
+    if scenario.method is not None:
+        raise InvalidConfig("method is for models: leave it out with kmeans")
+    for name, keys in sorted(tables.items(), key=lambda table: table[0] in plain):  # others follow from these
+        for key in sorted(keys, key=lambda key: not name_of(f"{name}.{key}")):  # those first that have options
+            free = name in ("scenario", "run", "kmeans") or (name, key) in _OF_CLUSTERING
+            if not free and (name not in plain or keys[key] != plain[name][key]):
+                raise InvalidConfig(f"{name}.{key} is for models: leave it out with kmeans")
 
 
 def _check_clusters(scenario: Scenario) -> None:

@@ -37,7 +37,7 @@ def test_clustering_ends_and_goes_on_where_it_was(tmp_path, room):
     """Keys are written by then; the federation is founded, with no room for a copy of the chain; it is in a round."""
     with small_disk(tmp_path / "small", 16384) as disk:
         ballast = fill(disk, leave=room)
-        command = ("kmeans", "--data", "gaussian", "--points", 400, "--clients", 3, "--k", 2, "--dir", disk / "fed")
+        command = ("kmeans", "--dataset", "gaussian", "--points", 400, "--clients", 3, "--k", 2, "--dir", disk / "fed")
         one_sentence(fedgrove(*command))
         ballast.unlink()
         again = fedgrove(*command)

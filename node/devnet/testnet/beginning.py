@@ -6,15 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.devnet.terms import terms_on
+from fedgrove.node.devnet.terms import terms_of_points, terms_on
 from fedgrove.node.devnet.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.kmeans.datasets import Points
-from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.procfl.terms import ProCflTerms
-from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
+from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.scenario.settings import KMeansChoice
 
 _CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
 _GATHER_SECONDS = 5.0  # for which requests are gathered: people are looking on
@@ -79,19 +77,7 @@ def _training(scenario: Scenario, dataset: Dataset, counter: bytes, signer: str)
 
 
 def _clustering(scenario: Scenario, points: Points) -> Beginning:
-    block_seconds, clients = scenario.run.block_seconds, scenario.cast.clients
-    gather, choice = max(1, round(_GATHER_SECONDS / block_seconds)), scenario.kmeans or KMeansChoice()
-    terms = KMeansTerms(
-        k=points.k,
-        dimensions=points.parts[0].shape[1],
-        step=points.step,
-        iterations=choice.iterations,
-        gather_blocks=gather,
-    )
-    federation = scenario.federation
-    config = FederationConfig(
-        federation=FederationSettings(name=federation.name, rounds=federation.rounds, seed=federation.seed),
-        method=terms,
-        ledger=windows(clients, block_seconds, _CLUSTERING_SECONDS),
-    )
+    block_seconds = scenario.run.block_seconds
+    ledger = windows(scenario.cast.clients, block_seconds, _CLUSTERING_SECONDS)
+    config = terms_of_points(scenario, points, ledger, gather_blocks=max(1, round(_GATHER_SECONDS / block_seconds)))
     return Beginning(config, [{"points": part} for part in points.parts], {}, b"")

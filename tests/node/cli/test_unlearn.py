@@ -41,7 +41,7 @@ def trained(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("unlearn")
     rng = np.random.default_rng(0)
     np.savez(directory / "mine.npz", points=rng.normal(rng.uniform(-1, 1, (80, 3)), 0.1))
-    options = ("kmeans", "--data", "mine.npz", "--clients", "4", "--k", "2", "--dir", "clusters", "--json")
+    options = ("kmeans", "--dataset", "mine.npz", "--clients", "4", "--k", "2", "--dir", "clusters", "--json")
     result = fedgrove(*options, cwd=directory)
     assert result.returncode == 0, result.stderr
     trained = json.loads(result.stdout)
@@ -50,10 +50,13 @@ def trained(tmp_path_factory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize(("option", "made"), [("--data gaussian", "mine"), ("--clients 5", "4"), ("--k 3", "2")])
+@pytest.mark.parametrize(
+    ("option", "made"), [("--dataset gaussian", "{folder}/mine.npz"), ("--clients 5", "4"), ("--k 3", "2")]
+)
 def test_a_federation_is_not_taken_for_one_of_other_options(trained, option, made):
     result = fedgrove("kmeans", *option.split(), "--dir", "clusters", cwd=trained)
     name = option.split()[0]
+    made = made.format(folder=trained)
     sentence = f"fedgrove: the federation in clusters was made with {name} {made}: give another --dir\n"
     assert (result.returncode, result.stderr) == (2, sentence)
 
@@ -121,11 +124,16 @@ def test_a_mistake_is_one_sentence(tmp_path, options, sentence):
     ("options", "sentence"),
     [
         (("--store", "ftp://x"), "--store must be disk, kubo or the URL"),
-        (("--data", "iris"), "points come from gaussian, celltype, covtype, or a .npz"),
-        (("--data", "mine.npz"), "give the number of clusters: --k"),
-        (("--data", "mine.npz", "--k", "2"), "mine.npz"),
-        (("--data", "celltype"), "give the directory of the datasets"),
+        (("--dataset", "iris"), "--dataset must be one of gaussian, celltype, covtype, or a .npz"),
+        (("--dataset", "mine.npz"), "give the number of clusters, --k"),
+        (("--dataset", "mine.npz", "--k", "2"), "mine.npz"),
+        (("--dataset", "celltype"), "give the directory of the datasets"),
         (("--points", "3", "--clients", "4"), "3 points are too few for 4 clients"),
+        (("--clients", "2"), "--clients must be a whole number from 3 to 1000, not 2"),
+        (("--set", "training.epochs=3"), "training.epochs is for models"),
+        (("--set", "federation.patience=3"), "federation.patience is for models"),
+        (("--set", "procfl.alpha=0.5"), "method is for models"),
+        (("--set", "run.chain=embedded"), "run.chain must be anvil"),
         (("--dir", "."), "is not empty"),
     ],
 )
