@@ -16,6 +16,7 @@ from fedgrove.node.learning.settings import EvaluationSettings, PartitionSetting
 from fedgrove.node.learning.strategies import STRATEGIES
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column, TableSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.settings import ProCflSettings
@@ -65,7 +66,12 @@ def clusters() -> str:
 
 def _procfl(kind: type[ProCflSettings]) -> str:
     """What federations or simulations add to the settings of ProCFL, and these."""
-    return "\n".join([_fields(kind), *_fields(ProCflSettings).splitlines()[2:]])
+    return _extended(kind, ProCflSettings)
+
+
+def _extended(kind: type, base: type) -> str:
+    """A dataclass's own fields, and those of its base."""
+    return "\n".join([_fields(kind), *_fields(base).splitlines()[2:]])
 
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
@@ -86,7 +92,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "run": ("reference.md", lambda: _fields(RunSettings)),
     "kmeans choice": ("reference.md", lambda: _fields(KMeansChoice)),
     "short names": ("reference.md", short_names),
-    "task": ("simulate.md", lambda: _fields(TaskChoice)),
+    "task": ("simulate.md", lambda: _extended(TaskChoice, TaskSettings)),
     "tabular": ("tables.md", lambda: _fields(TableSettings)),
     "images": ("images.md", lambda: _fields(ImageSettings)),
     "column": ("tables.md", lambda: _fields(Column)),

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from fedgrove.common.settings import Settings
-from fedgrove.node.base.frozen_base import FrozenBase
-from fedgrove.node.base.strict_tables import Option
+from fedgrove.node.learning.task_settings import TaskSettings
 
 MAX_CLIENTS = 1_000_000
 
@@ -136,34 +135,19 @@ class NetworkChoice:
 
 
 @dataclass(frozen=True)
-class TaskChoice:
-    """The table ``[task]``: a task of the user's own.
+class TaskChoice(TaskSettings):
+    """The table ``[task]``: a federation's, in which a folder may stand for its bundle.
 
     Attributes
     ----------
     folder : str
-        The task's, or its one Python file.
-    bundle : str
-        CID that the folder must pack to, as a federation's terms state it; empty: whatever it packs to.
-    name : str
-        A shipped task, ``tabular`` or ``images``, in place of a folder with code.
-    keep : tuple of str
-        Patterns of names of tensors that stay at home, as ``head.*``: personal layers.
-    options : mapping
-        Keyword arguments of the task's class.
-    shared : str
-        Name of the file in the folder that holds the shared set; empty: there is none.
-    bases : tuple of FrozenBase
-        Pretrained models that are not federated, by content.
+        The task's, or its one Python file; it must pack to ``bundle``, where that is given, too.
     """
 
     folder: str = ""
-    bundle: str = ""
-    name: str = ""
-    keep: tuple[str, ...] = ()
-    options: Mapping[str, Option] = field(default_factory=dict)
-    shared: str = ""
-    bases: tuple[FrozenBase, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check nothing yet: the terms that ``packed`` makes of it are checked."""
 
 
 @dataclass(frozen=True)

@@ -141,10 +141,10 @@ def test_a_task_brings_what_its_author_suggests_for_keys_that_are_left_out(read,
     folder = write_task(tmp_path / "points")
     text = f"[task]\nfolder = '{folder}'\n[training]\nepochs = 5\n[scenario]\ndata = 'x.csv'\n"
     found = read(text)
-    assert found.task == TaskChoice(str(folder), keep=("1.running_*",)) and found.masking.bound == 16.0
+    assert found.task == TaskChoice(folder=str(folder), keep=("1.running_*",)) and found.masking.bound == 16.0
     assert found.strategy.name == "fedavg"
     assert found.training == TrainingSettings(epochs=5, batch_size=8, learning_rate=0.1)
-    assert read(text, {"task": {"keep": []}}).task == TaskChoice(str(folder))
+    assert read(text, {"task": {"keep": []}}).task == TaskChoice(folder=str(folder))
     assert read(scenario_bytes(found).decode()) == found
     assert "partition" not in found.to_json() and "dataset" not in found.to_json()["scenario"]
 
@@ -155,7 +155,7 @@ def test_a_federations_task_takes_its_folder_beside_the_bundle(read, tmp_path):
     folder = write_task(tmp_path / "points")
     assert read(terms.replace("[network]", "[strategy]\nname = 'moon'\n[network]")).task.folder == ""
     found = read(terms + "[strategy]\nname = 'moon'\n", {"task": {"folder": str(folder)}, "scenario": {"data": "x"}})
-    assert found.task == TaskChoice(str(folder), bundle, "", (), {"hidden": 4})
+    assert found.task == TaskChoice(bundle, options={"hidden": 4}, folder=str(folder))
     assert (found.masking.bound, found.training, found.strategy.name) == (4.0, TrainingSettings(), "moon")
 
 

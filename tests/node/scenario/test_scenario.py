@@ -36,7 +36,7 @@ DIFFERENT = [
     MANY.changed(method=GlobalSettings("krum")),
     MANY.changed(method=GlobalSettings(), attack=AttackSettings()),
     MANY.changed(method=SimulatedProCfl(alpha=1, rule=Rule(margin=0.2)), attack=AttackSettings("sign-flip", factor=4)),
-    MANY.changed(task=TaskChoice("points", keep=("1.*",), options={"hidden": 4}), cast={"data": "x.csv"}),
+    MANY.changed(task=TaskChoice(folder="points", keep=("1.*",), options={"hidden": 4}), cast={"data": "x.csv"}),
 ]
 
 
