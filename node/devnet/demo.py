@@ -18,7 +18,7 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network
 from fedgrove.chain.network.standstill import Standstill
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings
-from fedgrove.common.errors import InvalidContent, InvalidInput, Refused, RunFailed
+from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.process_pool import process_pool
@@ -177,7 +177,7 @@ class Demo:
         try:
             config, first = self._subject.found(self._scenario, self._store, keys)
             config = replace(config, ledger=self._windows(state, config.ledger))
-        except (ValueError, InvalidInput, InvalidContent, Refused) as fault:
+        except (ValueError, InvalidInput, InvalidContent) as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
         self._found(state, config, keys)
         aides = method_of(config).aides(keys, self._subject.test(config))
