@@ -16,8 +16,9 @@
 import os
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from pathlib import Path
+
+from msgspec.structs import fields
 
 from fedgrove.chain.face.contract import functions
 from fedgrove.chain.network.rpc import RpcNetwork
