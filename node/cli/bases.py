@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedgrove.node.cli.output import CommandError
+from fedgrove.node.cli.values import pairs
 
 BaseOptions = Annotated[
     list[str] | None,
@@ -15,10 +15,4 @@ BaseOptions = Annotated[
 
 def given_bases(options: list[str] | None) -> dict[str, Path]:
     """The paths by name."""
-    found: dict[str, Path] = {}
-    for option in options or []:
-        name, equals, path = option.partition("=")
-        if not (equals and name and path) or name in found:
-            raise CommandError(f"--base must be NAME=PATH, each name once, not {option!r}")
-        found[name] = Path(path)
-    return found
+    return {name: Path(path) for name, path in pairs("--base", options, "NAME=PATH").items()}

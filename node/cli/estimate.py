@@ -10,7 +10,7 @@ from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network.access import GWEI, Network
 from fedgrove.chain.network.fees import FeeHistory
 from fedgrove.chain.records.deployment import PRACTICE_CHAINS
-from fedgrove.node.cli.options import EtherPrice
+from fedgrove.node.cli.options import EtherPrice, JsonFlag
 from fedgrove.node.cli.output import CommandError, answer, answer_with, complain, print_json
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -52,7 +52,7 @@ def estimate(
         typer.Option(min=0.001, max=3600, help="Seconds between blocks; default: the endpoint's, otherwise 12."),
     ] = None,
     price: EtherPrice = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Estimate what a federation will cost: gas, ether and currency by role, per round and in all; time of a round.
 

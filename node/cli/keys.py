@@ -10,7 +10,7 @@ import typer
 
 from fedgrove.chain.crypto.keys import Keys, backup, load, restore, save
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.options import ConfigFile, JsonFlag, PasswordFile
 from fedgrove.node.cli.output import CommandError, read_password, report
 
 app = typer.Typer(
@@ -19,9 +19,6 @@ app = typer.Typer(
     help="Create, show, back up, restore and rotate a member's keys.\n\nExample: fedgrove keys new alice.json",
 )
 
-PasswordFile = Annotated[
-    Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
-]
 Keystore = Annotated[Path, typer.Argument(help="The keystore file.")]
 
 
@@ -99,7 +96,7 @@ def restore_keys(
 @app.command("attest")
 def attest(
     keystore: Keystore,
-    config: Annotated[Path, typer.Option("--config", help="The federation's TOML file.")],
+    config: ConfigFile,
     target: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("head.json"),
     password_file: PasswordFile = None,
     as_json: JsonFlag = False,
@@ -134,7 +131,7 @@ def attest(
 @app.command("rotate")
 def rotate(
     keystore: Keystore,
-    config: Annotated[Path, typer.Option("--config", help="The federation's TOML file.")],
+    config: ConfigFile,
     which: Annotated[str, typer.Option(help="vrf or mailbox.")],
     password_file: PasswordFile = None,
     as_json: JsonFlag = False,

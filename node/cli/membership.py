@@ -14,7 +14,7 @@ from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.bases import BaseOptions, given_bases
-from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.options import ConfigFile, JsonFlag, KeystoreFile, PasswordFile
 from fedgrove.node.cli.output import CommandError, note, read_password, report
 from fedgrove.node.cli.reach import open_ledger
 from fedgrove.node.cli.stores import open_for_writing
@@ -31,12 +31,6 @@ from fedgrove.node.tasks.sandbox.modes import choose
 from fedgrove.node.tasks.sandbox.settings import Visible
 
 _NETWORK = re.compile(rb"^[ \t]*\[[ \t]*network[ \t]*\][^\r\n]*", re.MULTILINE)
-
-ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
-KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
-PasswordFile = Annotated[
-    Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
-]
 
 
 def deploy(

@@ -7,6 +7,7 @@ import typer
 
 from fedgrove.api.saving import ModelFile, model_file, write_new
 from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
+from fedgrove.node.cli.options import ClusterMember, ClusterNumber
 from fedgrove.node.cli.output import CommandError, answer, print_json
 from fedgrove.node.protocol.prediction import ModelChoice
 
@@ -29,10 +30,8 @@ def save(
     state_dict: Annotated[
         bool, typer.Option("--state-dict", help="Write what load_state_dict takes, with running variances.")
     ] = False,
-    cluster: Annotated[
-        int | None, typer.Option(min=1, help="Where each cluster has a model: the cluster's number, from 1.")
-    ] = None,
-    client: Annotated[int | None, typer.Option(min=1, help="Or the member whose cluster's model it is.")] = None,
+    cluster: ClusterNumber = None,
+    client: ClusterMember = None,
     rpc: Rpc = None,
     ledger: LedgerAddress = None,
     store: Store = None,

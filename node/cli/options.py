@@ -1,5 +1,6 @@
 """Options that several commands take."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -20,6 +21,16 @@ def _price(text: str) -> Price:
 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
+ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
+KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
+]
+ClusterNumber = Annotated[
+    int | None, typer.Option(min=1, help="Where each cluster has a model: the cluster's number, from 1.")
+]
+ClusterMember = Annotated[int | None, typer.Option(min=1, help="Or the member whose cluster's model it is.")]
+TaskSource = Annotated[Path, typer.Argument(metavar="DIR", help="The task's folder, or its one Python file.")]
 EtherPrice = Annotated[
     Price | None,
     typer.Option(

@@ -11,7 +11,7 @@ from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.histories import FromBlock, Kept, LedgerAddress, Rpc, Store, opened_history, place_of
-from fedgrove.node.cli.options import Sandbox
+from fedgrove.node.cli.options import ClusterMember, ClusterNumber, Sandbox
 from fedgrove.node.cli.output import CommandError, answer, print_json
 from fedgrove.node.cli.scores_look import pictures_of, print_scores
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
@@ -45,10 +45,8 @@ def predict(
     number: Annotated[
         int | None, typer.Option("--round", min=1, help="Of a run: the round that closed with it.")
     ] = None,
-    cluster: Annotated[
-        int | None, typer.Option(min=1, help="Where each cluster has a model: the cluster's number, from 1.")
-    ] = None,
-    client: Annotated[int | None, typer.Option(min=1, help="Or the member whose cluster's model it is.")] = None,
+    cluster: ClusterNumber = None,
+    client: ClusterMember = None,
     task: Annotated[
         Path | None, typer.Option(help="Folder of a task of your own, whose code predicts; shipped tasks need none.")
     ] = None,

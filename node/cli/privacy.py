@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from fedgrove.common.errors import InvalidInput
+from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import CommandError, answer, answer_with, print_json
 from fedgrove.node.cli.values import words
 from fedgrove.node.privacy.settings import ClientLevelSettings
@@ -28,7 +29,6 @@ Rate = Annotated[float, typer.Option(help="Probability that a client is drawn in
 Rounds = Annotated[int, typer.Option(help="Rounds of the training, T.")]
 Delta = Annotated[float, typer.Option(help="δ: less than 1 / number of clients.")]
 Dropouts = Annotated[float, typer.Option(help="Fraction of a round's clients that may drop out with their noise.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
 
 
 @app.command("plan")
@@ -47,7 +47,7 @@ def plan(
             **words("public", "secret"),
         ),
     ] = "public",
-    as_json: AsJson = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Compute how much noise a budget requires, and how long that noise is compared with the update.
 
@@ -102,7 +102,7 @@ def spent(
         float, typer.Option(min=0, max=0.99, help=("Fraction of the clients that dropped out with their noise."))
     ] = 0.0,
     epsilon: Annotated[float, typer.Option(help="Budget, to see how many rounds are left; 0: none.")] = 0.0,
-    as_json: AsJson = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Compute what rounds with this noise have cost: towards observers of models only, and readers of the ledger.
 

@@ -19,7 +19,7 @@ from fedgrove.node.base.nested_tables import Tables, merged
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.setting import setting
-from fedgrove.node.cli.values import words
+from fedgrove.node.cli.values import pairs, words
 from fedgrove.node.learning.settings import DATASETS, STRATEGIES
 from fedgrove.node.scenario.names import NAMED, default_of, name_of, tables_of
 from fedgrove.node.scenario.reading import difference, read_scenario
@@ -186,16 +186,4 @@ def _help(name: str, preset: Tables) -> str:
 
 def _value(name: str, given: Any) -> Any:
     """The value of an option as the tables have it."""
-    return _pairs(name, given) if _is_mapping(NAMED[name].type) else given
-
-
-def _pairs(name: str, given: Sequence[str] | None) -> dict[str, str] | None:
-    """The values of an option KEY=VALUE, each key once; None without any."""
-    found: dict[str, str] = {}
-    for each in given or ():
-        key, equals, value = each.partition("=")
-        if not (equals and key and value) or key in found:
-            shown = _WORDS[name]["metavar"]
-            raise CommandError(f"{option(name)} must be {shown}, each once, not {each!r}")
-        found[key] = value
-    return found or None
+    return (pairs(option(name), given, _WORDS[name]["metavar"]) or None) if _is_mapping(NAMED[name].type) else given

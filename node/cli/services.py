@@ -27,6 +27,7 @@ from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.device import check_device
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.lone_endpoint import lone_endpoint
+from fedgrove.node.cli.options import ConfigFile, KeystoreFile, PasswordFile
 from fedgrove.node.cli.output import CommandError, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
@@ -51,11 +52,6 @@ if TYPE_CHECKING:
 
 RETRY_SECONDS = 1.0
 
-ConfigFile = Annotated[Path, typer.Option("--config", help="The federation's TOML file.")]
-KeystoreFile = Annotated[Path, typer.Option("--keystore", help="Your keystore file.")]
-PasswordFile = Annotated[
-    Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
-]
 Once = Annotated[bool, typer.Option("--once", help="Stop when one round has ended.")]
 MetricsPort = Annotated[
     int, typer.Option(min=0, max=65535, help=("Port of the Prometheus metrics on 127.0.0.1; 0: none."))

@@ -7,6 +7,7 @@ import typer
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.output import CommandError
+from fedgrove.node.cli.values import pairs
 from fedgrove.node.learning.tables.formats import TableFormat
 
 _KEYS = tuple(item.name for item in fields(TableFormat))
@@ -22,12 +23,7 @@ TableFormatOptions = Annotated[
 
 def given_format(options: list[str] | None) -> TableFormat | None:
     """The format that the options state; None without options."""
-    found: dict[str, str] = {}
-    for option in options or []:
-        key, equals, value = option.partition("=")
-        if not equals or key not in _KEYS or key in found:
-            raise CommandError(f"--table-format must be KEY=VALUE with one of {', '.join(_KEYS)}, not {option!r}")
-        found[key] = value
+    found = pairs("--table-format", options, f"KEY=VALUE with one of {', '.join(_KEYS)}")
     try:
         return TableFormat.of(found) if found else None
     except InvalidConfig as fault:

@@ -10,11 +10,11 @@ from eth_utils import is_address, to_checksum_address
 from fedgrove.chain.crypto.keys import load
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader
+from fedgrove.node.cli.options import JsonFlag, KeystoreFile, PasswordFile, TaskSource
 from fedgrove.node.cli.output import CommandError, answer, note, print_json, read_password
 from fedgrove.node.cli.stores import open_content, open_for_writing
 from fedgrove.node.cli.task_bases import (
     ConfigOption,
-    JsonFlag,
     StoreOption,
     base_line,
     bases_of,
@@ -49,7 +49,7 @@ app.command("check")(check)
 
 @app.command("pack")
 def pack_task(
-    source: Annotated[Path, typer.Argument(metavar="DIR", help="The task's folder, or its one Python file.")],
+    source: TaskSource,
     store: StoreOption = None,
     config: ConfigOption = None,
     relock: Annotated[bool, typer.Option("--relock", help="Note the installed packages' versions anew.")] = False,
@@ -129,13 +129,11 @@ def show(
 @app.command("approve")
 def approve(
     bundle: BundleName,
-    keystore: Annotated[Path, typer.Option("--keystore", help="Your keystore file.")],
+    keystore: KeystoreFile,
     store: StoreOption = None,
     config: ConfigOption = None,
     directory: Directory = Path("client"),
-    password_file: Annotated[
-        Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
-    ] = None,
+    password_file: PasswordFile = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Allow your client to run a bundle, after you have read it: a statement signed with your account.

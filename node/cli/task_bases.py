@@ -9,6 +9,7 @@ import typer
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import CommandError, answer, note, print_json
 from fedgrove.node.cli.stores import open_for_writing
 from fedgrove.node.tasks.base_content import BaseContent, content_of, publish_base
@@ -18,7 +19,6 @@ StoreOption = Annotated[str | None, typer.Option("--store", help="disk:PATH, or 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="A federation's TOML file, whose store is used if --store is not given.")
 ]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]
 
 
 def describe_base(

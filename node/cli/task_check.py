@@ -12,7 +12,7 @@ import typer
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
-from fedgrove.node.cli.options import Sandbox
+from fedgrove.node.cli.options import Sandbox, TaskSource
 from fedgrove.node.cli.output import FAILED, CommandError, answer, note, print_json
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.values import words
@@ -37,7 +37,7 @@ _EXAMPLE_BYTES = 1 << 25  # of the reply with example data
 
 
 def check(
-    source: Annotated[Path, typer.Argument(metavar="DIR", help="The task's folder, or its one Python file.")],
+    source: TaskSource,
     data: Annotated[
         Path | None, typer.Option("--data", help="What the task's data() reads; by default the folder's example data.")
     ] = None,

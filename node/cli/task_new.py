@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from fedgrove.node.base.memory import memory_limit
+from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import CommandError, answer, print_json
 from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.values import words
@@ -35,7 +36,7 @@ def new(
         Path | None,
         typer.Option(help="A folder with a folder of images for each class, or an npz: write terms, and no code."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Write a folder that runs: a task with model and data, a test, example data, a README.
 

@@ -15,6 +15,7 @@ from fedgrove.node.audit.certificate import certify
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.kmeans import show
+from fedgrove.node.cli.options import PasswordFile
 from fedgrove.node.cli.output import CommandError, answer, print_json, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
 from fedgrove.node.devnet.kmeans import LocalFederation
@@ -45,9 +46,7 @@ def unlearn(
         Path | None,
         typer.Option("--certificate", help="With --config: write the certificate here once it exists."),
     ] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help="File with the password; otherwise FEDGROVE_PASSWORD or a prompt.")
-    ] = None,
+    password_file: PasswordFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the certificate, or the request, to stdout.")] = False,
 ) -> int:
     """Have the federation forget points of a client, or all of them, on the ledger; a repeated request changes nothing.

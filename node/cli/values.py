@@ -1,9 +1,12 @@
 """What help and shells show of the values that an option takes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from typer._click import Command
 from typer.core import TyperArgument, TyperGroup, TyperOption
+
+from fedgrove.common.errors import InvalidInput
 
 
 def words(*names: str, other: str = "", metavar: str = "") -> dict[str, Any]:
@@ -21,6 +24,17 @@ def words(*names: str, other: str = "", metavar: str = "") -> dict[str, Any]:
         return [name for name in names if name.startswith(incomplete)]
 
     return {"metavar": metavar or "|".join([*names, *([other] if other else [])]), "autocompletion": complete}
+
+
+def pairs(option: str, given: Sequence[str] | None, shown: str) -> dict[str, str]:
+    """The values of an option that takes KEY=VALUE several times, each key once; ``shown`` is what one looks like."""
+    found: dict[str, str] = {}
+    for each in given or ():
+        key, equals, value = each.partition("=")
+        if not (equals and key and value) or key in found:
+            raise InvalidInput(f"{option} must be {shown}, each once, not {each!r}")
+        found[key] = value
+    return found
 
 
 def name_values(command: Command) -> None:
