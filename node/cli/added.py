@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 GROUP = "fedgrove.commands"
 """The group of entry points; each names an ``AddedCommands``."""
 
-ELSEWHERE = dict.fromkeys(("experiment", "attack", "bench"), "fedgrove-lab")
+ELSEWHERE: Mapping[str, str] = dict.fromkeys(("experiment", "attack", "bench"), "fedgrove-lab")
 """Commands that people look for here, and the distribution that adds them."""
 
 

@@ -5,18 +5,18 @@ A federation wraps it with masks, a store and its records (``node.methods.traini
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, add
+from fedgrove.node.base.tensors import InvalidModel, Layout, add
 from fedgrove.node.masking.keys import Random
 
 Rates = Sequence[float | None]
 """What a client measured: each in [0, 1], or None where it measured nothing."""
-Start = Callable[[], Tensors]
+Start = Callable[[], Mapping[str, np.ndarray]]
 """Returns the model that the round trains from: it may be large, and not every mechanism looks at it."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.chain.network.history import LedgerHistory
@@ -206,10 +206,11 @@ class Round:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """What ``to_dict`` gave; what else is in it is left out."""
-        known = {item.name: found[item.name] for item in fields(cls) if item.name in found}
+        known: dict[str, Any] = {item.name: found[item.name] for item in fields(cls) if item.name in found}
         listed = {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
         wei = known.get("fee_wei")
-        return cls(**(known | listed | {"fee_wei": None if wei is None else int(wei)}))
+        known |= listed | {"fee_wei": None if wei is None else int(wei)}
+        return cls(**known)
 
 
 class RoundReader:
@@ -386,7 +387,7 @@ def _plain(value: Any) -> Any:
     return {str(name): _plain(each) for name, each in value.items()} if isinstance(value, Mapping) else value
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     """Whether every reader of numbers can take a value; JSON may have integers of a thousand digits."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value.bit_length() <= _MOST_BITS
@@ -397,7 +398,7 @@ def _numbers(prefix: str, table: Mapping[str, Any], depth: int) -> Iterator[tupl
     for name, value in table.items():
         if not (name.isascii() and name.isidentifier()):
             continue
-        if isinstance(value, Mapping) and depth:
+        if depth and isinstance(value, Mapping):
             yield from _numbers(f"{prefix}{name}.", value, depth - 1)
         elif _is_number(value):
             yield prefix + name, value

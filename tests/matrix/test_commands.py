@@ -190,7 +190,8 @@ PYTHON = {"audit", "History", "load"}
 """Names of ``fedgrove`` that read a run."""
 PYTHON_OTHERS = {
     *("Answers", "Data", "Predictor", "Round", "Run", "Standardise", "Task", "Unlabelled", "Verdict"),
-    *("__version__", "demo", "simulate"),
+    *("__version__", "demo", "simulate", "Scenario", "scenario"),
+    *("Error", "InvalidInput", "InvalidContent", "Refused", "RunFailed", "ChainError", "StoreError"),
 }
 _OF_A_MODEL = ("model", "state_dict", "state_arrays", "origin", "predicting", "terms_bytes")
 
@@ -215,8 +216,8 @@ MEMBERS: dict[str, Callable[[fg.History], object]] = {
 }
 """What is read of a ``History``."""
 LACKING = {
-    **dict.fromkeys((("no-round", name) for name in _OF_A_MODEL), KeyError),
-    **dict.fromkeys((("no-member", name) for name in _OF_A_MODEL), KeyError),
+    **dict.fromkeys((("no-round", name) for name in _OF_A_MODEL), fg.InvalidInput),
+    **dict.fromkeys((("no-member", name) for name in _OF_A_MODEL), fg.InvalidInput),
     **dict.fromkeys(
         ((kind, name) for kind in ("procfl", "kmeans") for name in ("state_dict", "state_arrays")), InvalidModel
     ),
@@ -265,7 +266,7 @@ def test_scripts_predict_with_a_model_of_every_kind(runs, kind):
     source = fg.History(*given, **options) if run.live else run.path
     data, _ = _data(run)
     chosen = {"cluster": 1} if kind == "procfl" else {"task": run.folder / "task"} if kind == "task" else {}
-    fault = {"no-round": KeyError, "no-member": KeyError, "stripped": StoreError, "broken": BadHistory}
+    fault = {"no-round": fg.InvalidInput, "no-member": fg.InvalidInput, "stripped": StoreError, "broken": BadHistory}
     if kind in (*fault, "unreadable"):
         with pytest.raises(fault.get(kind, BadHistory)):
             fg.load(source)

@@ -7,6 +7,7 @@ the round that calls for it.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from fedgrove.node.simulation.record import CommitteeVerdict, RoundResult
 from fedgrove.node.simulation.work import ClientResult
 
 # Nobody states anything here, so nobody's key matters.
-_NOBODY = {"counter": "00" * 32, "signer": "0x" + "00" * 20}
+_NOBODY: dict[str, Any] = {"counter": "00" * 32, "signer": "0x" + "00" * 20}
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class SimulatedProCflCourse:
         attackers: Attackers | None = None,
         seed: int = 0,
     ) -> None:
-        given = {item.name: getattr(settings, item.name) for item in fields(ProCflSettings)}
+        given: dict[str, Any] = {item.name: getattr(settings, item.name) for item in fields(ProCflSettings)}
         terms = ProCflTerms(**given, **_NOBODY)
         self._course = Course(terms, rounds + terms.first_rounds, counts.shape[1])
         self._bound, self._attackers, self._seed = bound, attackers, seed

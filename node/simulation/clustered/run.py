@@ -119,8 +119,10 @@ class ClusteredSimulation(SimulationRun):
         if isinstance(self._method, SimulatedProCflCourse):
             found = self._method.round(self._crew, number, choices)
             self._models = list(self._method.state.models)
-        else:
+        elif isinstance(self._method, OneModel):
             found = self._trained(self._method, number, choices)
+        else:
+            raise TypeError(f"{type(self._method).__name__} does not train a round")
         trained = tuple(found.groups.get(k, ()) for k in range(len(self._models)))
         clustering = ClusterResult(trained, None, found.scores, found.judgements, self._attacking(number))
         members = self._figures(each.measured for each in found.results if each.measured is not None)

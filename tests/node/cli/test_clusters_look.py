@@ -64,12 +64,14 @@ def test_each_round_says_what_it_is_for_and_who_is_awaited(story, look):
 def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, look):
     none = setbacks(Rounds(), Terms(64 * "1", 64 * "1"))
     anyone = Standing(9, 10, 2, "close", (), "the coordinator or any stand-by to close", 20, none)
-    told = {number: look.look(before(story, Closed, number)).told(anyone).waiting for number in range(1, ROUNDS + 1)}
+    told = {
+        number: look.look(before(story, Closed, number)).described(anyone).waiting for number in range(1, ROUNDS + 1)
+    }
     alone = {number for number, waiting in told.items() if waiting != anyone.waiting}
     assert alone == {number for number, metrics in enumerate(story.stated(), 1) if metrics.stated is not None}
     assert told[2] == "the coordinator to close: only it can state how much the sets have in common"
     earlier = replace(anyone, phase="recover")
-    assert look.look(before(story, Closed, 2)).told(earlier) == earlier
+    assert look.look(before(story, Closed, 2)).described(earlier) == earlier
 
 
 def test_at_the_end_there_are_clusters_and_who_was_expelled(story, look):

@@ -2,9 +2,18 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
+from fedgrove.chain.records import Committed
 from fedgrove.node.methods.procfl.state import STAGES
+from fedgrove.node.protocol.rounds import RoundRecords
+
+
+def with_commits(current: RoundRecords, commits: dict) -> RoundRecords:
+    """A round's records with other uploads."""
+    return replace(current, by_member=current.by_member | {Committed: commits})
+
 
 ODD = [None, True, -1, 0, 1, 1 << 31, 1 << 53, 1 << 64, 0.5, 1e300, "", "x", "ab" * 32, [], [[]], {}, [0], [[1], []]]
 

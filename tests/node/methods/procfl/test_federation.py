@@ -32,6 +32,7 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.status.report import build_report
 from tests.node.methods.procfl.means import weighted_mean
+from tests.node.methods.procfl.mutated import with_commits
 from tests.node.methods.procfl.story import CLIENTS, LATE, LIARS, ROUNDS, Story
 
 RULE = Rule()
@@ -335,7 +336,7 @@ def test_a_vote_whose_evidence_does_not_open_counts_for_nothing(story):
     for judge in case.committee:
         ballot = Ballot(judge, (True, True), b"\7" * 32).to_bytes() + bytes(evidence_bytes(2))
         commits[judge] = replace(commits[judge], digest=put(ballot).digest)
-        current = replace(inputs.current, commits=dict(commits))
+        current = with_commits(inputs.current, dict(commits))
         state = ClusterCodec(story.federation.config).outcome(replace(inputs, current=current), None).model
         against.append((state.cases[0].against, bool(state.expelled.keys() & {2, 4})))
     assert against == [((2, 2), True), ((1, 1), False), ((0, 0), False)]

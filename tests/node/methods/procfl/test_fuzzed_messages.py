@@ -12,7 +12,7 @@ from fedgrove.node.methods.procfl.mailbox import unseal
 from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import ballots_in
 from fedgrove.node.methods.procfl.statements import ClusterStatements
-from tests.node.methods.procfl.mutated import flipped
+from tests.node.methods.procfl.mutated import flipped, with_commits
 
 pytestmark = pytest.mark.xdist_group("clusters")
 
@@ -62,7 +62,7 @@ def test_sealed_answers_to_the_counter(arena):
         if random.random() < 0.1:  # to count all pairs takes a while
             digest = arena.store.keep(sealed)
             commits = {**inputs.current.commits, client: replace(inputs.current.commits[client], digest=digest)}
-            odd = replace(inputs, current=replace(inputs.current, commits=commits), store=arena.store)
+            odd = replace(inputs, current=with_commits(inputs.current, commits), store=arena.store)
             counted = replace(story.states()[1], stage="count")
             overlaps = counter._overlaps(odd, counted)
             arena.course.clustered(counted, overlaps)
@@ -98,7 +98,7 @@ def test_what_members_show(arena):
         for random in arena.mutants():
             odd = flipped(shown_blob, random)
             base.commits[member] = replace(truth, digest=arena.store.keep(odd))
-            told = work._told(place, state, case, judge)
+            told = work._disclosed(place, state, case, judge)
             assert all(len(secret) == 32 for secret in told.values())
             arena.used += member not in told
     finally:
