@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedgrove.api.saving import write_new
+from fedgrove.common.errors import Refused
 from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.bases import BaseOptions, given_bases
@@ -100,6 +101,8 @@ def predict(
         found = predictor.labelled(data) if evaluate else predictor.predict(data)
     except InvalidModel as fault:
         raise CommandError(f"the model cannot be applied: {fault}") from None
+    except Refused as fault:
+        raise CommandError(str(fault)) from None  # what was given cannot be read: nothing ran that failed
     scores = _scored(found) if evaluate else None
     _write(found, scores, out, pictures)
     _report(found, scores, predictor, out, as_json)

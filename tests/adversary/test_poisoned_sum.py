@@ -225,7 +225,7 @@ def unlimited(patch: pytest.MonkeyPatch) -> None:
     """Any sum is taken for one of honest uploads."""
     patch.setattr("fedgrove.node.methods.training.masked.check_sum", lambda words, limits: None)
     patch.setattr("fedgrove.node.methods.training.client_level.check_sum", lambda words, limits: None)
-    patch.setattr("fedgrove.node.methods.training.masked.kept_within", lambda vector, bound: vector)
+    patch.setattr("fedgrove.node.privacy.weighted.kept_within", lambda vector, bound: vector)
 
 
 @pytest.mark.mutants
@@ -247,7 +247,7 @@ def test_without_limits_one_word_of_a_private_sum_destroys_the_model(attacked, m
 
 
 def test_clients_that_refuse_what_is_beyond_the_bound_never_train_again(attacked, monkeypatch):
-    monkeypatch.setattr("fedgrove.node.methods.training.masked.kept_within", lambda vector, bound: vector)
+    monkeypatch.setattr("fedgrove.node.privacy.weighted.kept_within", lambda vector, bound: vector)
     federation = attacked(Terms("weights", None, None))
     assert {record.round for record in of_kind(federation, Closed)} == {1}
     assert trained_after_the_first_round(federation) <= {POISONER}

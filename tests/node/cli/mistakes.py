@@ -181,10 +181,10 @@ experiment rounds_to_90 --seeds x
 experiment rounds_to_90 --arms magic --dataset digits
 experiment rounds_to_90 --dataset digits --only nothing --work work --out out
 kmeans --clients 2
-kmeans --data nowhere
-kmeans --data text.npz
-kmeans --data ok.npz --k 2
-kmeans --data loose.npz --k 2
+kmeans --dataset nowhere
+kmeans --dataset text.npz
+kmeans --dataset ok.npz --k 2
+kmeans --dataset loose.npz --k 2
 demo --dataset loose.npz
 kmeans --k 2000
 unlearn

@@ -30,7 +30,7 @@ ANSWERS = {
     "experiment list": "rounds_to_90",
     "simulate --clients 4 --rounds 1 --executor inline --set scenario.test_samples=50": "mean of last 20",
     "demo --clients 3 --rounds 1 --strategy fedavg --out run": "audit: verified",
-    "kmeans --simulate --data gaussian --clients 4 --points 100": "induced loss",
+    "kmeans --simulate --dataset gaussian --clients 4 --points 100": "induced loss",
     "bench privacy --parameters 1000": "measured",
     "attack protocol --dataset digits --quick --out attacks": "Written to attacks",
     "network down": "nothing was running",
