@@ -8,6 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.simulation import figures
 from tests.node.simulation.records import record_of
 
@@ -115,6 +116,7 @@ def test_without_matplotlib_one_sentence_says_what_to_install():
 import sys
 sys.modules["matplotlib"] = None
 from pathlib import Path
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.simulation import figures
 try:
     figures.accuracy_figure({}, Path("never.png"))
