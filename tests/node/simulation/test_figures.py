@@ -8,7 +8,6 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from fedgrove.common.errors import RunFailed
 from fedgrove.node.simulation import figures
 from tests.node.simulation.records import record_of
 
