@@ -17,7 +17,7 @@ from fedgrove.node.privacy.grid import grid_for
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation import work
+from fedgrove.node.simulation import network_work
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.mechanisms import Uploads, releases_of
 from fedgrove.node.simulation.record import RunRecord
@@ -211,7 +211,7 @@ def test_a_training_that_diverges_counts_as_no_update(digits, monkeypatch):
     def diverge(*_: object, **__: object) -> None:
         raise DivergedTraining("it left the numbers")
 
-    monkeypatch.setattr(work, "train", diverge)
+    monkeypatch.setattr(network_work, "train", diverge)
     record = simulate(private_plan(SECRET), digits).record
     assert len(record.rounds) == 2 and record.rounds[0].train_loss is None
     assert record.rounds[0].privacy["update_scale"] == 0

@@ -258,7 +258,7 @@ def test_under_client_level_privacy_the_figures_are_noisy_rates_of_the_clients(t
 
 
 def test_rates_leave_the_noise_of_the_update_as_it_was_but_for_the_room_that_they_take():
-    with_rates, plan = private_run(rounds=1), private_run(rounds=1)._plan
+    with_rates, plan = private_run(rounds=1), private_run(rounds=1).record.scenario
     list(with_rates.run())
     without = Simulation(replace(plan, evaluation=None), generated(1200), InlineExecutor(), 1)
     list(without.run())
