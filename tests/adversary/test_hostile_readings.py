@@ -15,6 +15,7 @@ import pytest
 
 import fedgrove as fg
 from fedgrove.api.saving import read_model_file
+from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.base.tensors import InvalidModel, dump, with_metadata
@@ -50,9 +51,11 @@ LOSSES = {"loss": 1 << 24, "squared_loss": 1 << 24}
     ],
 )
 def test_counts_that_no_samples_have_are_no_metrics(counts):
-    stated = Metrics(1, 0.1, 10, 0.5, members=MembersMetrics(10, LOSSES | counts))
-    with pytest.raises(InvalidBlob):
-        Metrics.from_bytes(stated.to_bytes())
+    honest = Metrics(1, 0.1, 10, 0.5, members=MembersMetrics(10, LOSSES)).to_table()
+    lie = honest | {"members": honest["members"] | {"sums": LOSSES | counts}}
+    assert Metrics.from_bytes(canonical_json(honest))
+    with pytest.raises(InvalidBlob, match=r"sums|counts"):
+        Metrics.from_bytes(canonical_json(lie))
 
 
 # --- the text of a task, before somebody approves it ------------------------------------------------------------------

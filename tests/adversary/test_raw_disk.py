@@ -38,7 +38,8 @@ from tests.node.federation import Federation
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 NONCE, TAGGED_KEY, NAMED, SALT = 12, 48, 68, 16
 PURPOSE = b"fedgrove sealed stream 1 "
-NOTE, REQUEST, TENSORS = b'{"committed": ', b'{"rows":[', b'{"'
+NOTE = (b'{"committed":', b'{"made":', b'{"order":', b'{"round":')
+REQUEST, TENSORS = b'{"rows":[', b'{"'
 LOOK = 1 << 16
 
 
@@ -97,7 +98,7 @@ class Thief:
                 derived = HKDF(SHA256(), 32, self._raw[found.end() : at], PURPOSE + name).derive(key)
                 for last in (0, 1):
                     text = self._decrypted(derived, bytes(NONCE - 1) + bytes([last]), at)
-                    if text.startswith((NOTE, REQUEST)) or text[2:10] == bytes(6) + TENSORS:
+                    if text.startswith((*NOTE, REQUEST)) or text[2:10] == bytes(6) + TENSORS:
                         yield text
 
     def _decrypted(self, key: bytes, nonce: bytes, at: int) -> bytes:

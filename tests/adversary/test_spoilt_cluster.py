@@ -176,7 +176,7 @@ def no_masks(made: Federation) -> list[ClusterState]:
     clients = {number: made.client(number, kind) for number in range(1, len(GROUPS) + 1)}
     clients[ATTACKER].context.duplicates.look = lambda *_: None  # it does not mind that its journal has something else
     disclosure, size = clients[ATTACKER].context.disclosure, 4 * clients[ATTACKER].context.parameters
-    for name, junk in (("_mask", bytes(size)), ("shares", os.urandom(100))):
+    for name, junk in (("mask", bytes(size)), ("shares", os.urandom(100))):
         honest = getattr(disclosure, name)
         setattr(disclosure, name, _from_first(honest, junk))
     made.run(clustered.coordinator(made), clients)
