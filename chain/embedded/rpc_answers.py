@@ -11,6 +11,7 @@ from fedgrove.chain.embedded.pool import PooledNetwork
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.network.access import Payer
 from fedgrove.chain.network.hexadecimal import to_bytes, to_int
+from fedgrove.common.errors import InvalidContent
 
 PARSE, UNKNOWN_METHOD, BAD_PARAMETERS, REFUSED, REVERTED = -32700, -32601, -32602, -32000, 3
 MOST_BLOCKS = 10_000
@@ -55,7 +56,7 @@ class Answers:
             return _failed(number, REVERTED, "execution reverted", encode_hex(fault.data))
         except ChainError as fault:
             return _failed(number, REFUSED, str(fault))
-        except (TypeError, ValueError, KeyError) as fault:
+        except (TypeError, ValueError, KeyError, InvalidContent) as fault:
             return _failed(number, BAD_PARAMETERS, f"invalid parameters: {str(fault)[:200]}")
 
     def _number(self, block: Any) -> int:

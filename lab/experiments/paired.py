@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.measures import LAST, Spread, circumstances, diverged, end_accuracy
 from fedgrove_lab.experiments.store import RUNS, read_record
@@ -81,11 +82,11 @@ def table(runs: Runs, last: int = LAST) -> str:
 
     Raises
     ------
-    ValueError
+    InvalidInput
         The runs differ in more than method, tuning and seed.
     """
     if len({circumstances(record.scenario) for group in runs.values() for record in group.values()}) > 1:
-        raise ValueError("these runs differ in data, split, clients, rounds or local work: they cannot be compared")
+        raise InvalidInput("these runs differ in data, split, clients, rounds or local work: they cannot be compared")
     ends = accuracies(runs, last)
     base, rows = ends.get(BASE, {}), []
     for method, own in ends.items():

@@ -44,7 +44,7 @@ def check_directory(directory: Path, plan: Scenario, resume: bool) -> None:
 
     Raises
     ------
-    InvalidContent
+    InvalidInput
         It holds a run of another scenario, or one and ``resume`` is off, or its checkpoint is damaged.
     """
     path = directory / CHECKPOINT
@@ -52,10 +52,10 @@ def check_directory(directory: Path, plan: Scenario, resume: bool) -> None:
         return
     record = RunRecord.from_json(_parse(path)[0]["record"])
     if record.scenario.digest() != plan.digest():
-        raise InvalidContent(f"{directory} holds a run of another scenario: give another directory")
+        raise InvalidInput(f"{directory} holds a run of another scenario: give another directory")
     if not resume:
         done = len(record.rounds)
-        raise InvalidContent(f"{directory} holds this run up to round {done}: resume it, or give another directory")
+        raise InvalidInput(f"{directory} holds this run up to round {done}: resume it, or give another directory")
 
 
 def rounds_done(directory: Path) -> int:

@@ -164,10 +164,10 @@ def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path
             "leave it out with a data set",
         ),
         (lambda place: fg.demo("digits", out=place), InvalidConfig, "is not empty .* nothing was changed"),
-        (lambda place: fg.demo("no-such"), ValueError, "unknown dataset 'no-such'"),
+        (lambda place: fg.demo("no-such"), fg.InvalidInput, "unknown dataset 'no-such'"),
         (lambda place: fg.simulate(place / "points"), InvalidConfig, "scenario.data is missing"),
         (lambda place: fg.simulate("digits", method="best"), InvalidConfig, "method must be training, or one of"),
-        (lambda place: fg.simulate("digits", settings={"a.b": 1}), ValueError, "unknown table a"),
+        (lambda place: fg.simulate("digits", settings={"a.b": 1}), fg.InvalidInput, "unknown table a"),
         (
             lambda place: fg.simulate(
                 place / "single.py",

@@ -206,7 +206,7 @@ def test_a_part_that_is_there_twice_and_a_file_with_both_parts_are_refused(tmp_p
         ({"shape": [8, 8]}, r"task.options.shape must be \[channels, height, width\]"),
         ({"model": "resnet"}, "task.options.model must be one of paper-cnn"),
         ({"size": "crop"}, "task.options.size must be one of refuse, scale"),
-        ({"classes": [str(number) for number in range(10_001)]}, "task.options: classes must be"),
+        ({"classes": [str(number) for number in range(10_001)]}, "task.options.classes must be"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_by_their_key(changes, sentence):

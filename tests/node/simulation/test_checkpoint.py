@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.simulation import checkpoint as files
 from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD, STATES, RunDirectory, check_directory
@@ -104,18 +104,18 @@ def test_a_finished_run_is_resumed_by_doing_nothing(digits, whole):
 
 
 def test_a_run_is_not_begun_over_another(digits, whole):
-    with pytest.raises(InvalidContent, match="up to round 4: resume it"):
+    with pytest.raises(InvalidInput, match="up to round 4: resume it"):
         simulate(digits, whole)
-    with pytest.raises(InvalidContent, match="another scenario"):
+    with pytest.raises(InvalidInput, match="another scenario"):
         simulate(digits, whole, plan=PLAN.with_seed(1), resume=True)
-    with pytest.raises(InvalidContent, match="another scenario"):
+    with pytest.raises(InvalidInput, match="another scenario"):
         check_directory(whole, PLAN.with_seed(1), resume=True)
 
 
 def test_a_run_is_not_resumed_on_other_data(digits, whole, tmp_path):
     changed = shutil.copytree(whole, tmp_path / "run")
     darker = type(digits)("digits", 10, digits.train(), type(digits.test())(digits.test().x / 2, digits.test().y))
-    with pytest.raises(InvalidContent, match="other data"):
+    with pytest.raises(InvalidInput, match="other data"):
         simulate(darker, changed, resume=True)
 
 
@@ -138,7 +138,7 @@ def test_a_damaged_checkpoint_is_refused_and_not_changed(digits, whole, tmp_path
     places = [*range(0, len(good), len(good) // 60), len(good) - 1]
     for bad in (b"", b"x" * 50, good[:-1], good + b"x", *(flipped(good, place) for place in places)):
         (run / CHECKPOINT).write_bytes(bad)
-        with pytest.raises(InvalidContent, match="damaged"):
+        with pytest.raises(InvalidInput, match="damaged"):
             simulate(digits, run, resume=True)
         assert (run / CHECKPOINT).read_bytes() == bad
 
@@ -150,8 +150,8 @@ def test_a_damaged_or_missing_state_is_refused(digits, tmp_path):
     damaged = shutil.copytree(tmp_path / "run", tmp_path / "damaged")
     place = damaged / STATES / drawn_next.name
     place.write_bytes(flipped(place.read_bytes(), 300))
-    with pytest.raises(InvalidContent, match=rf"client {drawn_next.name.split('-')[0]} .* is damaged"):
+    with pytest.raises(InvalidInput, match=rf"client {drawn_next.name.split('-')[0]} .* is damaged"):
         simulate(digits, damaged, resume=True)
     states[0].unlink()
-    with pytest.raises(InvalidContent, match="states are missing"):
+    with pytest.raises(InvalidInput, match="states are missing"):
         simulate(digits, tmp_path / "run", resume=True)
