@@ -120,7 +120,7 @@ class RunDirectory:
             return None
         document, tensors = _parse(path)
         if document["data"] != self._data:
-            raise InvalidContent(f"{self._directory} holds a run on other data: give another directory")
+            raise InvalidInput(f"{self._directory} holds a run on other data: give another directory")
         record = RunRecord.from_json(document["record"])
         self._keep_states(len(record.rounds))
         if self._digest_of_states() != document["states"]:

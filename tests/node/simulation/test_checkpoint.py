@@ -138,7 +138,7 @@ def test_a_damaged_checkpoint_is_refused_and_not_changed(digits, whole, tmp_path
     places = [*range(0, len(good), len(good) // 60), len(good) - 1]
     for bad in (b"", b"x" * 50, good[:-1], good + b"x", *(flipped(good, place) for place in places)):
         (run / CHECKPOINT).write_bytes(bad)
-        with pytest.raises(InvalidInput, match="damaged"):
+        with pytest.raises(InvalidContent, match="damaged"):
             simulate(digits, run, resume=True)
         assert (run / CHECKPOINT).read_bytes() == bad
 
@@ -150,8 +150,8 @@ def test_a_damaged_or_missing_state_is_refused(digits, tmp_path):
     damaged = shutil.copytree(tmp_path / "run", tmp_path / "damaged")
     place = damaged / STATES / drawn_next.name
     place.write_bytes(flipped(place.read_bytes(), 300))
-    with pytest.raises(InvalidInput, match=rf"client {drawn_next.name.split('-')[0]} .* is damaged"):
+    with pytest.raises(InvalidContent, match=rf"client {drawn_next.name.split('-')[0]} .* is damaged"):
         simulate(digits, damaged, resume=True)
     states[0].unlink()
-    with pytest.raises(InvalidInput, match="states are missing"):
+    with pytest.raises(InvalidContent, match="states are missing"):
         simulate(digits, tmp_path / "run", resume=True)
