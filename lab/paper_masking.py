@@ -1,7 +1,7 @@
-"""The paper's own masking (seed 004, eq. 12–13), for comparison experiments only.
+"""The paper's own masking (eq. 12–13), for comparison experiments only.
 
 It protects nobody who needs protection: the noise is seeded with a number that everybody sees, half of the layers stay
-bare, and one client that drops out spoils the sum (spec 02).
+bare, and one client that drops out spoils the sum.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A member's keys, and the one encrypted file that keeps them (spec 01, keys).
+"""A member's keys, and the one encrypted file that keeps them.
 
 Four secrets, none used for two purposes: the account signs, the VRF key draws, the mailbox key receives messages, the
 storage key encrypts what a client keeps on its own disk.

@@ -1,4 +1,4 @@
-"""Sortition and the cooperation tree: who is drawn, in which order, who is whose partner (spec 01, seed 004 section 3).
+"""Sortition and the cooperation tree: who is drawn, in which order, who is whose partner.
 
 The same functions as in ``contracts/CooperationTree.sol`` and ``TrainingLedger.sol``, so that anyone can recompute what
 the ledger fixed. All functions are pure; ``beta`` is a 32-byte VRF output, a ticket an unsigned 128-bit integer.

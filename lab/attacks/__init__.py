@@ -1,4 +1,4 @@
-"""Attacks on what a client uploads: bare, masked, and with differential privacy (spec 04). Pure: arrays in, arrays out.
+"""Attacks on what a client uploads: bare, masked, and with differential privacy. Pure: arrays in, arrays out.
 
 uploads       what an attacker sees of a client's model, by kind of protection
 played_round  a round of masking with all that it makes public, and the secrets, for the controls

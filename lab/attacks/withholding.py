@@ -1,4 +1,4 @@
-"""Colluders that choose which of their keys draw, so that an honest client has only them for partners (spec 08, 1).
+"""Colluders that choose which of their keys draw, so that an honest client has only them for partners.
 
 When everybody's place in the order is known before the last draw, as it was while tickets themselves were the order,
 colluders draw last: with the honest tickets at hand, which of their own tickets to use is a search over positions, done

@@ -1,6 +1,6 @@
 """Federated K-means that forgets: losses compared with K-FED and DC-K-means, removals with retraining, decoding, bytes.
 
-The paper's figures (seed 000, section 6) are given next to them.
+The paper's figures (section 6) are given next to them.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The paper's figures of losses (seed 000, figures 3a to 3d and 4a to 4d), and why losses differ from the paper's.
+"""The paper's figures of losses (figures 3a to 3d and 4a to 4d), and why losses differ from the paper's.
 
 Every trial is a file in ``OUT/runs``. One that is there and of the same trial is not repeated.
 """

@@ -1,1 +1,1 @@
-"""Trials of federated K-means (seed 000), on data split over clients."""
+"""Trials of federated K-means, on data split over clients."""

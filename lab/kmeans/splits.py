@@ -1,4 +1,4 @@
-"""How the paper prepares its data (seed 000, section 6 and appendix M.1; the authors' published program)."""
+"""How the paper prepares its data (section 6 and appendix M.1; the authors' published program)."""
 
 import numpy as np
 

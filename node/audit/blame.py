@@ -1,4 +1,4 @@
-"""Who is to blame where shares were missing or false, and whether a round had to fail (spec 02, recovery)."""
+"""Who is to blame where shares were missing or false, and whether a round had to fail."""
 
 from collections.abc import Collection
 

@@ -1,4 +1,4 @@
-"""Every digest on the ledger against what the store holds, and each closed model recomputed (spec 02, audit)."""
+"""Every digest on the ledger against what the store holds, and each closed model recomputed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -103,7 +103,7 @@ def _common(scenario: Scenario, counter: bytes, signer: str) -> dict[str, Any]:
         "evaluation": scenario.evaluation,
         "server": scenario.server,
         "method": clusters or TrainingTerms(),
-        # A counter of overlaps must be no member (spec 08, finding 20).
+        # A counter of overlaps must be no member.
         "membership": MembershipSettings("approved" if clusters else "open"),
     }
 

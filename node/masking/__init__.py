@@ -1,4 +1,4 @@
-"""BBTSA: sums of clients' models under cancelling noise (spec 02). Pure: no chain, no store, no sockets, no clock.
+"""BBTSA: sums of clients' models under cancelling noise. Pure: no chain, no store, no sockets, no clock.
 
 context      the round, its ledger, and who takes part
 ring         models as integers modulo 2³², and back
@@ -17,7 +17,7 @@ opening      one update unmasked, for somebody whom its client told a mask secre
 paper        the paper's own scheme (eq. 12–13), for comparisons only
 collusion    the chance that all partners of some honest client collude
 
-Where it departs from the paper (seed 004, section 2.2):
+Where it departs from the paper (section 2.2):
 
 - masks are uniform in ℤ₂³² and come from keys agreed for one round, not Gaussian noise seeded with a public number, so
   the sum is exact to the bit and a masked update is uniform noise to whoever lacks the keys;

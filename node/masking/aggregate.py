@@ -1,4 +1,4 @@
-"""Step close: the streaming sum of masked updates, unmasked (spec 02, step 6).
+"""Step close: the streaming sum of masked updates, unmasked.
 
 Σ yᵢ − Σ PRG(bᵢ) ∓ the dangling pair masks = Σ qᵢ mod 2³², decoded as ``ring`` says. Memory is that of one model,
 whatever the number of clients.

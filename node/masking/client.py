@@ -1,4 +1,4 @@
-"""Step commit: a client's masked update (spec 02, step 4).
+"""Step commit: a client's masked update.
 
 yᵢ = qᵢ + PRG(bᵢ) + Σ_{j∈partners, j>i} PRG(s_ij) − Σ_{j∈partners, j<i} PRG(s_ij)  mod 2³², over partners that shared.
 """

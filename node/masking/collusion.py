@@ -1,4 +1,4 @@
-"""The chance that all partners of some honest client collude, and what colluders gain by each other's order (spec 08).
+"""The chance that all partners of some honest client collude, and what colluders gain by each other's order.
 
 Of n clients, m = ⌊γn⌋ collude with the coordinator. The order of the leaves is drawn after everybody has drawn, so the
 d partners of a client are a uniformly random set: an honest client has colluders for partners only with probability

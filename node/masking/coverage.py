@@ -15,7 +15,7 @@ from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.prg import Spans
 
 MIN_PAIRS = 2
-"""Pairs that must cover each tensor of a client when κ < 1 (spec 02)."""
+"""Pairs that must cover each tensor of a client when κ < 1."""
 
 
 def pair_tensors(a: int, b: int, n: int, count: int, kappa: float) -> frozenset[int]:
@@ -60,7 +60,7 @@ def thinnest(graph: MaskGraph, position: int, present: Collection[int], count: i
 
 
 def _parting_level(a: int, b: int, n: int) -> int:
-    """Depth of the lowest node of the cooperation tree over [0, n) that has both leaves below it (spec 01)."""
+    """Depth of the lowest node of the cooperation tree over [0, n) that has both leaves below it."""
     lo, hi, level = 0, n, 0
     while True:
         mid = lo + (hi - lo + 1) // 2

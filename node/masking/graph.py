@@ -67,7 +67,7 @@ class MaskGraph:
 
     @property
     def min_survivors(self) -> int:
-        """With fewer survivors nothing may be released (spec 02, step 5)."""
+        """With fewer survivors nothing may be released."""
         return max(MIN_CLIENTS, self.threshold)
 
     @cached_property
@@ -112,7 +112,7 @@ def build_graph(
     groups: Adjacency = (),
     least: int = MIN_CLIENTS,
 ) -> MaskGraph:
-    """Build the mask graph of a sealed round (spec 02, steps 2 and 3; spec 08).
+    """Build the mask graph of a sealed round.
 
     Parameters
     ----------

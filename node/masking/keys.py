@@ -116,7 +116,7 @@ def derive(secret: bytes, info: bytes, salt: bytes | None = None, length: int = 
 
 
 def pair_mask_key(context: RoundContext, secret: bytes, public: bytes, client: int, partner: int) -> bytes:
-    """s_ij: the AES key of a pair's mask, the same from either side (spec 02, step 4)."""
+    """s_ij: the AES key of a pair's mask, the same from either side."""
     low, high = sorted((client, partner))
     info = _PAIR + context.to_bytes() + low.to_bytes(4) + high.to_bytes(4)
     return derive(agree(secret, public), info)

@@ -1,4 +1,4 @@
-"""How many partners and share-holders a client needs (spec 08; after Bell et al., CCS 2020, section 3).
+"""How many partners and share-holders a client needs (after Bell et al., CCS 2020, section 3).
 
 Of n clients, ⌊γn⌋ collude with the coordinator, and each of the others may drop out with probability δ. Partners and
 holders are uniformly random sets, since the order of the leaves is. Everything is computed in integers, as all clients

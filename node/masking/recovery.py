@@ -1,4 +1,4 @@
-"""Step recover, the coordinator's side: from released shares to the recovery record (spec 02, step 5).
+"""Step recover, the coordinator's side: from released shares to the recovery record.
 
 Record: magic (4) ‖ transcript (32) ‖ numbers of the groups that are left out (count 4, then 4 each) ‖ b of each
 survivor (32 each) ‖ e of each dropout whose masks dangle (32 each), both ascending by position. The transcript fixes
@@ -249,7 +249,7 @@ def unavailable_updates(
 ) -> tuple[int, ...]:
     """Survivors whose masked update a majority of their witnesses could not fetch, ascending.
 
-    With such a survivor the round has failed; it is never unmasked by revealing e (spec 02, step 5).
+    With such a survivor the round has failed; it is never unmasked by revealing e.
     """
     try:
         needed = needed_secrets(graph, sharers, survivors)

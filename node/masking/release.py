@@ -1,4 +1,4 @@
-"""Step recover, a holder's side: one kind of share per client, bound to one list of survivors (spec 02, step 5).
+"""Step recover, a holder's side: one kind of share per client, bound to one list of survivors.
 
 Blob: magic (4) ‖ transcript (32) ‖ position of the holder (4) ‖ unavailable positions (count 4, then 4 each) ‖
 positions whose shares were bad (likewise) ‖ number of shares (4) ‖ for each, ascending by owner: owner (4), kind (1),

@@ -1,4 +1,4 @@
-"""Models as integers modulo 2³², and back (spec 02, steps 4 and 6).
+"""Models as integers modulo 2³², and back.
 
 Encoding   q = round(w · s) mod 2³², s = nᵢ·2ᶠ/N, ties to even
 Decoding   θ = float32(S / D), D = 2ᶠ·Σ_{survivors} nᵢ / N, with S the sum modulo 2³² read as signed

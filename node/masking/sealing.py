@@ -1,4 +1,4 @@
-"""Step share: a client's shares of its two secrets, each sealed for one holder and committed to (spec 02, step 3).
+"""Step share: a client's shares of its two secrets, each sealed for one holder and committed to.
 
 Blob: magic (4) ‖ digest of the mask graph (32) ‖ position of the owner (4) ‖ for each holder, in the order of the
 holders, a sealed message (126) and the commitments to both shares (32 each). Message: nonce (12) ‖ ChaCha20-Poly1305

@@ -1,4 +1,4 @@
-"""What has to be revealed for a list of survivors, and when nothing may be (spec 02, step 5)."""
+"""What has to be revealed for a list of survivors, and when nothing may be."""
 
 import hashlib
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Privacy mechanisms: steps between "the client has an update" and "it is masked or sent" (spec 04). Pure.
+"""Privacy mechanisms: steps between "the client has an update" and "it is masked or sent". Pure.
 
 mechanism     what every mechanism does to an upload and to a sum: for federations and simulations
 settings      what a federation agrees on, as checked values

@@ -1,4 +1,4 @@
-"""Client-level differential privacy as a step between training and masking (Geyer et al. 2017; spec 04).
+"""Client-level differential privacy as a step between training and masking (Geyer et al. 2017).
 
 A client clips its update Δw to the norm S, rounds it to integers, adds its share of the noise and hands the integers
 to the masks. The ledger's sum decodes to Σ Δw̄ + N(0, σ²S²), and nobody has seen it without noise. The unit

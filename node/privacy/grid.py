@@ -1,4 +1,4 @@
-"""The integers that clipped updates and noise become with client-level privacy (``client_level``; spec 04).
+"""The integers that clipped updates and noise become with client-level privacy (``client_level``).
 
 **The grid.** Updates become vectors z ∈ ℤᵈ with ‖z‖₂ ≤ √(Δ² − 4h²). That is checked on the integers themselves, so no
 rounding, no dither and no hostile float can exceed it. Δ is a power of two, at least

@@ -1,4 +1,4 @@
-"""Local differential privacy: a client clips its update and adds its own Gaussian noise (spec 04, seed 002).
+"""Local differential privacy: a client clips its update and adds its own Gaussian noise.
 
 σ comes from (ε, δ) by the exact condition of Balle and Wang (2018, theorem 8) for the Gaussian mechanism of sensitivity
 Δ: Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(−Δ/2σ − εσ/Δ) ≤ δ.

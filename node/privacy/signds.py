@@ -1,4 +1,4 @@
-"""SignDS: sign-based dimension selection (Jiang et al. 2022; spec 04, seed 002).
+"""SignDS: sign-based dimension selection (Jiang et al. 2022).
 
 A client draws a sign s, takes the k largest (s = +1) or smallest (s = −1) dimensions of its update as S_k, and uploads
 s and a set J of h dimensions that EM-MDS draws with P(J) ∝ exp(ε · 1[|S_k ∩ J| ≥ ν_th]). The global model moves by

@@ -1,4 +1,4 @@
-"""No mechanism of differential privacy: what masks leave is the exact weighted mean (spec 02, steps 4 and 6)."""
+"""No mechanism of differential privacy: what masks leave is the exact weighted mean."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """From the ledger and the store to the next global model: the one computation that everybody can repeat.
 
-The coordinator runs it to close a round, clients and the auditor to check it; the same inputs give the same bytes
-(spec 02, step 6).
+The coordinator runs it to close a round, clients and the auditor to check it; the same inputs give the same bytes.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Closed rounds, recomputed by those who are to train on them (spec 02, step 6)."""
+"""Closed rounds, recomputed by those who are to train on them."""
 
 from collections.abc import Callable
 

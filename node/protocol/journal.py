@@ -12,7 +12,7 @@ the federation that all this is of.
 
 All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the
-destruction of these files (spec 02, step 1).
+destruction of these files.
 
 A file that was removed or replaced can be read back from the disk. So each round has a key of its own, and so has each
 version of what outlives a round, and what is destroyed is the key (``node.base.key_slots``). The keystore's storage key

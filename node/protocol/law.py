@@ -1,7 +1,7 @@
 """The law: what the contracts enforce, re-checked record by record by whoever acts on the ledger or audits it.
 
 Nobody has to trust that the contracts on the chain are the published ones, or that an endpoint tells the truth: every
-author, proof, window, membership and order is recomputed from the records alone (spec 01). That a record is its
+author, proof, window, membership and order is recomputed from the records alone. That a record is its
 author's is checked where it is read (``chain.network.blocks``). What an honest member refuses although the law allows
 it stands in ``policy``.
 

@@ -1,4 +1,4 @@
-"""Vectors of integers modulo 2³² under masks, as uploads, and their sum with the masks off (spec 02, steps 4 and 6)."""
+"""Vectors of integers modulo 2³² under masks, as uploads, and their sum with the masks off."""
 
 from collections.abc import Collection
 

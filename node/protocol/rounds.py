@@ -207,7 +207,7 @@ class RoundRecords:
 
     @property
     def tickets(self) -> list[int]:
-        """Tickets in the order of the draws (spec 01, cooperation tree)."""
+        """Tickets in the order of the draws."""
         return [tree.ticket(vrf.proof_to_hash(draw.proof), draw.client) for draw in self.draws.values()]
 
     def positions(self, clients: Iterable[int]) -> tuple[int, ...]:
@@ -223,7 +223,7 @@ class RoundRecords:
         groups: tuple[tuple[int, ...], ...] = (),
         least: int = MIN_CLIENTS,
     ) -> MaskGraph:
-        """The mask graph of the sealed round: who masks with whom, who holds whose shares (spec 02).
+        """The mask graph of the sealed round: who masks with whom, who holds whose shares.
 
         ``groups`` are the leaf positions of those who are summed apart, each group with a tree of its own; empty: all
         are summed together. Of a group ``least`` must survive for it to be summed.

@@ -53,7 +53,7 @@ class FederationSettings(Settings):
     repeats : int
         How many rounds more may be opened, in place of rounds that were skipped, failed or voided.
     sampling_rate : float
-        r in (0, 1]: a client is drawn when its VRF output is below r·2²⁵⁶ (spec 01).
+        r in (0, 1]: a client is drawn when its VRF output is below r·2²⁵⁶.
     seed : int
         Root of all training randomness; masks and keys never depend on it.
     max_blob_mib : int
@@ -103,7 +103,7 @@ class StrategySettings(Settings):
 
 @dataclass(frozen=True)
 class MaskingSettings(Settings):
-    """How updates are hidden (spec 02).
+    """How updates are hidden.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class FederationConfig:
     server: ServerSettings | None = None
 
     def __post_init__(self) -> None:
-        # With two survivors each would learn the other's update from the sum (spec 02, step 3).
+        # With two survivors each would learn the other's update from the sum.
         check_value(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
         self.method.check(self)
         if self.task is not None:

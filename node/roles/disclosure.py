@@ -67,7 +67,7 @@ class Disclosure:
         return RoundSecrets.from_bytes(bytes.fromhex(note.secrets))
 
     def shares(self, current: RoundRecords, client: int) -> bytes:
-        """This client's sealed shares for the others (spec 02, step 3)."""
+        """This client's sealed shares for the others."""
         self._bind(current, "order", _order_digest(current))
         blob = self._kept(current.number, "shares")
         if blob is None:
@@ -77,7 +77,7 @@ class Disclosure:
         return blob
 
     def masked(self, current: RoundRecords, client: int, update: Update) -> bytes:
-        """The masked update (spec 02, step 4); call it when the list of shares is final."""
+        """The masked update; call it when the list of shares is final."""
         self._bind(current, "order", _order_digest(current))
         self._bind(current, "summed", _sum_digest(current))
         data = self._kept(current.number, "masked")
@@ -114,7 +114,7 @@ class Disclosure:
         return unavailable(self._store, {owner: current.commits[owner].digest for owner in sizes}, sizes)
 
     def released(self, current: RoundRecords, client: int, gone: list[int]) -> bytes:
-        """The shares that this client releases (spec 02, step 5), given the clients whose update is unavailable.
+        """The shares that this client releases, given the clients whose update is unavailable.
 
         Raises
         ------

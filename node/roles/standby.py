@@ -1,4 +1,4 @@
-"""Stand-ins for the coordinator: the same work, a grace period later (spec 01, phases).
+"""Stand-ins for the coordinator: the same work, a grace period later.
 
 Any registered member may. Which of several stand-bys goes first is drawn anew for each round; the others then find the
 work done. As a round's model is a function of the ledger and the store alone, it does not matter who closes it.

@@ -1,4 +1,4 @@
-"""Attacks as fixtures (spec 05, part 6): what a malicious client does to its samples or to its model."""
+"""Attacks as fixtures: what a malicious client does to its samples or to its model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

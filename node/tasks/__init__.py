@@ -1,4 +1,4 @@
-"""Bundles of code that members bring to be learned, and who agreed to run them (spec 07).
+"""Bundles of code that members bring to be learned, and who agreed to run them.
 
 Only the sandbox runs that code.
 

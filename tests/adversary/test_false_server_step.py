@@ -1,4 +1,4 @@
-"""A coordinator that cheats in the server's step, where no upload shows it (spec 12, item 7).
+"""A coordinator that cheats in the server's step, where no upload shows it.
 
 The sum is right, and so is every upload. But the coordinator takes another rate, forgets the momentum, brings back that
 of an earlier round, or publishes a right model with a state of its own, which spoils only the rounds to come. The terms

@@ -1,4 +1,4 @@
-"""A coordinator that leaves one client alone among its accomplices (spec 08, finding 3).
+"""A coordinator that leaves one client alone among its accomplices.
 
 It keeps the draws of all honest members but one out of a round (by censoring them, revoking them, or barring them for
 rounds that they rightly refused). The sum of that round, less what the accomplices sent, is the victim's update. What

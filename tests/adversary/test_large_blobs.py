@@ -1,4 +1,4 @@
-"""Members that publish blobs of megabytes where kilobytes belong (spec 08, finding 10).
+"""Members that publish blobs of megabytes where kilobytes belong.
 
 They want holders, or whoever recovers a round, out of memory: the ledger lists digests only, and in a round of a
 thousand everybody would have to read a thousand such blobs. What stops them: how long a blob must be follows from the

@@ -1,4 +1,4 @@
-"""Members that lie about shares (spec 08, finding 8).
+"""Members that lie about shares.
 
 Holders release other shares than they were given, to stop rounds for good, or to have an owner called a liar. Owners
 deal shares that recover nothing, to have their holders called liars. Holders call shares bad that are not. Colluding
@@ -292,7 +292,7 @@ def test_two_lists_are_of_use_beyond_the_bound_only(which):
 
 
 def test_by_default_two_lists_gain_a_third_of_a_small_round_nothing_and_one_colluder_of_a_large_one_all():
-    """In larger rounds it must not happen that members see different chains (spec 08, finding 2)."""
+    """In larger rounds it must not happen that members see different chains."""
     bounds = {n: 2 * found.threshold - found.holders - 1 for n in (8, 20, 32, 33, 60, 100) for found in [terms(n)]}
     assert bounds == {8: 2, 20: 6, 32: 10, 33: 1, 60: 0, 100: 0}
 

@@ -1,4 +1,4 @@
-"""One member that spoils every round it can (spec 08, findings 5 and 8).
+"""One member that spoils every round it can.
 
 It wants the federation to stop, or honest members to be blamed. It sends what cannot be summed, shares garbage, takes
 its update or its shares away once they are on the ledger. What stops it: a spoilt round fails at once and leaves the

@@ -1,4 +1,4 @@
-"""A coordinator that closes a round with a wrong model and hopes that nobody looks (spec 08, finding 12).
+"""A coordinator that closes a round with a wrong model and hopes that nobody looks.
 
 If every member recomputed every round, a round of a hundred would cost a hundred times its uploads. So a lot decides
 who looks, five members on average: a VRF under each member's own key, over the closing itself, whose output nobody else

@@ -1,4 +1,4 @@
-"""Colluders that withhold draws, and a maker of blocks that tries orders (spec 08, finding 1).
+"""Colluders that withhold draws, and a maker of blocks that tries orders.
 
 They want an honest client whose partners all collude: once its self-mask is off, its update is bare. What stops them:
 the order, and with it every edge of the mask graph, comes from a block after the last draw; and every client has so

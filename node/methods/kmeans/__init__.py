@@ -1,4 +1,4 @@
-"""MUFC: federated K-means with exact unlearning (seed 000, spec 06). Pure: no chain, no store, no sockets, no clock.
+"""MUFC (Pan et al. 2023): federated K-means with exact unlearning. Pure: no chain, no store, no sockets, no clock.
 
 grid         uniform quantisation into bins; bins as integers
 counts       sparse vectors of counts over bins
@@ -16,7 +16,7 @@ state        what a round of a real federation leaves: counts, whose they are, c
 exchange     what the sums of a round are to hold, and the state that follows from them
 datasets     Celltype, Covtype, Gaussian clusters; non-iid splits
 
-Where it departs from the paper (seed 000):
+Where it departs from the paper:
 
 - a bin's evaluation point is a keyed hash wherever the grid has more than 2⁶⁰ bins, and the bin itself is summed with
   the counts, so that the field has 61 bits whatever the dimension (``code``);

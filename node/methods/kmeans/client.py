@@ -1,4 +1,4 @@
-"""A client: its points, their seeding, and the counts that it shows to nobody (seed 000, algorithms 1 and 4).
+"""A client: its points, their seeding, and the counts that it shows to nobody (algorithms 1 and 4).
 
 With ``iterations`` the client goes on to cluster its points fully, from the seeding, and sends means instead of data
 points (appendix M.3). As the iterations draw nothing, they are a function of points and seeding, and what holds for the

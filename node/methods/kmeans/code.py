@@ -1,4 +1,4 @@
-"""SCMA, a client's half: a sparse vector of counts as a few elements of 𝔽_p (seed 000, algorithm 2).
+"""SCMA, a client's half: a sparse vector of counts as a few elements of 𝔽_p (algorithm 2).
 
 Each bin has an evaluation point x. A vector q that occupies bins j becomes
 

@@ -1,4 +1,4 @@
-"""Counts over bins under masks over 𝔽_p: the sums of federated K-means (seed 000, algorithm 2; spec 06).
+"""Counts over bins under masks over 𝔽_p: the sums of federated K-means (algorithm 2).
 
 A client uploads the syndromes of its vector of counts (``node.methods.kmeans.code``). Keys of masks, dropouts
 and their recovery are those of all other rounds; only the group differs that the masks are drawn from.

@@ -58,7 +58,7 @@ def normalised(points: np.ndarray) -> np.ndarray:
 def split_by_cluster(
     points: np.ndarray, clusters: np.ndarray, clients: int, clusters_each: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, ...]:
-    """Deal points so that each client sees at most K′ clusters (seed 000, section 6).
+    """Deal points so that each client sees at most K′ clusters (section 6).
 
     Each client draws K′ clusters; a cluster's points go to the clients that drew it, in equal parts. A cluster that
     nobody drew goes to all.

@@ -1,4 +1,4 @@
-"""SCMA, the server's half: from the summed elements to the exact counts, or an error (seed 000, algorithm 2).
+"""SCMA, the server's half: from the summed elements to the exact counts, or an error (algorithm 2).
 
 The syndromes of a vector with n occupied bins are a linear recurrence of order n. Its shortest one (Berlekamp–Massey)
 is Π(z − x_j), whose roots are the points. With Λ(z) = Π(1 − x_j·z), a row of sums R(z) = Σ Rᵢzⁱ is Ω(z)/Λ(z), and

@@ -1,4 +1,4 @@
-"""Uniform quantisation into bins (seed 000, appendix H), and bins as integers of a field's size.
+"""Uniform quantisation into bins (appendix H), and bins as integers of a field's size.
 
 A coordinate y falls into level a(y) = round(y/γ), ties to even, its bin's centre is γ·a(y). A bin is the vector of its
 d levels. In radix B, the number of levels, it is an integer below B^d: 70 bits for d = 10 and n = 12,000, 6,000 bits

@@ -1,4 +1,4 @@
-"""Masks over 𝔽_p: key streams that cancel in the sum (seed 000, algorithm 2: the zᵢ).
+"""Masks over 𝔽_p: key streams that cancel in the sum (algorithm 2: the zᵢ).
 
 A stream is AES-256 in counter mode as in ``node.masking.prg``, its 64-bit words cut to 61 bits; the word p, one in 2⁶¹,
 is passed over. So every element is uniform on 𝔽_p, and whoever lacks the keys sees uniform noise.

@@ -1,4 +1,4 @@
-"""Federated K-means with exact unlearning (seed 000, spec 06), as a method of federations."""
+"""Federated K-means with exact unlearning, as a method of federations."""
 
 from collections.abc import Callable
 from pathlib import Path

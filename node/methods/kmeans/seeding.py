@@ -1,4 +1,4 @@
-"""K-means++ seeding that can forget exactly (seed 000, algorithm 3; Arthur and Vassilvitskii 2007).
+"""K-means++ seeding that can forget exactly (algorithm 3; Arthur and Vassilvitskii 2007).
 
 Centroids are points of the data, in the order in which they were chosen: the first uniformly, each further one with
 probability proportional to its squared distance from those before it. Points are told apart by their row, even if

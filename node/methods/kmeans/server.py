@@ -1,4 +1,4 @@
-"""The server: from counts over bins to global centres (seed 000, algorithm 1, lines 6 and 7).
+"""The server: from counts over bins to global centres (algorithm 1, lines 6 and 7).
 
 Each occupied bin stands for as many points as it counts. They lie at its centre, with their number as weight, or
 uniformly in the bin (appendix H). The centre is the default: the losses are equal (measured on Celltype and Covtype),

@@ -1,4 +1,4 @@
-"""Clustered federated learning with private similarity (ProCFL, Xu et al. 2025; spec 05). Pure: no chain, no store.
+"""Clustered federated learning with private similarity (ProCFL, Xu et al. 2025). Pure: no chain, no store.
 
 settings       what is agreed on, checked
 sets           χ: what a client's samples become before they are compared

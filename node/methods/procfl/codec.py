@@ -1,4 +1,4 @@
-"""Clusters by private similarity, two stages of training, and committees (ProCFL, Xu et al. 2025; spec 05).
+"""Clusters by private similarity, two stages of training, and committees (ProCFL, Xu et al. 2025).
 
 Every step is a round of the ledger: who compared, trained, showed or voted has committed to it there, and what comes
 next follows from the commitments (``node.methods.procfl.course``). Comparisons, what is shown, and ballots wear no

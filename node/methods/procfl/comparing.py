@@ -1,4 +1,4 @@
-"""The comparisons of a federation, message by message: what each client uploads in which round (spec 05, part 2).
+"""The comparisons of a federation, message by message: what each client uploads in which round.
 
     blind → answer → (count)        the counter opens the answers, which are sealed to it, and counts
 

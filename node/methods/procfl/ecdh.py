@@ -1,4 +1,4 @@
-"""Private intersection by Diffie–Hellman: how many elements two sets have in common, and nothing else (spec 05).
+"""Private intersection by Diffie–Hellman: how many elements two sets have in common, and nothing else.
 
 Each client n has a secret exponent a for one clustering.
 

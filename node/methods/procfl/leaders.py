@@ -1,4 +1,4 @@
-"""Leaders of clusters, drawn from the members by the outputs of their verifiable random functions (spec 01)."""
+"""Leaders of clusters, drawn from the members by the outputs of their verifiable random functions."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

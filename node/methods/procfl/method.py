@@ -1,4 +1,4 @@
-"""ProCFL (Xu et al. 2025; spec 05): a model for each of several clusters, as a method of federations."""
+"""ProCFL (Xu et al. 2025): a model for each of several clusters, as a method of federations."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The set χ that a client's samples are mapped to for comparison: spec 05 (Xu et al. 2025, section "ISM").
+"""The set χ that a client's samples are mapped to for comparison (Xu et al. 2025, section "ISM").
 
 χₙ = ⋃ₗ {l·Q_max + i : i = 1 … Xₙˡ}, where Xₙˡ counts the samples of client n with label l. A set says nothing but these
 counts: two sets have Σₗ min(Xₙˡ, Xₘˡ) elements in common.

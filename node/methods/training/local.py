@@ -1,4 +1,4 @@
-"""Local differential privacy (spec 04, seed 002): each upload has its own noise before it meets its masks.
+"""Local differential privacy: each upload has its own noise before it meets its masks.
 
 What leaves the client is private by itself (``node.privacy.local``): neither masks nor survivors nor the coordinator
 matter to the guarantee. Sample counts weigh, as without privacy; they are on the ledger anyway.

@@ -31,7 +31,7 @@ from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 
 
 class MaskedUploads(ModelCodec):
-    """No mechanism of differential privacy: what the masks leave is the exact weighted mean (spec 02)."""
+    """No mechanism of differential privacy: what the masks leave is the exact weighted mean."""
 
     kind = WeightedMean
 

@@ -1,4 +1,4 @@
-"""The members' metrics in a round's uploads: words behind those of the model (spec 07).
+"""The members' metrics in a round's uploads: words behind those of the model.
 
 Without a mechanism of privacy they are exact sums, under client-level privacy rates within the mechanism.
 """

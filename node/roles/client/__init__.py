@@ -2,7 +2,7 @@
 
 A client shares nothing with other roles but the ledger and the store. ``step`` looks at the ledger, does the one thing
 that is due, and returns; whoever runs it decides when to call again. Secrets and results of a round are in the journal
-before the ledger hears of them, so a killed client goes on where it was (spec 02). Before it trains on a closed round's
+before the ledger hears of them, so a killed client goes on where it was. Before it trains on a closed round's
 model it recomputes it, and disputes what is wrong.
 
 role          the client itself: which duty is due, and what happens between rounds

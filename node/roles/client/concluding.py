@@ -16,7 +16,7 @@ from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 
 
 class ReleaseShares:
-    """Releases shares when the list of commitments is final (spec 02, step 5).
+    """Releases shares when the list of commitments is final.
 
     The release goes on the ledger first. The shares leave the machine only when the ledger lists it: what it does not
     list is not spent.

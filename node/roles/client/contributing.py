@@ -15,7 +15,7 @@ from fedgrove.node.roles.client.context import ClientContext, ClientTurn
 
 
 class PublishShares:
-    """Publishes the sealed shares, and lists them on the ledger (spec 02, step 3)."""
+    """Publishes the sealed shares, and lists them on the ledger."""
 
     def __init__(self, context: ClientContext) -> None:
         self.context = context
@@ -29,7 +29,7 @@ class PublishShares:
 
 
 class Commit:
-    """Trains as soon as the client has shared, and commits once the list of shares is final (spec 02, step 4)."""
+    """Trains as soon as the client has shared, and commits once the list of shares is final."""
 
     def __init__(self, context: ClientContext) -> None:
         self.context = context
@@ -93,7 +93,7 @@ class Commit:
 
 
 class Publish:
-    """Puts the masked update into the store (spec 02, step 4)."""
+    """Puts the masked update into the store."""
 
     def __init__(self, context: ClientContext) -> None:
         self.context = context

@@ -1,4 +1,4 @@
-"""Clustered federated learning without chain and store (spec 05): ProCFL, IFCA, one model for all.
+"""Clustered federated learning without chain and store: ProCFL, IFCA, one model for all.
 
 settings    ProCFL and its rivals
 all_pairs   all clients in one process, by the messages of private comparisons

@@ -1,4 +1,4 @@
-"""Federated K-means in one process (seed 000), and what it is compared with.
+"""Federated K-means in one process, and what it is compared with.
 
 federation  training, removals, losses
 losses      the seed's induced loss and the loss that a user sees

@@ -26,7 +26,7 @@ def seeded(seed: int) -> Random:
 
 
 def tree_partners(n: int) -> tuple[tuple[int, ...], ...]:
-    """Partners along the cooperation tree by walking every node of it (spec 01), written apart from chain.tree."""
+    """Partners along the cooperation tree by walking every node of it, written apart from chain.tree."""
     partners: list[set[int]] = [set() for _ in range(n)]
     nodes = [(0, n)]
     while nodes:

@@ -108,7 +108,7 @@ def test_views_of_the_rows(rows):
     for row in rows.values():
         assert row.views == max(0, 2 * row.threshold - row.holders - 1)
     assert rows[32].views == 10 == Assumed().colluders_of(32)
-    assert rows[100].views == 0  # one list of survivors has to be the proven one (spec 08, finding 2)
+    assert rows[100].views == 0  # one list of survivors has to be the proven one
 
 
 def test_the_chance_is_exact_where_floats_would_lose_it():

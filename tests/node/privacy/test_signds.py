@@ -1,4 +1,4 @@
-"""SignDS: the ε-local privacy of what the code draws, by enumeration; distributions; hostile uploads (spec 04)."""
+"""SignDS: the ε-local privacy of what the code draws, by enumeration; distributions; hostile uploads."""
 
 import decimal
 import itertools

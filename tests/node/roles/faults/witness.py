@@ -1,4 +1,4 @@
-"""Holds everything that the clients ever handed out against what they may hand out (spec 02, steps 3 to 5).
+"""Holds everything that the clients ever handed out against what they may hand out.
 
 It reads copies that were made before a blob went to the store, so that it sees what a killed client let go of, too.
 """
