@@ -10,7 +10,7 @@ import tomli_w
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Closed
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
@@ -163,7 +163,7 @@ def test_a_run_goes_on_with_what_clients_keep_and_refuses_other_data(plan, sourc
         again = Simulation(wanted, task, InlineExecutor(), 1, tmp_path / "run", resume=True)
         assert [result.round for result in again.run()] == [2, 3] and again.record.to_bytes() == whole
     source.write_text(table(120, 2))
-    with pytest.raises(InvalidContent, match="holds a run on other data"):
+    with pytest.raises(InvalidInput, match="holds a run on other data"):
         simulate(wanted, directory=tmp_path / "run", resume=True)
 
 
