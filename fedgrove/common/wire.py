@@ -13,8 +13,10 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import msgspec
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.common.text import one_line
 
 MAX_DEPTH = 32
+_MOST_SHOWN = 200
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{}]', re.DOTALL)
 
 
@@ -127,7 +129,15 @@ def decode(kind: type[_T], data: bytes, max_bytes: int) -> _T:
     """
     if len(data) > max_bytes:
         raise Malformed(f"it is larger than {max_bytes} bytes")
+    return convert(kind, parse_json(data))
+
+
+def convert(kind: type[_T], value: Any) -> _T:
+    """Read parsed JSON as a value of a type, as ``decode`` does; keys that are numbers are text in JSON.
+
+    The message of Malformed is cut to one short line: it quotes keys, and those are the writer's.
+    """
     try:
-        return msgspec.convert(parse_json(data), kind)
+        return msgspec.convert(value, kind, str_keys=True)
     except (msgspec.ValidationError, RecursionError, InvalidContent, InvalidInput) as fault:
-        raise Malformed(str(fault)) from None
+        raise Malformed(one_line(str(fault), _MOST_SHOWN)) from None

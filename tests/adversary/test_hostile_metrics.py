@@ -67,6 +67,13 @@ def test_they_are_no_metrics_and_nothing_of_them_is_logged(tmp_path, lie):
     assert logged(tmp_path, lying(lie)) == ["drawn", "committed", "blocks"]
 
 
+@pytest.mark.parametrize("lie", [{"\x1b[2J\n" * 10_000: 1}, {"privacy": {"mechanism": "\x1b[2J\n" * 10_000}}])
+def test_a_refusal_quotes_nothing_that_moves_a_terminal_or_fills_a_log(lie):
+    with pytest.raises(InvalidBlob) as refused:
+        Metrics.from_bytes(canonical_json(HONEST.to_table() | lie))
+    assert len(str(refused.value)) < 300 and str(refused.value).isprintable()
+
+
 def test_honest_ones_are_logged(tmp_path):
     assert {"accuracy", "samples", "members.loss", "privacy.uploads"} <= set(logged(tmp_path, HONEST.to_bytes()))
 

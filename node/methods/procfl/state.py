@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Literal, get_args
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 
 from fedgrove.common.errors import InvalidContent
-from fedgrove.common.wire import Count, Digest, OptionalDigest, canonical_json, parse_json
+from fedgrove.common.text import one_line
+from fedgrove.common.wire import Count, Digest, OptionalDigest, canonical_json, convert, parse_json
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
@@ -218,12 +218,12 @@ def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[T
     """The state of a head, with the models that are made for their counts."""
     try:
         head = parse_json(data, _MAX_LISTS)
-        counts = {name: msgspec.convert(head.pop(name), Count) for name in _MODELS}
-        without_models = msgspec.convert(head | {"models": []}, ClusterState, str_keys=True)
+        counts = convert(dict[str, Count], {name: head.pop(name) for name in _MODELS})
+        without_models = convert(ClusterState, head | {"models": []})
         state = replace(without_models, **models(counts))
         sound = _holds_together(state)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Inconsistent, InvalidContent) as fault:
-        raise InvalidModel(f"this is not a state of clusters: {fault}") from None
+        raise InvalidModel(f"this is not a state of clusters: {one_line(str(fault), 200)}") from None
     if not sound:
         raise InvalidModel("the state names clients, clusters or models that do not exist")
     return state

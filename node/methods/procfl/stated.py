@@ -7,10 +7,8 @@ round in its place can state nothing.
 
 from typing import Any
 
-import msgspec
-
 from fedgrove.common.errors import InvalidContent
-from fedgrove.common.wire import Count, OptionalSignature, Table, canonical_json
+from fedgrove.common.wire import Count, Malformed, OptionalSignature, Table, canonical_json, convert
 
 _STATEMENT = b"fedgrove statement 1"
 
@@ -65,8 +63,8 @@ class Stated(Table, frozen=True, omit_defaults=False):
         finds it.
         """
         try:
-            stated = msgspec.convert(table, cls)
-        except msgspec.ValidationError as fault:
+            stated = convert(cls, table)
+        except Malformed as fault:
             raise InvalidStatement(f"the statement on the clusters is not in its JSON form: {fault}") from None
         if not _is_whole(stated) or stated.to_bytes() != canonical_json(table):
             raise InvalidStatement("the statement on the clusters is not in its JSON form")

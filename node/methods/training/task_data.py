@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
+from fedgrove.common.wire import convert
 from fedgrove.node.base.strict_tables import InvalidConfig, Option, check_value
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
@@ -222,9 +222,9 @@ class TaskData:
         right, loss = totals.get("right"), totals.get("loss", math.inf)
         if right is not None and not 0 <= right <= samples:
             raise TaskFailed("the task counts more right answers than samples")
-        only = answer.get("only_class")
+        only, given = answer.get("only_class"), answer.get("scores")
         try:
-            scores = msgspec.convert(answer.get("scores"), StatedScores | None)
+            scores = None if given is None else convert(StatedScores, given)
             if scores is not None:
                 scores.check_samples(samples)
         except (ValueError, InvalidContent) as fault:
