@@ -67,7 +67,7 @@ def row(secret: bytes, alpha: bytes) -> dict[str, str]:
 
 
 def forgery(secret: bytes, alpha: bytes, lie: bool) -> dict[str, str]:
-    suite = vrf.secp256k1_suite()
+    suite = vrf.SUITE
     curve, p, n = suite.curve, suite.curve.field, suite.curve.order
     x = int.from_bytes(secret, "big")
     public = curve.public(x)

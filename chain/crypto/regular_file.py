@@ -47,9 +47,7 @@ def open_regular(path: Path, follow: bool = True) -> BufferedReader:
 def read_regular(path: Path, limit: int, follow: bool = True) -> bytes:
     """The bytes of a regular file, at most ``limit + 1`` of them: whoever gets more than ``limit`` refuses the file.
 
-    Raises
-    ------
-    NotRegular, OSError
+    Raises NotRegular, OSError.
     """
     with open_regular(path, follow) as file:
         # ``read`` makes room for all that it is asked for, before it looks.

@@ -153,38 +153,19 @@ class Suite:
         return secret
 
 
-def secp256k1_suite() -> Suite:
-    """The ledger's suite, on the best backend that is installed."""
-    return Suite(SUITE_SECP256K1, default_curve())
+SUITE = Suite(SUITE_SECP256K1, default_curve())
+"""The ledger's suite, on the best backend that is installed."""
 
-
-def public_key(secret_key: bytes) -> bytes:
-    """The 33-byte compressed public key of a 32-byte secret key; raises InvalidInput."""
-    return secp256k1_suite().public_key(secret_key)
+public_key, prove, verify, proof_to_hash = SUITE.public_key, SUITE.prove, SUITE.verify, SUITE.proof_to_hash
 
 
 def coordinates(public_key: bytes) -> tuple[int, int]:
     """The coordinates (x, y) under which the contracts know a compressed public key; raises InvalidProof."""
-    point = secp256k1_suite().decode_public_key(public_key)
+    point = SUITE.decode_public_key(public_key)
     return point.x, point.y
 
 
-def prove(secret_key: bytes, alpha: bytes) -> bytes:
-    """The 81-byte proof over `alpha` (RFC 9381 section 5.1); raises InvalidInput."""
-    return secp256k1_suite().prove(secret_key, alpha)
-
-
-def verify(public_key: bytes, proof: bytes, alpha: bytes) -> bytes:
-    """The 32-byte output of a valid proof over `alpha` (section 5.3); raises InvalidProof."""
-    return secp256k1_suite().verify(public_key, proof, alpha)
-
-
-def proof_to_hash(proof: bytes) -> bytes:
-    """The 32-byte output of a proof that is NOT verified here (section 5.2); raises InvalidProof."""
-    return secp256k1_suite().proof_to_hash(proof)
-
-
-def hints(public_key: bytes, proof: bytes, alpha: bytes, suite: Suite | None = None) -> bytes:
+def hints(public_key: bytes, proof: bytes, alpha: bytes, suite: Suite = SUITE) -> bytes:
     """The message that lets `ECVRF.sol` verify a proof without inverting or exponentiating.
 
     Layout, documented in the contract: Γx, s, Ux, Uy, Ax, Ay, λ, Bx as 32-byte words; the prefix byte of Γ; then one
@@ -192,7 +173,6 @@ def hints(public_key: bytes, proof: bytes, alpha: bytes, suite: Suite | None = N
 
     Raises InvalidProof when the proof does not verify.
     """
-    suite = suite or secp256k1_suite()
     public = suite.decode_public_key(public_key)
     decoded, u, hashed, counter = suite.check(public_key, proof, alpha)
     curve, p = suite.curve, suite.curve.field

@@ -3,10 +3,10 @@
 from typing import Any
 
 from eth.abc import BlockAPI, ReceiptAPI, SignedTransactionAPI
-from eth_utils import encode_hex, keccak, to_checksum_address
+from eth_utils import encode_hex, to_checksum_address
 
 from fedgrove.chain.network.block_rlp import type_of
-from fedgrove.chain.records.rlp_bytes import rlp_bytes
+from fedgrove.chain.records.deployment import created_address
 
 BLOOM_BYTES = 256
 
@@ -89,6 +89,7 @@ def receipts_json(block: BlockAPI, receipts: tuple[ReceiptAPI, ...]) -> list[dic
     """The receipts of a block's transactions, with what their places in the block say of them."""
     found, gas, logs = [], 0, 0
     for index, (transaction, receipt) in enumerate(zip(block.transactions, receipts, strict=True)):
+        sender = to_checksum_address(transaction.sender)
         place = {
             "transactionHash": encode_hex(transaction.hash),
             "transactionIndex": hex(index),
@@ -99,9 +100,9 @@ def receipts_json(block: BlockAPI, receipts: tuple[ReceiptAPI, ...]) -> list[dic
             place
             | {
                 "type": hex(type_of(transaction.encode())),
-                "from": to_checksum_address(transaction.sender),
+                "from": sender,
                 "to": to_checksum_address(transaction.to) if transaction.to else None,
-                "contractAddress": None if transaction.to else created_by(transaction),
+                "contractAddress": None if transaction.to else created_address(sender, transaction.nonce),
                 "status": hex(receipt.state_root == b"\x01"),
                 "cumulativeGasUsed": hex(receipt.gas_used),
                 "gasUsed": hex(receipt.gas_used - gas),
@@ -111,11 +112,6 @@ def receipts_json(block: BlockAPI, receipts: tuple[ReceiptAPI, ...]) -> list[dic
         )
         gas, logs = receipt.gas_used, logs + len(receipt.logs)
     return found
-
-
-def created_by(transaction: SignedTransactionAPI) -> str:
-    """Address of the contract that a transaction without a recipient creates."""
-    return to_checksum_address(keccak(rlp_bytes([transaction.sender, transaction.nonce]))[12:])
 
 
 def _logs(receipt: ReceiptAPI, place: dict[str, Any], first: int) -> list[dict[str, Any]]:

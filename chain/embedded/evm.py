@@ -31,6 +31,7 @@ from fedgrove.chain.network.blocks import Body
 from fedgrove.chain.network.practice_nodes import CONSTANT_BASE_FEE
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import Log, Position
+from fedgrove.chain.records.deployment import created_address
 from fedgrove.chain.records.rlp_bytes import rlp_bytes
 
 CALL_GAS = 16_000_000
@@ -155,7 +156,7 @@ class EmbeddedNetwork(Network):
         block, fields, receipt, gas = self._found(transaction)
         contract = None
         if not fields.to:
-            contract = to_checksum_address(_created(fields.sender, fields.nonce))
+            contract = created_address(to_checksum_address(fields.sender), fields.nonce)
         return Mined(transaction, block.number, gas, receipt.state_root == b"\x01", contract)
 
     def paid(self, transactions: Sequence[bytes]) -> list[Paid | None]:
@@ -277,10 +278,6 @@ class EmbeddedNetwork(Network):
                     found.append(Log(to_checksum_address(log.address), topics, log.data, at))
                 index += 1
         return found
-
-
-def _created(sender: bytes, nonce: int) -> bytes:
-    return Web3.keccak(rlp_bytes([sender, nonce]))[12:]
 
 
 def _refusal(message: str) -> ChainError:

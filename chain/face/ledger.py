@@ -1,6 +1,6 @@
 """The facade of a federation's contracts: one method for each transition, reads as dataclasses, records in order.
 
-Every transition waits until its transaction is in a block, returns a ``Receipt``, and raises ``ContractRevert`` with
+Every transition waits until its transaction is in a block, returns it as ``Mined``, and raises ``ContractRevert`` with
 the contract's own reason, ``InsufficientFunds``, ``TransactionTimeout`` or ``ConnectionFailed``.
 """
 
@@ -14,9 +14,9 @@ from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.contract import Contract
-from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.access import Mined, Network
 from fedgrove.chain.network.indexes import index_of
-from fedgrove.chain.network.transactions import Receipt, sender_of
+from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import (
     Approved,
     Closed,
@@ -121,42 +121,42 @@ class Ledger:
         """The checksummed address that sends the transactions; empty for a facade that only reads."""
         return self._sender.address if self._sender is not None else ""
 
-    def leave(self, kind: type[Record], *arguments: object) -> Receipt:
+    def leave(self, kind: type[Record], *arguments: object) -> Mined:
         """Call the function whose own record this kind is, with its arguments in the contract's order."""
         contract = next(each for each in (self._registry, self._ledger) if each.name == (kind.CALLED or kind.CONTRACT))
         return self._send(contract, contract.data(kind.CALLS[0], *arguments), kind.GAS)
 
     # --- membership -------------------------------------------------------------------------------------------------
 
-    def register(self, keys: Keys) -> Receipt:
+    def register(self, keys: Keys) -> Mined:
         """Register these keys for the account; with the same keys a second time it changes nothing."""
         x, y = vrf.coordinates(keys.vrf_public)
         return self.leave(Registered, x, y, keys.mailbox_public, self._possession(keys))
 
-    def rotate_vrf_key(self, keys: Keys) -> Receipt:
+    def rotate_vrf_key(self, keys: Keys) -> Mined:
         """Replace the registered VRF key by that of ``keys``, which must be saved by now."""
         x, y = vrf.coordinates(keys.vrf_public)
         return self.leave(VrfKeyRotated, x, y, self._possession(keys))
 
-    def rotate_mailbox_key(self, keys: Keys) -> Receipt:
+    def rotate_mailbox_key(self, keys: Keys) -> Mined:
         """Replace the registered mailbox key by that of ``keys``, which must be saved by now."""
         return self.leave(MailboxKeyRotated, keys.mailbox_public)
 
-    def withdraw(self, points: int, digest: bytes) -> Receipt:
+    def withdraw(self, points: int, digest: bytes) -> Mined:
         """Withdraw this number of the client's data points (0: all, for good); ``digest`` commits to the points."""
         return self.leave(Withdrawn, points, digest)
 
-    def approve(self, account: str) -> Receipt:
+    def approve(self, account: str) -> Mined:
         """Let an account take part; for the admin."""
         return self.leave(Approved, account)
 
-    def revoke(self, account: str) -> Receipt:
+    def revoke(self, account: str) -> Mined:
         """End an account's approval; for the admin."""
         return self.leave(Revoked, account)
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
-    def open(self, model_digest: bytes, barred: Sequence[str] = ()) -> Receipt:
+    def open(self, model_digest: bytes, barred: Sequence[str] = ()) -> Mined:
         """Open the next round, which trains from the model in force.
 
         ``barred`` are accounts of registered clients that may not draw in it, at most ``MAX_BARRED``: where everyone is
@@ -166,11 +166,11 @@ class Ledger:
         data = self._ledger.data("open", model_digest, ordered)
         return self._send(self._ledger, data, RoundOpened.GAS + OPEN_GAS_PER_BARRED * len(ordered))
 
-    def fix_seed(self, number: int) -> Receipt:
+    def fix_seed(self, number: int) -> Mined:
         """Fix the round's seed; the first draw also does this."""
         return self.leave(SeedFixed, number)
 
-    def draw(self, number: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Receipt:
+    def draw(self, number: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Mined:
         """Prove this client's VRF output over ``alpha`` (``tree.draw_alpha``) and enter the round.
 
         ``mask_key`` and ``seal_key`` are the round's X25519 public keys, ``samples`` the client's sample count.
@@ -179,18 +179,18 @@ class Ledger:
         message = vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
         return self.leave(Drawn, number, x, y, mask_key, seal_key, samples, message)
 
-    def draw_batch(self, number: int, items: Sequence[SignedDraw]) -> Receipt:
+    def draw_batch(self, number: int, items: Sequence[SignedDraw]) -> Mined:
         """Hand in draws that others signed (``draws.sign_draw``), at most 32; bad ones are recorded as rejected."""
         if not 1 <= len(items) <= MAX_BATCH:
             raise ValueError(f"a batch holds 1 to {MAX_BATCH} draws, not {len(items)}")
         data = self._ledger.data("drawBatch", number, [item.as_tuple() for item in items])
         return self._send(self._ledger, data, BATCH_GAS + BATCH_GAS_PER_DRAW * len(items))
 
-    def seal(self, number: int, tickets: Sequence[int], order_block: int) -> Receipt:
+    def seal(self, number: int, tickets: Sequence[int], order_block: int) -> Mined:
         """Seal the order, given all tickets in the order of the draws; above 1,000 in several transactions.
 
         ``order_block`` is the block whose randomness orders them, which must be past. A seal in chunks goes on where
-        this account stopped. The receipt is the last transaction's.
+        this account stopped. Returns the last transaction.
         """
         randao = self.deployment.settings.randao
         randomness = self.block_randomness(order_block) if randao else self.block_hash(order_block)
@@ -202,42 +202,42 @@ class Ledger:
         data = self._ledger.data("seal", number, _pack(tickets), permutation, header)
         return self._send(self._ledger, data, SEAL_GAS + SEAL_GAS_PER_CLIENT * len(tickets))
 
-    def skip(self, number: int) -> Receipt:
+    def skip(self, number: int) -> Mined:
         """End a round that drew fewer clients than the quorum."""
         return self.leave(Skipped, number)
 
-    def share(self, number: int, digest: bytes) -> Receipt:
+    def share(self, number: int, digest: bytes) -> Mined:
         """Record this client's encrypted shares."""
         return self.leave(Shared, number, digest)
 
-    def commit(self, number: int, digest: bytes, seed_hash: bytes) -> Receipt:
+    def commit(self, number: int, digest: bytes, seed_hash: bytes) -> Mined:
         """Record this client's masked update, and the hash of its self-mask seed."""
         return self.leave(Committed, number, digest, seed_hash)
 
-    def release(self, number: int, digest: bytes) -> Receipt:
+    def release(self, number: int, digest: bytes) -> Mined:
         """Record the shares that this client releases."""
         return self.leave(Released, number, digest)
 
-    def recover(self, number: int, digest: bytes) -> Receipt:
+    def recover(self, number: int, digest: bytes) -> Mined:
         """Close the list of survivors with the recovery record."""
         return self.leave(Recovered, number, digest)
 
-    def close(self, number: int, model_digest: bytes, metrics_digest: bytes) -> Receipt:
+    def close(self, number: int, model_digest: bytes, metrics_digest: bytes) -> Mined:
         """End the round with the next global model."""
         return self.leave(Closed, number, model_digest, metrics_digest)
 
-    def fail(self, number: int, reason: FailureReason, evidence: bytes) -> Receipt:
+    def fail(self, number: int, reason: FailureReason, evidence: bytes) -> Mined:
         """End the round without a model."""
         return self.leave(Failed, number, int(reason), evidence)
 
-    def dispute(self, number: int, evidence: bytes) -> Receipt:
+    def dispute(self, number: int, evidence: bytes) -> Mined:
         """Say that the closing of the latest closed round is wrong; for a client that committed in it, once.
 
         ``evidence`` is the digest of a blob that says why. When more than half of those clients do, the round is void.
         """
         return self.leave(Disputed, number, evidence)
 
-    def report_absences(self, number: int, accounts: Sequence[str]) -> Receipt:
+    def report_absences(self, number: int, accounts: Sequence[str]) -> Mined:
         """Count the absences of the latest ended round, which closed: all of them, at most ``MAX_REPORT``."""
         if not accounts:
             raise ValueError("a report names at least one account")
@@ -303,17 +303,16 @@ class Ledger:
 
     # --- sending ----------------------------------------------------------------------------------------------------
 
-    def _send(self, contract: Contract, data: bytes, gas: int) -> Receipt:
+    def _send(self, contract: Contract, data: bytes, gas: int) -> Mined:
         if self._sender is None:
             raise ChainError("This facade only reads; construct Ledger with an account to send transactions.")
-        mined = self._sender.transact(contract.address, data, gas)
-        return Receipt(mined.block, mined.gas_used, mined.transaction)
+        return self._sender.transact(contract.address, data, gas)
 
     def _possession(self, keys: Keys) -> bytes:
         alpha = tree.registration_alpha(self.chain_id, self.deployment.registry, keys.address)
         return vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
 
-    def _seal_in_chunks(self, number: int, ordered: Sequence[int], header: bytes) -> Receipt:
+    def _seal_in_chunks(self, number: int, ordered: Sequence[int], header: bytes) -> Mined:
         placed = self._ledger.call("placedSoFar", number, self._sender.address) if self._sender else 0
         # The last ticket is sent again when all are placed, so that the ledger says in which phase the round is.
         for start in range(min(placed, len(ordered) - 1), len(ordered), MAX_CHUNK):

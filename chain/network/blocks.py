@@ -60,18 +60,6 @@ class Block:
     body: Body | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionFacts:
-    """A transaction that left a record: checksummed sender, gas used, and the fee for it in wei.
-
-    The fee is that of the gas. A rollup's charge for data on another chain is not in it.
-    """
-
-    sender: str
-    gas_used: int
-    fee: int
-
-
 def addresses_of(deployment: Deployment) -> frozenset[bytes]:
     """The canonical addresses of a federation's contracts."""
     return frozenset(map(to_canonical_address, deployment.contracts.values()))

@@ -18,7 +18,7 @@ from typing import Any
 from eth_utils import keccak
 
 from fedgrove.chain.errors import ConnectionFailed
-from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.access import Network, Paid
 from fedgrove.chain.network.blocks import (
     MIX_FIELD,
     TIME_FIELD,
@@ -26,7 +26,6 @@ from fedgrove.chain.network.blocks import (
     Block,
     Body,
     Call,
-    TransactionFacts,
     addresses_of,
     base_fee,
     calls_of,
@@ -39,7 +38,7 @@ from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import canonical_json
 
-__all__ = ["BadHistory", "Block", "Body", "LedgerHistory", "TransactionFacts", "capture"]
+__all__ = ["BadHistory", "Block", "Body", "LedgerHistory", "capture"]
 
 FORMAT = "fedgrove-history-2"
 MAX_LINE_BYTES = 1 << 26
@@ -101,13 +100,13 @@ class LedgerHistory:
         return int.from_bytes(header_fields(number, self.blocks[number - self.first_block].header)[TIME_FIELD], "big")
 
     @cached_property
-    def transactions(self) -> dict[bytes, TransactionFacts]:
-        """Sender, gas and fee of each transaction that left a record, by transaction hash."""
+    def transactions(self) -> dict[bytes, Paid]:
+        """What each transaction cost that left a record, by its hash; without a rollup's charge for data elsewhere."""
         return {call.hash: self._facts(call) for call in self._calls}
 
-    def _facts(self, call: Call) -> TransactionFacts:
+    def _facts(self, call: Call) -> Paid:
         price = call.signed.price(base_fee(call.block, self.blocks[call.block - self.first_block].header))
-        return TransactionFacts(call.signed.sender, call.gas_used, call.gas_used * price)
+        return Paid(call.signed.sender, call.gas_used, call.gas_used * price)
 
     @cached_property
     def _records(self) -> tuple[Record, ...]:

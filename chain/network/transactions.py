@@ -38,15 +38,6 @@ KEPT_NONCES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
-    """A transaction that took effect: its block, the gas it used, its hash (32 bytes)."""
-
-    block: int
-    gas_used: int
-    transaction: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Offer:
     """The most that is offered for a unit of gas, and the tip in it; in wei."""
 

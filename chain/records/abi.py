@@ -1,6 +1,7 @@
 """Solidity's ABI: the shipped contracts' functions, arguments to calldata, results and events to values."""
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,10 @@ from fedgrove.chain.errors import artifact
 
 @dataclass(frozen=True)
 class Function:
-    """One function of an ABI: 4-byte selector, types of its inputs and outputs."""
+    """One function of an ABI: 4-byte selector, names (in snake_case) and types of its inputs, types of its outputs."""
 
     selector: bytes
+    names: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -40,8 +42,18 @@ def functions(contract: str) -> dict[str, Function]:
         if item["type"] == "function":
             inputs, outputs = _types(item["inputs"]), _types(item["outputs"])
             selector = keccak(text=f"{item['name']}({','.join(inputs)})")[:4]
-            found[item["name"]] = Function(selector, inputs, outputs)
+            found[item["name"]] = Function(selector, tuple(map(_name, item["inputs"])), inputs, outputs)
     return found
+
+
+@functools.cache
+def events(contract: str) -> dict[str, list[tuple[str, str, bool]]]:
+    """The events of a shipped contract: name (in snake_case) and type of each parameter, and whether it is indexed."""
+    return {
+        item["name"]: [(_name(each), each["type"], each["indexed"]) for each in item["inputs"]]
+        for item in artifact(contract)["abi"]
+        if item["type"] == "event"
+    }
 
 
 def creation(contract: str, arguments: Sequence[Any]) -> bytes:
@@ -49,6 +61,10 @@ def creation(contract: str, arguments: Sequence[Any]) -> bytes:
     shipped = artifact(contract)
     inputs = next((item["inputs"] for item in shipped["abi"] if item["type"] == "constructor"), [])
     return bytes.fromhex(shipped["bytecode"][2:]) + encode(_types(inputs), list(arguments))
+
+
+def _name(parameter: dict) -> str:
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", parameter["name"])
 
 
 def _types(parameters: Sequence[dict]) -> tuple[str, ...]:

@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple, TypeVar, dataclass_transform
+
+from fedgrove.chain.records.abi import events, functions
 
 __all__ = [
     "KINDS",
@@ -132,12 +135,12 @@ class Record:
 
     Attributes
     ----------
-    CONTRACT, EVENT : str
-        Who emits it; the layout of its event (Solidity types; ``i:`` marks indexed parameters, which come first).
+    CONTRACT : str
+        Who emits it; the fields are the parameters of its event there.
     CALLS : tuple of str
         The functions that leave it, its own first; of ``CALLED``, or else of the contract that emits it.
-    ARGUMENTS : tuple of str
-        The fields that the first arguments of these functions are, in their order; ``""`` for others.
+    FREE : tuple of str
+        The fields that may differ from the arguments of these functions that have their names and types.
     LEAVES : mapping
         By function, what a call that took effect leaves, as a regular expression over names of records, each with a
         space behind it. A function that is not in any of these mappings leaves one record, the one whose own it is.
@@ -156,10 +159,9 @@ class Record:
     """
 
     CONTRACT: ClassVar[str] = "TrainingLedger"
-    EVENT: ClassVar[str] = ""
     CALLED: ClassVar[str] = ""
     CALLS: ClassVar[tuple[str, ...]] = ()
-    ARGUMENTS: ClassVar[tuple[str, ...]] = ()
+    FREE: ClassVar[tuple[str, ...]] = ()
     LEAVES: ClassVar[Mapping[str, str]] = MappingProxyType({})
     GAS: ClassVar[int] = 0
     FIELD: ClassVar[str] = ""
@@ -175,16 +177,22 @@ class Record:
         return self.is_argument_of(call)
 
     def is_argument_of(self, call: Call) -> bool:
-        """Whether the first arguments of a call are the fields that ``ARGUMENTS`` names."""
-        named = ((index, name) for index, name in enumerate(self.ARGUMENTS) if name)
-        return all(call.holds(index, getattr(self, name)) for index, name in named)
+        """Whether the arguments of a call that are named like fields are these fields, except for ``FREE``."""
+        return all(call.holds(index, getattr(self, name)) for index, name in _arguments(type(self), call.name))
+
+
+@cache
+def _arguments(kind: type[Record], function: str) -> list[tuple[int, str]]:
+    """The arguments of a function that are fields of what it leaves: their places among all, and their names."""
+    own = {name: kind for name, kind, _ in events(kind.CONTRACT)[kind.__name__]}
+    called = functions(kind.CALLED or kind.CONTRACT)[function]
+    named = enumerate(zip(called.names, called.inputs, strict=True))
+    return [(index, name) for index, (name, typed) in named if own.get(name) == typed and name not in kind.FREE]
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord(Record):
     """A record of a round."""
-
-    ARGUMENTS = ("round",)
 
     round: int
 

@@ -12,9 +12,7 @@ __all__ = ["DrawEnded", "DrawRejected", "Drawn", "RoundOpened", "SeedFixed"]
 class RoundOpened(RoundRecord):
     """A round was opened. ``sampling_rate`` is in parts per million; ``barred``: clients named as barred."""
 
-    EVENT = "i:uint64 bytes32 bytes32 uint32 uint64 uint64 uint32"
     CALLS = ("open",)
-    ARGUMENTS = ("model_digest",)
     GAS = 300_000
     FIELD = "opened"
     TITLE = "Round opened"
@@ -37,7 +35,6 @@ class RoundOpened(RoundRecord):
 class SeedFixed(RoundRecord):
     """The hash of the seed block, and the seed that follows from it."""
 
-    EVENT = "i:uint64 bytes32 bytes32"
     CALLS = ("fixSeed", "draw", "drawBatch")
     GAS = 150_000
     FIELD = "seed"
@@ -53,9 +50,7 @@ class SeedFixed(RoundRecord):
 class Drawn(MemberRecord):
     """A client was drawn, with this round's X25519 keys and an 81-byte RFC 9381 proof."""
 
-    EVENT = "i:uint64 i:uint32 uint32 bytes32 bytes32 bytes"
     CALLS = ("draw", "drawBatch")
-    ARGUMENTS = ("round", "", "", "mask_key", "seal_key", "samples")
     LEAVES = MappingProxyType(
         {
             "draw": "(SeedFixed )?Drawn (DrawEnded )?",
@@ -77,7 +72,6 @@ class Drawn(MemberRecord):
 class DrawRejected(RoundRecord):
     """An item of a batch was passed over; ``reason`` is the 4-byte selector of the error."""
 
-    EVENT = "i:uint64 i:address bytes4"
     CALLS = ("drawBatch",)
     FIELD = "draw"
     TITLE = "Draw rejected"
@@ -91,7 +85,6 @@ class DrawRejected(RoundRecord):
 class DrawEnded(PhaseEnd):
     """The draws ended with this block, as everyone has drawn who may."""
 
-    EVENT = "i:uint64"
     CALLS = ("draw", "drawBatch")
     FIELD = "phase end"
     TITLE = "Everyone has drawn"

@@ -8,7 +8,7 @@ from eth_utils import keccak, to_checksum_address
 
 from fedgrove.chain.errors import InvalidLog
 from fedgrove.chain.records import KINDS, FailureReason, Log, Record
-from fedgrove.chain.records.abi import decode_abi
+from fedgrove.chain.records.abi import decode_abi, events
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent
 
@@ -26,10 +26,10 @@ class Event:
 
 
 def _event(record: type[Record]) -> tuple[bytes, Event]:
-    """The topic and the layout of a record's event; FailureReason is a uint8 in a signature."""
-    words = record.EVENT.split()
-    indexed = tuple(word[2:] for word in words if word.startswith("i:"))
-    plain = tuple(word for word in words if not word.startswith("i:"))
+    """The topic and the layout of a record's event, from the ABI of the contract."""
+    parameters = events(record.CONTRACT)[record.__name__]
+    indexed = tuple(kind for _, kind, is_indexed in parameters if is_indexed)
+    plain = tuple(kind for _, kind, is_indexed in parameters if not is_indexed)
     topic = keccak(text=f"{record.__name__}({','.join(indexed + plain)})")
     return topic, Event(record, indexed, plain)
 

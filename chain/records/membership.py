@@ -60,9 +60,7 @@ class AccountRecord(Record):
 class Registered(AccountRecord):
     """A client joined; drawable in rounds opened from block ``active_from`` on. ``proof`` is of possession."""
 
-    EVENT = "i:address i:uint32 uint256 uint256 bytes32 uint64 bytes"
     CALLS = ("register",)
-    ARGUMENTS = ("vrf_x", "vrf_y", "mailbox_key")
     LEAVES = MappingProxyType({"register": "(Registered )?"})
     GAS = 400_000
     FIELD = "registration"
@@ -79,9 +77,7 @@ class Registered(AccountRecord):
 class VrfKeyRotated(AccountRecord):
     """A client replaced its VRF key."""
 
-    EVENT = "i:address i:uint32 uint256 uint256 uint64 bytes"
     CALLS = ("rotateVrfKey",)
-    ARGUMENTS = ("vrf_x", "vrf_y")
     GAS = 400_000
     FIELD = "rotation"
     TITLE = "New VRF key"
@@ -96,9 +92,7 @@ class VrfKeyRotated(AccountRecord):
 class MailboxKeyRotated(AccountRecord):
     """A client replaced its X25519 mailbox key."""
 
-    EVENT = "i:address i:uint32 bytes32"
     CALLS = ("rotateMailboxKey",)
-    ARGUMENTS = ("mailbox_key",)
     GAS = 120_000
     FIELD = "mailbox rotation"
     TITLE = "New mailbox key"
@@ -110,9 +104,7 @@ class MailboxKeyRotated(AccountRecord):
 class Withdrawn(AccountRecord):
     """A client takes back ``points`` of its data points, all that it has if 0; ``digest`` commits to which ones."""
 
-    EVENT = "i:address i:uint32 uint32 bytes32"
     CALLS = ("withdraw",)
-    ARGUMENTS = ("points", "digest")
     GAS = 60_000
     FIELD = "withdrawal"
     TITLE = "Withdrawal"
@@ -126,8 +118,6 @@ class AdminRecord(Record):
     """A record of the registry by the federation's admin about an account."""
 
     CONTRACT = "ClientRegistry"
-    EVENT = "i:address"
-    ARGUMENTS = ("account",)
     GAS = 120_000
 
     account: str
@@ -161,7 +151,6 @@ class AbsenceRecorded(Record):
     """
 
     CONTRACT = "ClientRegistry"
-    EVENT = "i:uint32 uint32"
     CALLED = "TrainingLedger"
     CALLS = ("reportAbsences",)
     LEAVES = MappingProxyType({"reportAbsences": "(AbsenceRecorded )*"})

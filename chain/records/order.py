@@ -13,7 +13,6 @@ __all__ = ["SealChunk", "Sealed", "Skipped"]
 class Sealed(RoundRecord):
     """The order of all drawn clients is fixed; ``order_seed`` is what it is sorted with (``tree.key``)."""
 
-    EVENT = "i:uint64 uint32 bytes32 bytes32"
     CALLS = ("seal", "sealChunk")
     FIELD = "order"
     TITLE = "Order sealed"
@@ -41,7 +40,6 @@ class Sealed(RoundRecord):
 class SealChunk(RoundRecord):
     """A sender has placed this many tickets of a large round so far."""
 
-    EVENT = "i:uint64 uint32"
     CALLS = ("sealChunk",)
     LEAVES = MappingProxyType({"sealChunk": "SealChunk (Sealed )?"})
     FIELD = "order"
@@ -56,7 +54,6 @@ class SealChunk(RoundRecord):
 class Skipped(RoundRecord):
     """Fewer clients than the quorum were drawn."""
 
-    EVENT = "i:uint64 uint32"
     CALLS = ("skip",)
     GAS = 120_000
     FIELD = "skipped"

@@ -22,9 +22,7 @@ __all__ = ["Closed", "Disputed", "Failed", "Recovered", "Released", "Voided"]
 class Released(MemberRecord):
     """The shares that a client releases for the recovery."""
 
-    EVENT = "i:uint64 i:uint32 bytes32"
     CALLS = ("release",)
-    ARGUMENTS = ("round", "digest")
     GAS = 120_000
     FIELD = "release"
     TITLE = "Released shares"
@@ -47,9 +45,7 @@ class Released(MemberRecord):
 class Recovered(RoundRecord):
     """The survivor list is closed; the recovery record."""
 
-    EVENT = "i:uint64 bytes32 uint32"
     CALLS = ("recover",)
-    ARGUMENTS = ("round", "digest")
     GAS = 150_000
     FIELD = "recovery"
     TITLE = "Recovery"
@@ -65,9 +61,7 @@ class Recovered(RoundRecord):
 class Closed(RoundRecord):
     """The round ended with the next global model."""
 
-    EVENT = "i:uint64 bytes32 bytes32"
     CALLS = ("close",)
-    ARGUMENTS = ("round", "model_digest", "metrics_digest")
     GAS = 150_000
     FIELD = "closed"
     TITLE = "Round closed"
@@ -83,9 +77,8 @@ class Closed(RoundRecord):
 class Failed(RoundRecord):
     """The round ended without a model."""
 
-    EVENT = "i:uint64 uint8 bytes32"
     CALLS = ("fail",)
-    ARGUMENTS = ("round", "", "evidence")
+    FREE = ("reason",)
     GAS = 150_000
     FIELD = "failed"
     TITLE = "Round failed"
@@ -105,9 +98,7 @@ class Failed(RoundRecord):
 class Disputed(MemberRecord):
     """A client that committed in a closed round says that its closing is wrong; ``evidence`` is a blob's digest."""
 
-    EVENT = "i:uint64 i:uint32 bytes32"
     CALLS = ("disputeRound",)
-    ARGUMENTS = ("round", "evidence")
     LEAVES = MappingProxyType({"disputeRound": "Disputed (Voided ){0,2}"})
     GAS = 200_000
     FIELD = "dispute"
@@ -126,9 +117,8 @@ class Voided(RoundRecord):
     its call need be this round: which ones are voided is for the rules.
     """
 
-    EVENT = "i:uint64 bytes32 uint32"
     CALLS = ("disputeRound",)
-    ARGUMENTS = ()
+    FREE = ("round",)
     FIELD = "voided"
     TITLE = "Round voided"
     PHASE = Phase.CLOSE

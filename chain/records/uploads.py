@@ -12,9 +12,7 @@ __all__ = ["CommitEnded", "Committed", "ShareEnded", "Shared"]
 class Shared(MemberRecord):
     """A client's encrypted shares."""
 
-    EVENT = "i:uint64 i:uint32 bytes32"
     CALLS = ("share",)
-    ARGUMENTS = ("round", "digest")
     LEAVES = MappingProxyType({"share": "Shared (ShareEnded )?"})
     GAS = 120_000
     FIELD = "share"
@@ -32,7 +30,6 @@ class Shared(MemberRecord):
 class ShareEnded(PhaseEnd):
     """The share phase ended with this block, as everyone has shared who drew."""
 
-    EVENT = "i:uint64"
     CALLS = ("share",)
     FIELD = "phase end"
     TITLE = "Everyone has shared"
@@ -44,9 +41,7 @@ class ShareEnded(PhaseEnd):
 class Committed(MemberRecord):
     """A client's masked update, and the hash of its self-mask seed."""
 
-    EVENT = "i:uint64 i:uint32 bytes32 bytes32"
     CALLS = ("commit",)
-    ARGUMENTS = ("round", "digest", "seed_hash")
     LEAVES = MappingProxyType({"commit": "Committed (CommitEnded )?"})
     GAS = 150_000
     FIELD = "commit"
@@ -71,7 +66,6 @@ class Committed(MemberRecord):
 class CommitEnded(PhaseEnd):
     """The commit phase ended with this block, as everyone has committed who shared."""
 
-    EVENT = "i:uint64"
     CALLS = ("commit",)
     FIELD = "phase end"
     TITLE = "Everyone has committed"

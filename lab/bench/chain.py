@@ -9,8 +9,7 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.founding import deploy
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.network.access import Network
-from fedgrove.chain.network.transactions import Receipt
+from fedgrove.chain.network.access import Mined, Network
 from fedgrove.chain.records import Drawn
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
@@ -113,7 +112,7 @@ class _Bench:
     def _ledger(self, keys: Keys) -> Ledger:
         return Ledger(self.network, self.deployment, keys.account)
 
-    def _note(self, call: str, receipt: Receipt) -> None:
+    def _note(self, call: str, receipt: Mined) -> None:
         self.gas.setdefault(call, []).append(receipt.gas_used)
 
     def _each(self, what: str) -> Iterable[Keys]:

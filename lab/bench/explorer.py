@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.network.history import TransactionFacts
+from fedgrove.chain.network.access import Paid
 from fedgrove.chain.records import (
     Closed,
     Committed,
@@ -149,7 +149,7 @@ class _Made:
 
 def _fill(path: Path, deployment: Deployment, records: list[Record], store: DiskStore) -> None:
     index = Index(path, deployment)
-    facts = {record.at.transaction: TransactionFacts(_ADDRESS, 50_000, 50_000 * 10**9) for record in records}
+    facts = {record.at.transaction: Paid(_ADDRESS, 50_000, 50_000 * 10**9) for record in records}
     blocks = [(number, number.to_bytes(32), number) for number in range(1, records[-1].at.block + 1)]
     index.append(blocks, records, facts)
     while survey(index, store, 1, 5_000):

@@ -14,9 +14,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from fedgrove.chain.network.access import Paid
 from fedgrove.chain.network.block_rlp import decode_header
 from fedgrove.chain.network.blocks import TIME_FIELD
-from fedgrove.chain.network.history import LedgerHistory, TransactionFacts
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Record
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
@@ -112,7 +113,7 @@ class Index:
         self,
         blocks: Sequence[tuple[int, bytes, int]],
         records: Sequence[Record],
-        transactions: Mapping[bytes, TransactionFacts],
+        transactions: Mapping[bytes, Paid],
     ) -> None:
         """Append blocks (number, hash, time) and their records; everything is verified already."""
         with self.changes() as database:
@@ -187,7 +188,7 @@ def _keep(database: sqlite3.Connection, entry: Entry, transaction: int) -> None:
 
 
 def _add_transactions(
-    database: sqlite3.Connection, records: Sequence[Record], transactions: Mapping[bytes, TransactionFacts]
+    database: sqlite3.Connection, records: Sequence[Record], transactions: Mapping[bytes, Paid]
 ) -> dict[bytes, int]:
     """Number of each record's transaction, by its hash."""
     numbers = {}

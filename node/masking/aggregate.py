@@ -10,10 +10,10 @@ import numpy as np
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.masking.coverage import pair_spans
+from fedgrove.node.masking.coverage import masks_of
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import pair_mask_key, self_mask_key
-from fedgrove.node.masking.prg import Mask, MaskKey, Spans, apply_masks
+from fedgrove.node.masking.prg import MaskKey, apply_masks
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.masking.survivors import needed_secrets
@@ -149,7 +149,8 @@ class Aggregate:
         if self._missing:
             client = self._graph.client(min(self._missing))
             raise InvalidUpdate(f"the update of client {client} is not in the sum", client)
-        apply_masks(self._sum, self._left_over())
+        left = left_over(self._graph, self._survivors, self._record)
+        apply_masks(self._sum, masks_of(left, self._graph.n, self._layout, self._kappa, self._behind))
         return self._sum
 
     def _check_whole(self) -> None:
@@ -157,15 +158,6 @@ class Aggregate:
             raise InvalidUpdate(
                 f"the sum contains a part of the update of client {self._partial} and cannot be used", self._partial
             )
-
-    def _left_over(self) -> Iterator[Mask]:
-        """The masks still in the sum, as masks that take them off."""
-        everything = ((0, len(self._sum)),)
-        for each in left_over(self._graph, self._survivors, self._record):
-            yield Mask(each.key, each.subtract, self._spans(each.pair) if each.pair else everything)
-
-    def _spans(self, pair: tuple[int, int]) -> Spans:
-        return pair_spans(*pair, self._graph.n, self._layout, self._kappa, self._behind)
 
 
 def left_over(graph: MaskGraph, survivors: Collection[int], record: RecoveryRecord) -> Iterator[MaskKey]:

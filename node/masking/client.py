@@ -8,10 +8,10 @@ from collections.abc import Collection
 import numpy as np
 
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.masking.coverage import MIN_PAIRS, pair_spans, thinnest
+from fedgrove.node.masking.coverage import MIN_PAIRS, masks_of, thinnest
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
-from fedgrove.node.masking.prg import Mask, MaskKey, Spans, apply_masks
+from fedgrove.node.masking.prg import MaskKey, apply_masks
 from fedgrove.node.masking.ring import encode
 from fedgrove.node.masking.sealing import MaskingRefused, check_own, seal_shares
 
@@ -92,12 +92,7 @@ def mask_words(
     """
     keys = mask_keys(graph, position, secrets, sharers)
     _check_cover(graph, position, sharers, layout, kappa)
-    everything = ((0, layout.length + behind),)
-
-    def spans(pair: tuple[int, int] | None) -> Spans:
-        return pair_spans(*pair, graph.n, layout, kappa, behind) if pair else everything
-
-    apply_masks(words, [Mask(each.key, each.subtract, spans(each.pair)) for each in keys])
+    apply_masks(words, masks_of(keys, graph.n, layout, kappa, behind))
 
 
 def mask_keys(graph: MaskGraph, position: int, secrets: RoundSecrets, sharers: Collection[int]) -> list[MaskKey]:

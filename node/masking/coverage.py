@@ -5,14 +5,14 @@ level of the cooperation tree at which the two leaves part: windows of successiv
 pairs of a client go round the circle.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from itertools import accumulate
 
 import numpy as np
 
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.graph import MaskGraph
-from fedgrove.node.masking.prg import Spans
+from fedgrove.node.masking.prg import Mask, MaskKey, Spans
 
 MIN_PAIRS = 2
 """Pairs that must cover each tensor of a client when κ < 1."""
@@ -43,6 +43,15 @@ def pair_spans(a: int, b: int, n: int, layout: Layout, kappa: float, behind: int
         elif start < stop:
             spans.append((start, stop))
     return tuple(spans)
+
+
+def masks_of(keys: Iterable[MaskKey], n: int, layout: Layout, kappa: float = 1.0, behind: int = 0) -> Iterator[Mask]:
+    """The masks of these keys in a round of ``n``: a self-mask covers all words, a pair's those of ``pair_spans``."""
+    everything = ((0, layout.length + behind),)
+    for each in keys:
+        yield Mask(
+            each.key, each.subtract, pair_spans(*each.pair, n, layout, kappa, behind) if each.pair else everything
+        )
 
 
 def thinnest(graph: MaskGraph, position: int, present: Collection[int], count: int, kappa: float) -> tuple[int, int]:

@@ -41,12 +41,7 @@ def read_terms(data: bytes) -> Method:
 
 
 def fetch_method(store: ContentReader, digest: bytes) -> Method:
-    """Fetch and parse a federation's terms, and return their method.
-
-    Raises
-    ------
-    StoreError, InvalidConfig
-    """
+    """Fetch and parse a federation's terms, and return their method; raises StoreError, InvalidConfig."""
     return method_of(parse_config(store.fetch(digest, MAX_JSON_BYTES)))
 
 
@@ -76,9 +71,7 @@ def with_first_model(config: FederationConfig, first: bytes | None = None) -> Fe
 def parse_config(data: bytes) -> FederationConfig:
     """Parse what ``FederationConfig.to_bytes`` wrote; anything else, also the same terms written otherwise, is refused.
 
-    Raises
-    ------
-    InvalidConfig
+    Raises InvalidConfig.
     """
     if len(data) > MAX_CONFIG_BYTES:
         raise InvalidConfig(f"the configuration is larger than {MAX_CONFIG_BYTES} bytes")

@@ -24,21 +24,14 @@ def seed_hashes(current: RoundRecords) -> dict[int, bytes]:
 
 
 def recovery(inputs: RoundInputs, data: bytes) -> RecoveryRecord:
-    """Parse a round's recovery record and check it against the ledger.
-
-    Raises
-    ------
-    node.masking.recovery.InvalidRecovery
-    """
+    """Parse a round's recovery record and check it against the ledger; raises node.masking.recovery.InvalidRecovery."""
     return RecoveryRecord.parse(data, inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(inputs.current))
 
 
 def sealed_shares(inputs: RoundInputs, owners: Iterable[int]) -> dict[int, bytes]:
     """The blobs of sealed shares of these positions, as far as they can be fetched and have the right size.
 
-    Raises
-    ------
-    Unreachable
+    Raises Unreachable.
     """
     graph, order = inputs.graph, inputs.current.order
     digests = {
@@ -48,12 +41,7 @@ def sealed_shares(inputs: RoundInputs, owners: Iterable[int]) -> dict[int, bytes
 
 
 def released_shares(inputs: RoundInputs) -> dict[int, bytes]:
-    """Releases of the holders by position, as far as they can be fetched and are not too large.
-
-    Raises
-    ------
-    Unreachable
-    """
+    """Releases of the holders by position, as far as they can be fetched and are not too large; raises Unreachable."""
     graph, current = inputs.graph, inputs.current
     digests = {current.order.index(client): record.digest for client, record in current.releases.items()}
     return fetch_available(inputs.store, digests, {holder: most_release_bytes(graph, holder) for holder in digests})

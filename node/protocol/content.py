@@ -146,9 +146,7 @@ def fetch_available(
 def unavailable(store: ContentReader, digests: Mapping[int, bytes], sizes: Mapping[int, int]) -> list[int]:
     """Clients whose content is unavailable, has the wrong digest, or exceeds the size, in ascending order.
 
-    Raises
-    ------
-    Unreachable
+    Raises Unreachable.
     """
     there = _of_each(store, lambda key: store.available(digests[key], sizes[key]), sizes)
     return sorted(key for key, found in there.items() if not found)

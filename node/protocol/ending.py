@@ -23,12 +23,7 @@ class MetricsWatch:
         self._known: dict[bytes, MembersStatement | None] = {}
 
     def stated(self, rounds: Rounds) -> MembersStatement | None:
-        """The members' metrics that the last round that stands states; None where there are none.
-
-        Raises
-        ------
-        StoreError
-        """
+        """The members' metrics that the last round that stands states; None where there are none; raises StoreError."""
         base = rounds.base
         if self._config.evaluation is None or base is None:
             return None

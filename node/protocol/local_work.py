@@ -28,12 +28,7 @@ class LocalWork(Protocol[UpdateT_co]):
     """A client's own part of every round."""
 
     def samples(self, current: RoundRecords, client: int) -> int:
-        """How many samples the client states when it draws.
-
-        Raises
-        ------
-        CannotTakePart
-        """
+        """How many samples the client states when it draws; raises CannotTakePart."""
         ...
 
     def result(self, current: RoundRecords, client: int) -> UpdateT_co | None:

@@ -151,9 +151,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     def starting_model(self, store: ContentReader) -> bytes:
         """The bytes that round 1 starts from, also where they do not follow from the terms but are named by them.
 
-        Raises
-        ------
-        StoreError, InvalidConfig
+        Raises StoreError, InvalidConfig.
         """
         digest = self.config.first_digest
         if self.config.task is None or digest is None:
@@ -190,12 +188,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
         """The tensors that all models of the federation have; None if they have none in common."""
 
     def fetch_model(self, store: ContentReader, digest: bytes, layout: Layout | None = None) -> ModelT:
-        """Fetch and check a global model, or state.
-
-        Raises
-        ------
-        StoreError, InvalidModel
-        """
+        """Fetch and check a global model, or state; raises StoreError, InvalidModel."""
         return self.read_model(store.fetch(digest, self.config.max_blob_bytes), layout)
 
     def parameters_of(self, model: ModelT) -> int:

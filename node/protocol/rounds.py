@@ -5,7 +5,7 @@ Pure functions of the records; whoever has the same ledger sees the same rounds.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
@@ -64,12 +64,43 @@ class Member:
     active_from: int
 
 
+@dataclass(frozen=True)
+class _Each(Generic[_ByMember]):
+    """What members left of one kind in a round, by client."""
+
+    kind: type[_ByMember]
+
+    def __get__(self, current: "RoundRecords", owner: object) -> dict[int, _ByMember]:
+        return current.of(self.kind)
+
+
+@dataclass(frozen=True)
+class _Known(Generic[_Once]):
+    """A round's record of one kind, or None."""
+
+    kind: type[_Once]
+
+    def __get__(self, current: "RoundRecords", owner: object) -> _Once | None:
+        return current.get(self.kind)
+
+
+@dataclass(frozen=True)
+class _Required(Generic[_Once]):
+    """A round's record of one kind; AttributeError, with the reason, if there is none."""
+
+    kind: type[_Once]
+    why: str
+
+    def __get__(self, current: "RoundRecords", owner: object) -> _Once:
+        return _there(current.get(self.kind), f"round {current.number} {self.why}")
+
+
 @dataclass
 class RoundRecords:
     """Everything the ledger says of one round.
 
     A record goes to ``by_member``, by its kind and its client in order of arrival, where members leave one each, and to
-    ``once``, by its kind, where it is the round's. The properties name those that the protocol speaks of.
+    ``once``, by its kind, where it is the round's. The attributes name those that the protocol speaks of.
 
     ``members`` counts the clients that were active when the round was opened, ``registered`` all that there were.
     ``draw_end``, ``share_end`` and ``commit_end`` are there when nobody was missing in the phase. ``order`` holds the
@@ -109,53 +140,24 @@ class RoundRecords:
         """The round's record of one kind, or None; the last one where the ledger takes several."""
         return cast("_Once | None", self.once.get(kind))
 
-    @property
-    def draws(self) -> dict[int, Drawn]:
-        return self.of(Drawn)
+    draws = _Each(Drawn)
+    shares = _Each(Shared)
+    commits = _Each(Committed)
+    releases = _Each(Released)
+    disputes = _Each(Disputed)
 
-    @property
-    def shares(self) -> dict[int, Shared]:
-        return self.of(Shared)
+    seed = _Known(SeedFixed)
+    draw_end = _Known(DrawEnded)
+    sealed = _Known(Sealed)
+    share_end = _Known(ShareEnded)
+    commit_end = _Known(CommitEnded)
+    recovered = _Known(Recovered)
+    voided = _Known(Voided)
 
-    @property
-    def commits(self) -> dict[int, Committed]:
-        return self.of(Committed)
-
-    @property
-    def releases(self) -> dict[int, Released]:
-        return self.of(Released)
-
-    @property
-    def disputes(self) -> dict[int, Disputed]:
-        return self.of(Disputed)
-
-    @property
-    def seed(self) -> SeedFixed | None:
-        return self.get(SeedFixed)
-
-    @property
-    def draw_end(self) -> DrawEnded | None:
-        return self.get(DrawEnded)
-
-    @property
-    def sealed(self) -> Sealed | None:
-        return self.get(Sealed)
-
-    @property
-    def share_end(self) -> ShareEnded | None:
-        return self.get(ShareEnded)
-
-    @property
-    def commit_end(self) -> CommitEnded | None:
-        return self.get(CommitEnded)
-
-    @property
-    def recovered(self) -> Recovered | None:
-        return self.get(Recovered)
-
-    @property
-    def voided(self) -> Voided | None:
-        return self.get(Voided)
+    # For where the rules of the ledger say that the record is there; AttributeError if it is not.
+    fixed_seed = _Required(SeedFixed, "has no seed yet")
+    sealing = _Required(Sealed, "is not sealed")
+    recovery = _Required(Recovered, "has no recovery yet")
 
     @property
     def number(self) -> int:
@@ -178,31 +180,14 @@ class RoundRecords:
             return 0
         return min(self.registered - self.opened.barred, max_clients)
 
-    # The next five are for where the rules of the ledger say that the record is there; AttributeError if it is not.
-
-    @property
-    def fixed_seed(self) -> SeedFixed:
-        """The record of the seed."""
-        return _there(self.seed, f"round {self.number} has no seed yet")
-
-    @property
-    def sealing(self) -> Sealed:
-        """The record of the order."""
-        return _there(self.sealed, f"round {self.number} is not sealed")
-
-    @property
-    def recovery(self) -> Recovered:
-        """The record of the recovery."""
-        return _there(self.recovered, f"round {self.number} has no recovery yet")
-
     @property
     def ending(self) -> Closed | Skipped | Failed | Voided:
-        """How the round ended."""
+        """How the round ended; AttributeError if it has not."""
         return _there(self.end, f"round {self.number} has not ended")
 
     @property
     def closing(self) -> Closed:
-        """How the round closed, also if it was voided later."""
+        """How the round closed, also if it was voided later; AttributeError if it has not."""
         return _there(self.end if isinstance(self.end, Closed) else None, f"round {self.number} has not closed")
 
     @property

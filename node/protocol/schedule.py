@@ -46,12 +46,7 @@ class Schedule(Generic[ModelT]):
         return 0
 
     def repeats(self, inputs: RoundInputs[ModelT], client: int) -> bool:
-        """Whether a client repeats the sum of a closed round, whatever else it looks at.
-
-        Raises
-        ------
-        StoreError
-        """
+        """Whether a client repeats the sum of a closed round, whatever else it looks at; raises StoreError."""
         return False
 
     def standing(self, model: ModelT, stated: Mapping[str, Any] | None) -> ModelT:

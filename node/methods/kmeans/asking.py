@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.network.transactions import Receipt
+from fedgrove.chain.network.access import Mined
 from fedgrove.chain.records import Withdrawn
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans.client import UnknownPoint
@@ -14,7 +14,7 @@ from fedgrove.node.protocol.journal import Journal
 
 def ask(
     ledger: Ledger, client: int, journal: Journal, withdrawals: Sequence[Withdrawn], rows: Collection[int] | None
-) -> tuple[Request, Receipt | None]:
+) -> tuple[Request, Mined | None]:
     """Ask the federation to forget some points of a client, or all of them for good.
 
     Points that were asked for before are not asked for again, so it can be called again after a crash.
@@ -31,7 +31,7 @@ def ask(
     Returns
     -------
     Request
-    Receipt or None
+    Mined or None
         Of its transaction; None if it was on the ledger already.
 
     Raises

@@ -79,9 +79,7 @@ class LocalClustering:
         The same for the rest of the round. After a restart it is another, and nobody has seen the first: once it
         is under masks it is in the journal (``node.roles.disclosure``).
 
-        Raises
-        ------
-        CannotTakePart, InvalidModel
+        Raises CannotTakePart, InvalidModel.
         """
         points = self._points(current, client)
         if exchange_of(self._inputs(current)).sum_of(client) is None:

@@ -156,9 +156,7 @@ def points_from_file(path: Path, grid: BinGrid) -> np.ndarray:
 def points_of_file(path: Path) -> np.ndarray:
     """The array ``points`` of a .npz or .safetensors file: float64 array of shape (n, d), finite.
 
-    Raises
-    ------
-    DatasetError
+    Raises DatasetError.
     """
     try:
         points = np.asarray(_load(path, ("points",))["points"], np.float64)

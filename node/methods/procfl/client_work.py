@@ -90,9 +90,7 @@ class LocalClusters:
     def result(self, current: RoundRecords, client: int) -> ClusterUpdate | None:
         """The client's upload in a round; None while it computes.
 
-        Raises
-        ------
-        CannotTakePart, Diverged, StateLost, InvalidModel, InvalidBlob
+        Raises CannotTakePart, Diverged, StateLost, InvalidModel, InvalidBlob.
         """
         inputs = self._inputs(current)
         state = inputs.previous

@@ -39,7 +39,7 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.sums import checked, counted, group_sums
-from fedgrove.node.methods.procfl.suspicion import shown
+from fedgrove.node.methods.procfl.suspicion import shown, voted
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import metric_words, words_behind
 from fedgrove.node.methods.training.update import ModelUpdate
@@ -176,7 +176,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
                 return self._labelled(inputs, state, record)
             case "show":
                 return shown(state)
-        return self._course.voted(state, self._ballots(inputs, state))
+        return voted(state, self._ballots(inputs, state))
 
     def _blinded(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> ClusterState:
         """Whose sets can be compared."""

@@ -17,7 +17,6 @@ from fractions import Fraction
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl import suspicion
-from fedgrove.node.methods.procfl.committee import Ballot, Opens
 from fedgrove.node.methods.procfl.cover import candidates, greedy_cover
 from fedgrove.node.methods.procfl.labels import contradicts
 from fedgrove.node.methods.procfl.similarity import Inconsistent
@@ -174,16 +173,6 @@ class Course:
             return found
         whole = mean_of(together(sums), weights, mean, state.models[0])
         return replace(found, models=(whole,), trials=models if watch else ())
-
-    # --- who judges whom --------------------------------------------------------------------------------------------
-
-    def seated(self, state: ClusterState, lots: bytes, opens: Opens | None = None) -> ClusterState:
-        """The state of a round to show, with those drawn who are judged and their judges: see ``suspicion.seated``."""
-        return suspicion.seated(self.terms, state, lots, opens)
-
-    def voted(self, state: ClusterState, ballots: Mapping[int, Sequence[Ballot]]) -> ClusterState:
-        """The verdicts: see ``suspicion.voted``."""
-        return suspicion.voted(state, ballots)
 
     # --- who does what ----------------------------------------------------------------------------------------------
 

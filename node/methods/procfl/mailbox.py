@@ -33,9 +33,7 @@ def seal(public: bytes, plain: bytes, context: bytes, random: Random) -> bytes:
 def unseal(secrets: Iterable[bytes], sealed: bytes, context: bytes) -> bytes:
     """Open a message sealed to one of the reader's mailbox keys; after rotations there are several.
 
-    Raises
-    ------
-    InvalidMessage
+    Raises InvalidMessage.
     """
     own, body = sealed[:SECRET_BYTES], sealed[SECRET_BYTES:]
     for secret in secrets:

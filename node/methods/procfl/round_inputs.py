@@ -14,6 +14,7 @@ from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.masking.keys import SECRET_BYTES, is_low_order
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import summed_groups
+from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot, Opens, opened_ballot, vote_bytes
 from fedgrove.node.methods.procfl.comparing import blinded_bytes
@@ -57,9 +58,7 @@ def state_before(
 ) -> ClusterState:
     """State of the federation when a round opened: the last round's result and the statements about it.
 
-    Raises
-    ------
-    StoreError, InvalidModel, InvalidBlob
+    Raises StoreError, InvalidModel, InvalidBlob.
     """
     base = rounds.base_of(current.number)
     if base is not None:
@@ -86,9 +85,7 @@ def state_after(
 ) -> ClusterState:
     """State of the federation after a closed round: its model, possibly cached, and the statements about it.
 
-    Raises
-    ------
-    StoreError, InvalidModel, InvalidBlob
+    Raises StoreError, InvalidModel, InvalidBlob.
     """
     state = model or _fetch_state(store, base.closing.model_digest, config)
     metrics = fetch_metrics(store, base.closing.metrics_digest)
@@ -138,7 +135,7 @@ def seated(
     if lots is None:
         return state
     opens = opened_by(trained()) if terms_of(config).shown == "upload" else None
-    return course_of(config).seated(state, lots, opens)
+    return suspicion.seated(terms_of(config), state, lots, opens)
 
 
 def groups_of(current: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
@@ -240,9 +237,7 @@ def first_message(inputs: RoundInputs[ClusterState], client: int) -> bytes:
     Its set was there when the round of first messages closed. Who takes it away stops a round, but not the next: where
     the round is repeated, the message is empty, and the client like nobody.
 
-    Raises
-    ------
-    StoreError
+    Raises StoreError.
     """
     digest, size = inputs.previous.sets[client]
     most = blinded_bytes(size)

@@ -46,9 +46,7 @@ def group_sums(
 ) -> list[GroupSum]:
     """The sum of each group, of whatever integers lay under the masks; ``behind`` words follow those of the layout.
 
-    Raises
-    ------
-    StoreError
+    Raises StoreError.
     """
     found = []
     for positions in opened_groups(inputs.graph, inputs.survivors, record.left_out):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.network.transactions import Receipt
+from fedgrove.chain.network.access import Mined
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.ledger_view import LedgerView
@@ -41,7 +41,7 @@ class Outbox:
         current: RoundRecords,
         phase: str,
         acted: str,
-        send: Callable[[], Receipt],
+        send: Callable[[], Mined],
         kind: Kind = Kind.ACTED,
     ) -> Step:
         """Send a transaction of a phase; one that the ledger refused before (too late, say) is not paid for again.

@@ -169,7 +169,7 @@ class SimulatedProCflCourse:
         if self.state.stage != "show":
             return ()
         lots = hashlib.sha256(f"fedgrove lots {self._seed} {number}".encode()).digest()
-        state = self.state = suspicion.shown(self._course.seated(self.state, lots))
+        state = self.state = suspicion.shown(suspicion.seated(self._course.terms, self.state, lots))
         if not state.cases:
             return ()
         groups = {case.cluster: case.members for case in state.cases}
@@ -193,7 +193,7 @@ class SimulatedProCflCourse:
             for judge in case.committee
         )
         cast = {case.cluster: self._cast(number, case, ballots[case.cluster]) for case in state.cases}
-        self.state = self._course.voted(state, cast)
+        self.state = suspicion.voted(state, cast)
         return tuple(
             CommitteeVerdict(case.cluster, case.members, case.committee, case.against, case.expelled)
             for case in self.state.cases

@@ -14,6 +14,7 @@ from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import TooLarge
 from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.round_inputs import course_of, numbers_in
 from fedgrove.node.methods.procfl.standing import cluster_standing
@@ -142,11 +143,11 @@ class Arena:
         for client in clients[:12]:
             assert 0 <= self.kind.expected_bytes(inputs, client) < 1 << 40
         if state.stage == "show":
-            state = course.seated(state, random.randbytes(32))
+            state = suspicion.seated(course.terms, state, random.randbytes(32))
             after = shown(state)
             assert after.stage in ("vote", "train")
         if state.stage == "vote":
-            course.voted(state, {case.cluster: [] for case in state.cases})
+            suspicion.voted(state, {case.cluster: [] for case in state.cases})
         cluster_standing(course, state, current, committing=True)
         Left.from_row(*Left(state).to_row())
         assert ClusterState.outline(state.head()).head() == state.head()

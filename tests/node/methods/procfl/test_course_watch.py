@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.course import Course
@@ -140,13 +141,13 @@ LOTS = bytes(32)
 
 def seated(**changes) -> ClusterState:
     """The first cluster is suspected, and lots are drawn."""
-    return COURSE.seated(
-        watched(((10, 90), (50, 60)), models=(1, 2), trained=5, **reference((50, 60)), **changes), LOTS
+    return suspicion.seated(
+        COURSE.terms, watched(((10, 90), (50, 60)), models=(1, 2), trained=5, **reference((50, 60)), **changes), LOTS
     )
 
 
 def test_half_of_a_cluster_at_most_is_judged_by_judges_drawn_by_lot():
-    drawn = {COURSE.seated(seated(), bytes([seed]) * 32).cases for seed in range(100)}
+    drawn = {suspicion.seated(COURSE.terms, seated(), bytes([seed]) * 32).cases for seed in range(100)}
     (cases, *_) = drawn
     assert {len(case.members) for (case,) in drawn} == {1} and {len(case.committee) for (case,) in drawn} == {2}
     assert {case.members[0] for (case,) in drawn} == set(FIRST)
@@ -156,7 +157,7 @@ def test_half_of_a_cluster_at_most_is_judged_by_judges_drawn_by_lot():
 
 def test_where_nobody_can_be_judged_alone_nobody_is():
     state = watched(((10, 90), (50, 60)), models=(1, 2), trained=5, **reference((50, 60)))
-    bare = COURSE.seated(state, LOTS, lambda telling: {*telling, *FIRST})
+    bare = suspicion.seated(COURSE.terms, state, LOTS, lambda telling: {*telling, *FIRST})
     assert not bare.cases[0].seated
     after = shown(bare)
     assert after.stage == "train" and after.cases == () and ClusterState.from_bytes(after.to_bytes())
@@ -167,16 +168,16 @@ def test_the_expelled_leave_and_the_others_go_on():
     (case,) = judged.cases
     assert judged.stage == "vote" and ClusterState.from_bytes(judged.to_bytes()).cases == (case,)
     ballots = [Ballot(judge, (True,), bytes(32)) for judge in case.committee]
-    found, out = COURSE.voted(judged, {0: ballots}), case.members[0]
+    found, out = suspicion.voted(judged, {0: ballots}), case.members[0]
     assert found.expelled == {out: 0} and found.cases[0].against == (2,)
     assert found.clusters == (tuple(client for client in FIRST if client != out), SECOND)
     assert found.judged == {out: 5} and found.stage == "train"
-    half = COURSE.voted(judged, {0: ballots[:1]})
+    half = suspicion.voted(judged, {0: ballots[:1]})
     assert half.expelled == {} and half.clusters == judged.clusters and half.judged == {out: 5}
 
 
 def test_a_committee_that_says_nothing_expels_nobody_and_stops_nothing():
-    found = COURSE.voted(shown(seated()), {0: []})
+    found = suspicion.voted(shown(seated()), {0: []})
     assert found.stage == "train" and found.expelled == {} and found.cases[0].against == (0,)
 
 
