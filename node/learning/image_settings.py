@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from fedgrove.node.base.strict_tables import check_value
-from fedgrove.node.learning.settings import MAX_SIDE, MODELS, ModelSpec
+from fedgrove.common.settings import Settings
+from fedgrove.node.learning.settings import ImageShape, ModelName, ModelSpec
 
 PARTS_OF_FOLDER = ("train", "test")
 """Names of the two folders, or files, of one source; no class may have them."""
@@ -12,7 +12,7 @@ _LONGEST = 100  # characters of a class's name
 
 
 @dataclass(frozen=True)
-class ImageSettings:
+class ImageSettings(Settings):
     """The options of the task ``images``.
 
     Attributes
@@ -29,18 +29,16 @@ class ImageSettings:
     """
 
     classes: tuple[str, ...]
-    shape: tuple[int, ...]
-    model: str = "small-cnn"
+    shape: ImageShape
+    model: ModelName = "small-cnn"
     size: Literal["refuse", "scale"] = "refuse"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         fine = len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes)
-        check_value(fine, "task.options.classes", "a list of at least two different names")
+        self.require(fine, "classes", "a list of at least two different names")
         fine = all(map(_is_folder, self.classes))
-        check_value(fine, "task.options.classes", "names of folders, without / and no dot first; not train or test")
-        check_value(self.model in MODELS, "task.options.model", f"one of {', '.join(MODELS)}")
-        fine = len(self.shape) == 3 and all(1 <= side <= MAX_SIDE for side in self.shape)
-        check_value(fine, "task.options.shape", f"[channels, height, width], each from 1 to {MAX_SIDE}")
+        self.require(fine, "classes", "names of folders, without / and no dot first; not train or test")
         assert self.spec  # which refuses too many classes
 
     @property

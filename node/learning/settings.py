@@ -2,16 +2,16 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
 from fedgrove.common.settings import Rate, Settings, Share
 
-MODELS = (
-    *("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp"),
-    "small-mlp",
-)
+ModelName = Literal[
+    "paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp", "small-mlp"
+]
+MODELS: tuple[ModelName, ...] = get_args(ModelName)
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")
 _LATER = {"precision": "fp32", "portable": False}
 MAX_CLASSES = 10_000
 MAX_SIDE = 1024
+_Side = Annotated[int, Meta(ge=1, le=MAX_SIDE)]
+ImageShape = Annotated[
+    tuple[_Side, ...],
+    Meta(min_length=3, max_length=3, description=f"[channels, height, width], each from 1 to {MAX_SIDE}"),
+]
 
 
 @dataclass(frozen=True)
@@ -75,15 +80,9 @@ class ModelSpec(Settings):
         Number of labels; labels are 0 … classes − 1.
     """
 
-    name: str
-    input_shape: tuple[int, ...]
+    name: ModelName
+    input_shape: ImageShape
     classes: Annotated[int, Meta(ge=2, le=MAX_CLASSES)]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(self.name in MODELS, "name", f"one of {', '.join(MODELS)}")
-        fine = len(self.input_shape) == 3 and all(1 <= side <= MAX_SIDE for side in self.input_shape)
-        self.require(fine, "input_shape", f"(channels, height, width), each from 1 to {MAX_SIDE}")
 
 
 @dataclass(frozen=True)
@@ -226,14 +225,7 @@ class EvaluationSettings(Settings):
 
 
 PartitionKind = Literal["dirichlet", "shards", "groups", "iid"]
-PARTITIONS: tuple[PartitionKind, ...] = ("dirichlet", "shards", "groups", "iid")
-
-
-def partition_kind(name: str) -> PartitionKind:
-    """The kind of partition of this name; ValueError for none."""
-    if name not in PARTITIONS:
-        raise ValueError(f"kind must be one of {', '.join(PARTITIONS)}, not {name!r}")
-    return name
+PARTITIONS: tuple[PartitionKind, ...] = get_args(PartitionKind)
 
 
 @dataclass(frozen=True)
@@ -262,10 +254,6 @@ class PartitionSettings(Settings):
     copies: Annotated[int, Meta(ge=1, le=100_000)] = 1
     groups: Annotated[int, Meta(ge=1, le=MAX_CLASSES)] = 5
     others: Share = 0.2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        partition_kind(self.kind)
 
 
 def default_model(dataset: str, input_shape: tuple[int, ...] | None = None) -> str:

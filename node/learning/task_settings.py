@@ -1,10 +1,13 @@
 """What terms say of the task that is learned: the table ``[task]``."""
 
-import re
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from fedgrove.node.base.frozen_base import FrozenBase, check_bases
-from fedgrove.node.base.strict_tables import Option, build, check_value
+from msgspec import Meta
+
+from fedgrove.common.settings import Settings
+from fedgrove.node.base.frozen_base import CID, FrozenBase, check_bases
+from fedgrove.node.base.strict_tables import Option, build
 from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.tables.settings import TableSettings
 
@@ -12,13 +15,21 @@ SHIPPED: dict[str, type[ImageSettings] | type[TableSettings]] = {"images": Image
 """Tasks whose code is fedgrove's own, by name, and what their options say."""
 MAX_PATTERNS = 100
 
-_CID = re.compile("b[a-z2-7]{50,100}")
-_FILE = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_File = Annotated[
+    str,
+    Meta(pattern=r"\A([A-Za-z0-9_][A-Za-z0-9._-]{0,99})?\Z", description="the name of a file in the bundle's folder"),
+]
+_Patterns = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...],
+    Meta(max_length=MAX_PATTERNS, description=f"at most {MAX_PATTERNS} patterns of 1 to 200 printable characters"),
+]
 
 
 @dataclass(frozen=True)
-class TaskSettings:
+class TaskSettings(Settings):
     """The task that is learned, in place of a shipped model (see ``node.learning.tasks``).
+
+    Terms need either a bundle or a name; what a task's author suggests has no bundle yet.
 
     Attributes
     ----------
@@ -36,26 +47,25 @@ class TaskSettings:
         Pretrained models that are not federated, by content: each member has its own copy.
     """
 
-    bundle: str = ""
-    keep: tuple[str, ...] = ()
+    bundle: Annotated[str, Meta(pattern=rf"\A({CID})?\Z", description="the CID that fedgrove task pack prints")] = ""
+    keep: _Patterns = ()
     options: dict[str, Option] = field(default_factory=dict)
-    shared: str = ""
+    shared: _File = ""
     bases: tuple[FrozenBase, ...] = ()
     name: str = ""
 
     def __post_init__(self) -> None:
-        check_value(bool(self.bundle) != bool(self.name), "task", "given a bundle, or the name of a shipped task")
-        fine = self.shared == "" or bool(_FILE.fullmatch(self.shared))
-        check_value(fine, "task.shared", "the name of a file in the bundle's folder")
-        fine = bool(self.name) or bool(_CID.fullmatch(self.bundle))
-        check_value(fine, "task.bundle", f"the CID that fedgrove task pack prints, not {self.bundle!r}")
-        check_value(len(self.keep) <= MAX_PATTERNS, "task.keep", f"at most {MAX_PATTERNS} patterns")
-        fine = all(0 < len(each) <= 200 and each.isprintable() for each in self.keep)
-        check_value(fine, "task.keep", "patterns of 1 to 200 printable characters")
-        check_value(all(name.isidentifier() for name in self.options), "task.options", "a table of arguments by name")
+        super().__post_init__()
+        fine = all(map(str.isprintable, self.keep))
+        self.require(fine, "keep", f"at most {MAX_PATTERNS} patterns of 1 to 200 printable characters")
+        self.require(all(name.isidentifier() for name in self.options), "options", "a table of arguments by name")
         check_bases(self.bases)
         if self.name:
-            self._check_shipped()
+            self.require(self.name in SHIPPED, "name", f"one of {', '.join(SHIPPED)}")
+            given = "left out where task.name is given: "
+            self.require(not self.shared, "shared", f"{given}there is no bundle with a file")
+            self.require(not self.bases, "bases", f"{given}a shipped task has none")
+            assert self.shipped  # which checks its options
 
     @property
     def shipped(self) -> ImageSettings | TableSettings | None:
@@ -67,9 +77,3 @@ class TaskSettings:
         """What the terms say of the members' tables; None where another task is learned."""
         options = self.shipped
         return options if isinstance(options, TableSettings) else None
-
-    def _check_shipped(self) -> None:
-        check_value(self.name in SHIPPED, "task.name", f"one of {', '.join(SHIPPED)}")
-        check_value(not self.shared, "task.shared", "left out where task.name is given: there is no bundle with a file")
-        check_value(not self.bases, "task.bases", "left out where task.name is given: a shipped task has none")
-        build(SHIPPED[self.name], self.options, "task.options")

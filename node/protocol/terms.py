@@ -343,6 +343,7 @@ class FederationConfig:
 
 def _check_task(config: FederationConfig, task: TaskSettings) -> None:
     """What cannot be agreed on where a task is trained."""
+    check_value(bool(task.bundle) != bool(task.name), "task", "given a bundle, or the name of a shipped task")
     fine = not config.shared.digest
     check_value(fine, "shared.digest", "left out where [task] is given: name a file of the bundle as task.shared")
     needs = config.strategy.name in SHARING and not task.shared

@@ -146,9 +146,6 @@ class TaskChoice(TaskSettings):
 
     folder: str = ""
 
-    def __post_init__(self) -> None:
-        """Check nothing yet: the terms that ``packed`` makes of it are checked."""
-
 
 @dataclass(frozen=True)
 class KMeansChoice(Settings):

@@ -5,12 +5,15 @@ the masks. So the auditor recomputes any strategy's round without knowing it.
 """
 
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 import torch
+from msgspec import Meta
 
+from fedgrove.common.settings import Settings
 from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.learning.settings import SHARING
 from fedgrove.node.learning.tasks.model import TaskModel
 
 
@@ -115,39 +118,46 @@ class LocalTerm:
         return RoundEnd()
 
 
-class Strategy(Protocol):
-    """A federated method's local side. Strategies are frozen dataclasses: they can be sent to another process."""
+Weight = Annotated[float, Meta(ge=0, le=1000)]
+"""Of a part of the loss, which 0 turns off, or a distance."""
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+@dataclass(frozen=True)
+class Strategy(Settings):
+    """A federated method's local side; this one adds nothing (FedAvg). Strategies can be sent to another process.
+
+    Attributes
+    ----------
+    remembers : bool
+        Whether a client's state is a tensor of each weight's name and shape; otherwise it has none.
+    """
+
+    remembers: ClassVar[bool] = False
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        return type(self).__name__.lower()
 
     @property
     def needs_shared(self) -> bool:
         """Whether the federation must have a shared set."""
-        ...
-
-    @property
-    def remembers(self) -> bool:
-        """Whether a client's state is a tensor of each weight's name and shape; otherwise it has none."""
-        ...
+        return self.name in SHARING
 
     def initial_extras(self, weights: Tensors) -> Tensors:
         """Extras that accompany the first global model; their names and shapes stay those of every upload."""
-        ...
+        return {}
 
     def local_data(self, samples: Any, shared: Any) -> Any:
         """The dataset to train on, given the client's own and the shared set."""
-        ...
+        return samples
 
     def prepare(self, model: TaskModel, shared: Any, *, number: int, rounds: int) -> object:
         """The work of a round that is the same for all its clients, as a frozen value; None where there is none.
 
         ``model`` holds the global weights. Clients share the value, so nobody writes to it.
         """
-        ...
+        return None
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Start a round; ``model`` holds the global weights now and is the one that will be trained."""
-        ...
+        return LocalTerm()

@@ -1,16 +1,10 @@
-"""Checks of strategies' options, and of what they need of a task."""
+"""Checks of what strategies need of a task."""
 
 from typing import Any
 
 import torch
 
 from fedgrove.node.learning.tasks.task import InvalidTask
-
-
-def check_option(strategy: str, fine: bool, name: str, allowed: str) -> None:
-    """Raise ValueError, one sentence that says what is allowed, unless the option is ``fine``."""
-    if not fine:
-        raise ValueError(f"the option {name} of {strategy} must be {allowed}")
 
 
 def checked_labels(targets: Any, strategy: str) -> torch.Tensor:

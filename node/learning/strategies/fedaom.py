@@ -7,15 +7,14 @@ shared set, layer outputs weighted by their attribution must stay where the glob
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 from torch.nn import functional
 
 from fedgrove.node.learning.attribution import aligned_weight, attributions, behaviour
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy, Weight
 from fedgrove.node.learning.tasks.model import TaskModel
 
 # Distances of this size are float32 rounding, as in a round's first step, and a norm's gradient there is a random unit
@@ -24,7 +23,7 @@ ROUNDING = 1e-8
 
 
 @dataclass(frozen=True)
-class FedAom(FedAvg):
+class FedAom(Strategy):
     """FedAom's options.
 
     Attributes
@@ -43,22 +42,11 @@ class FedAom(FedAvg):
         whole round.
     """
 
-    beta: float = 1.0
-    epsilon: float = 7.0
-    q: int = 2
-    shared_batch: int = 15
-    refresh: int = 0
-
-    def __post_init__(self) -> None:
-        check_option(self.name, 0 <= self.beta <= 1000, "beta", "from 0 to 1000")
-        check_option(self.name, 1e-3 <= self.epsilon <= 1e6, "epsilon", "from 0.001 to 1000000")
-        check_option(self.name, 1 <= self.q <= 1000, "q", "a whole number from 1 to 1000")
-        check_option(self.name, 1 <= self.shared_batch <= 65_536, "shared_batch", "a whole number from 1 to 65536")
-        check_option(self.name, 0 <= self.refresh <= 1000, "refresh", "a whole number from 0 to 1000")
-
-    @property
-    def needs_shared(self) -> bool:
-        return True
+    beta: Weight = 1.0
+    epsilon: Annotated[float, Meta(ge=1e-3, le=1e6)] = 7.0
+    q: Annotated[int, Meta(ge=1, le=1000)] = 2
+    shared_batch: Annotated[int, Meta(ge=1, le=65_536)] = 15
+    refresh: Annotated[int, Meta(ge=0, le=1000)] = 0
 
     def weight(self, number: int, rounds: int) -> float:
         """Weight of the added loss in round t of T (eq. 11): 1 at t = 0, and from t = T on 0, for β = 1."""

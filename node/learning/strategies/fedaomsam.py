@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Weight
 from fedgrove.node.learning.strategies.fedaom import FedAom
 from fedgrove.node.learning.strategies.fedsam import SharpnessTerm
 from fedgrove.node.learning.tasks.model import TaskModel
@@ -29,11 +28,7 @@ class FedAomSam(FedAom):
         ρ, the distance from the weights at which the gradient is taken, as with `fedsam`. With 0 it is FedAom.
     """
 
-    rho: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_option(self.name, 0 <= self.rho <= 1000, "rho", "from 0 to 1000")
+    rho: Weight = 0.05
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Hold the model to the global behaviour, and take gradients where the loss is larger."""

@@ -15,14 +15,14 @@ there in a fraction r of the client's rounds.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from msgspec import Meta
 
 from fedgrove.node.base.tensors import Tensors, prefixed
 from fedgrove.node.learning.strategies.alongside import of_parameters, zeros_for
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy
 from fedgrove.node.learning.strategies.penalty import curvature
 from fedgrove.node.learning.tasks.model import TaskModel
 
@@ -32,7 +32,7 @@ MAX_FISHER = 1.0
 
 
 @dataclass(frozen=True)
-class FedCurv(FedAvg):
+class FedCurv(Strategy):
     """FedCurv's option.
 
     Values of F are sent as they are, but none larger than 1. So F and F · w stay within any bound of 1 or more that the
@@ -48,10 +48,7 @@ class FedCurv(FedAvg):
         FedAvg's.
     """
 
-    weight: float = 10.0
-
-    def __post_init__(self) -> None:
-        check_option(self.name, 0 <= self.weight <= 1e9, "weight", "from 0 to 1000000000")
+    weight: Annotated[float, Meta(ge=0, le=1e9)] = 10.0
 
     def initial_extras(self, weights: Tensors) -> Tensors:
         """Zeros for F and F · w of each tensor: nobody is held to anything in the first round."""

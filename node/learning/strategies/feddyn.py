@@ -18,14 +18,15 @@ minimised is FedAvg's weighted loss. As in the authors' code, argmin is as far a
 """
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
+from msgspec import Meta
 
+from fedgrove.common.settings import Share
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.strategies.alongside import by_name, carried_on, of_parameters, zeros_for
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy
 from fedgrove.node.learning.strategies.penalty import proximity
 from fedgrove.node.learning.tasks.model import TaskModel
 
@@ -33,7 +34,7 @@ MAX_DRIFT = 1.0
 
 
 @dataclass(frozen=True)
-class FedDyn(FedAvg):
+class FedDyn(Strategy):
     """FedDyn's options.
 
     No value of D is taken to be beyond ±1: so far at most clients start from the mean of their models, whatever others
@@ -48,16 +49,10 @@ class FedDyn(FedAvg):
         lies. 0 is the paper's formula, which never does; with 1 the mean is a moving average.
     """
 
-    alpha: float = 0.01
-    forget: float = 0.0
+    alpha: Annotated[float, Meta(ge=1e-6, le=1000)] = 0.01
+    forget: Share = 0.0
 
-    def __post_init__(self) -> None:
-        check_option(self.name, 1e-6 <= self.alpha <= 1000, "alpha", "from 0.000001 to 1000")
-        check_option(self.name, 0 <= self.forget <= 1, "forget", "from 0 to 1")
-
-    @property
-    def remembers(self) -> bool:
-        return True
+    remembers: ClassVar[bool] = True
 
     @property
     def kind(self) -> str:

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 
-from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option, checked_labels, checked_logits
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart, Strategy, Weight
+from fedgrove.node.learning.strategies.checks import checked_labels, checked_logits
 from fedgrove.node.learning.tasks.batches import targets_of
 from fedgrove.node.learning.tasks.model import TaskModel
 
@@ -23,7 +22,7 @@ NO_SAMPLES = 1e-12
 
 
 @dataclass(frozen=True)
-class FedLc(FedAvg):
+class FedLc(Strategy):
     """FedLC's option.
 
     A label that the client has no samples of counts as 10⁻¹² samples: its margin is 1000 τ, which takes it out of the
@@ -36,10 +35,7 @@ class FedLc(FedAvg):
         τ, the size of the margins; public implementations use 1. With 0 it is FedAvg.
     """
 
-    tau: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_option(self.name, 0 <= self.tau <= 1000, "tau", "from 0 to 1000")
+    tau: Weight = 1.0
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Calibrate by the labels of the samples to train on."""

@@ -8,18 +8,19 @@ that are not a sample's own. Over these alone, the local model's prediction is d
 
 import copy
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from msgspec import Meta
 from torch.nn import functional
 
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option, checked_labels, checked_logits
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy, Weight
+from fedgrove.node.learning.strategies.checks import checked_labels, checked_logits
 from fedgrove.node.learning.tasks.model import TaskModel
 
 
 @dataclass(frozen=True)
-class FedNtd(FedAvg):
+class FedNtd(Strategy):
     """FedNTD's options; both defaults are the authors'.
 
     A task needs labels as targets, and one logit for each. With two labels there is only one that is not true, and the
@@ -33,12 +34,8 @@ class FedNtd(FedAvg):
         τ, the temperature of both predictions.
     """
 
-    beta: float = 1.0
-    tau: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_option(self.name, 0 <= self.beta <= 1000, "beta", "from 0 to 1000")
-        check_option(self.name, 1e-3 <= self.tau <= 1000, "tau", "from 0.001 to 1000")
+    beta: Weight = 1.0
+    tau: Annotated[float, Meta(ge=1e-3, le=1000)] = 1.0
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Distil from the model as it is now."""

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Strategy, Weight
 from fedgrove.node.learning.strategies.penalty import proximity
 from fedgrove.node.learning.tasks.model import TaskModel
 
 
 @dataclass(frozen=True)
-class FedProx(FedAvg):
+class FedProx(Strategy):
     """FedProx's option.
 
     Attributes
@@ -24,10 +22,7 @@ class FedProx(FedAvg):
         μ, the weight of the proximal term; the paper tries 0.001, 0.01, 0.1 and 1. With 0 it is FedAvg.
     """
 
-    mu: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_option(self.name, 0 <= self.mu <= 1000, "mu", "from 0 to 1000")
+    mu: Weight = 0.01
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Hold the model near the weights it has now."""

@@ -10,16 +10,14 @@ from dataclasses import dataclass
 
 import torch
 
-from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart, Strategy, Weight
 from fedgrove.node.learning.tasks.model import TaskModel
 
 SMALLEST = 1e-12
 
 
 @dataclass(frozen=True)
-class FedSam(FedAvg):
+class FedSam(Strategy):
     """FedSAM's option.
 
     Of a task all federated weights move to where the gradient is taken, those that stay at home do not. Running
@@ -32,10 +30,7 @@ class FedSam(FedAvg):
         al.'s, and FedSpeed's authors give FedSAM 0.1. With 0 it is FedAvg.
     """
 
-    rho: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_option(self.name, 0 <= self.rho <= 1000, "rho", "from 0 to 1000")
+    rho: Weight = 0.05
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Take gradients where the loss is larger."""

@@ -11,11 +11,12 @@ authors' code adds the mean of −λ · g_i⁺ over all clients to mean θ_i, as
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from msgspec import Meta
 
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundStart, Weight
 from fedgrove.node.learning.strategies.feddyn import DynamicTerm, FedDyn
 from fedgrove.node.learning.strategies.fedsam import SharpnessTerm
 from fedgrove.node.learning.tasks.model import TaskModel
@@ -35,12 +36,8 @@ class FedSpeed(FedDyn):
         ρ, the distance from the weights at which the gradient is taken. With 0 it is FedDyn.
     """
 
-    alpha: float = 0.1
-    rho: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_option(self.name, 0 <= self.rho <= 1000, "rho", "from 0 to 1000")
+    alpha: Annotated[float, Meta(ge=1e-6, le=1000)] = 0.1
+    rho: Weight = 0.1
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Go on from mean θ_i + D, and take gradients where the loss is larger."""

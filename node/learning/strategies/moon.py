@@ -6,19 +6,19 @@ previous local model.
 
 import copy
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
+from msgspec import Meta
 from torch.nn import functional
 
 from fedgrove.node.learning.models import load_tensors, to_tensors
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Strategy, Weight
 from fedgrove.node.learning.tasks.model import TaskModel
 
 
 @dataclass(frozen=True)
-class Moon(FedAvg):
+class Moon(Strategy):
     """MOON's options.
 
     All methods train the same model here, as in the paper of FedAom, so there is no projection head: the representation
@@ -33,16 +33,10 @@ class Moon(FedAvg):
         τ of the contrastive loss.
     """
 
-    mu: float = 1.0
-    temperature: float = 0.5
+    mu: Weight = 1.0
+    temperature: Annotated[float, Meta(ge=1e-3, le=1000)] = 0.5
 
-    def __post_init__(self) -> None:
-        check_option(self.name, 0 <= self.mu <= 1000, "mu", "from 0 to 1000")
-        check_option(self.name, 1e-3 <= self.temperature <= 1000, "temperature", "from 0.001 to 1000")
-
-    @property
-    def remembers(self) -> bool:
-        return True
+    remembers: ClassVar[bool] = True
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Contrast with the global model and with the one that this client's last round left.

@@ -15,14 +15,14 @@ counts, for x and for c: what is minimised is FedAvg's weighted loss.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
+from fedgrove.common.settings import Share
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.strategies.alongside import by_name, carried_on, of_parameters, zeros_for
-from fedgrove.node.learning.strategies.base import LocalTerm, RoundEnd, RoundStart
-from fedgrove.node.learning.strategies.checks import check_option
-from fedgrove.node.learning.strategies.fedavg import FedAvg
+from fedgrove.node.learning.strategies.base import LocalTerm, RoundEnd, RoundStart, Strategy
 from fedgrove.node.learning.tasks.model import TaskModel
 
 CONTROL = "scaffold/control/"
@@ -30,7 +30,7 @@ MAX_CONTROL = 1.0
 
 
 @dataclass(frozen=True)
-class Scaffold(FedAvg):
+class Scaffold(Strategy):
     """SCAFFOLD's option.
 
     No value of c or c_i is beyond ±1: larger ones are taken as ±1, when they arise and when they arrive. So what is
@@ -43,14 +43,9 @@ class Scaffold(FedAvg):
         lies. 0 is the paper's formula, which never does; with 1 the mean is a moving average.
     """
 
-    forget: float = 0.0
+    forget: Share = 0.0
 
-    def __post_init__(self) -> None:
-        check_option(self.name, 0 <= self.forget <= 1, "forget", "from 0 to 1")
-
-    @property
-    def remembers(self) -> bool:
-        return True
+    remembers: ClassVar[bool] = True
 
     def initial_extras(self, weights: Tensors) -> Tensors:
         """c = 0: the first round is FedAvg's."""

@@ -5,9 +5,12 @@ import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fedgrove.node.base.strict_tables import build, check_value
+from msgspec import Meta
+
+from fedgrove.common.settings import Settings
+from fedgrove.node.base.strict_tables import build
 from fedgrove.node.learning.tables.settings import composed
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -18,7 +21,7 @@ _LONGEST = 100
 
 
 @dataclass(frozen=True)
-class TableFormat:
+class TableFormat(Settings):
     """How a file writes a table.
 
     Attributes
@@ -36,21 +39,19 @@ class TableFormat:
         Name of the sheet of a workbook; empty: its only one.
     """
 
-    delimiter: str = ""
+    delimiter: Annotated[str, Meta(pattern=r'\A([^\r\n"])?\Z', description="one character, such as ; or tab")] = ""
     decimal: Literal[".", ","] = "."
     encoding: str = ""
     dates: str = ""
-    sheet: str = ""
+    sheet: Annotated[str, Meta(max_length=_LONGEST, description=f"a name of at most {_LONGEST} characters")] = ""
 
     def __post_init__(self) -> None:
-        fine = self.delimiter == "" or (len(self.delimiter) == 1 and self.delimiter not in '\r\n"')
-        check_value(fine, "table.delimiter", "one character, such as ; or tab")
+        super().__post_init__()
         fine = self.delimiter != "," or self.decimal != ","
-        check_value(fine, "table.decimal", "a point where the delimiter is a comma")
-        check_value(_is_encoding(self.encoding), "table.encoding", f"one that Python knows, not {self.encoding!r}")
+        self.require(fine, "decimal", "a point where the delimiter is a comma")
+        self.require(_is_encoding(self.encoding), "encoding", "one that Python knows")
         fine = len(self.dates) <= _LONGEST and (not self.dates or "%" in self.dates)
-        check_value(fine, "table.dates", "a format such as %d.%m.%Y")
-        check_value(len(self.sheet) <= _LONGEST, "table.sheet", f"a name of at most {_LONGEST} characters")
+        self.require(fine, "dates", "a format such as %d.%m.%Y")
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> "TableFormat":

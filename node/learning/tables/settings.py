@@ -3,13 +3,20 @@
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
-from fedgrove.node.base.strict_tables import Option, check_value
+from msgspec import Meta
+
+from fedgrove.common.settings import OutOfRange, Settings
+from fedgrove.node.base.strict_tables import Option
 
 MAX_FEATURES, MAX_WIDTH, MAX_HIDDEN = 100_000, 65_536, 16
 MAX_FILL = 3e38
 """What float32 holds."""
+_Hidden = Annotated[
+    tuple[Annotated[int, Meta(ge=1, le=MAX_WIDTH)], ...],
+    Meta(min_length=1, max_length=MAX_HIDDEN, description=f"1 to {MAX_HIDDEN} widths, each from 1 to {MAX_WIDTH}"),
+]
 
 
 def composed(text: str) -> str:
@@ -21,7 +28,7 @@ def composed(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
+class Column(Settings):
     """A column of every member's table.
 
     Attributes
@@ -46,30 +53,29 @@ class Column:
     fill: Option = None
     indicator: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind == "category":
+            self.require(self.fill is None or self.fill in self.values, "fill", "one of the column's values")
+            self.require(not self.range, "range", "left out where kind is category")
+            self.require(_are_different(self.values, 1), "values", "a list of different texts, none empty")
+            return
+        self.require(not self.values, "values", f"left out where kind is {self.kind}")
+        self.require(not self.range or _is_range(self.range), "range", "[least, largest]")
+        fine = self.fill is None or (isinstance(self.fill, int | float) and type(self.fill) is not bool)
+        least, largest = self.range or (-MAX_FILL, MAX_FILL)
+        fine = fine and (self.fill is None or least <= cast(float, self.fill) <= largest)
+        self.require(fine, "fill", f"a number from {least:g} to {largest:g}")
+        self.require(self.fill is not None or not self.indicator, "fill", "given where indicator is true")
+
     @property
     def fills(self) -> bool:
         """Whether the terms say what a missing value counts as."""
         return self.fill is not None or self.indicator
 
-    def check(self, name: str) -> None:
-        """InvalidConfig, which names the column's key, if it cannot be read."""
-        where = f"task.options.columns.{name}"
-        if self.kind != "category":
-            check_value(not self.values, f"{where}.values", f"left out where kind is {self.kind}")
-            check_value(not self.range or _is_range(self.range), f"{where}.range", "[least, largest]")
-            fine = self.fill is None or (isinstance(self.fill, int | float) and type(self.fill) is not bool)
-            least, largest = self.range or (-MAX_FILL, MAX_FILL)
-            fine = fine and (self.fill is None or least <= cast(float, self.fill) <= largest)
-            check_value(fine, f"{where}.fill", f"a number from {least:g} to {largest:g}")
-            check_value(self.fill is not None or not self.indicator, f"{where}.fill", "given where indicator is true")
-            return
-        check_value(self.fill is None or self.fill in self.values, f"{where}.fill", "one of the column's values")
-        check_value(not self.range, f"{where}.range", "left out where kind is category")
-        check_value(_are_different(self.values, 1), f"{where}.values", "a list of different texts, none empty")
-
 
 @dataclass(frozen=True)
-class TableSettings:
+class TableSettings(Settings):
     """The options of the task ``tabular``.
 
     Attributes
@@ -106,23 +112,27 @@ class TableSettings:
     classes: tuple[str, ...] = ()
     target_range: tuple[float, ...] = ()
     model: Literal["linear", "mlp"] = "linear"
-    hidden: tuple[int, ...] = (32,)
+    hidden: _Hidden = (32,)
     norm: Literal["none", "batch", "layer"] = "none"
     scale: Literal["ranges", "federated", "none"] = "ranges"
     missing: Literal["refuse", "drop"] = "refuse"
-    separator: str = ","
+    separator: Annotated[str, Meta(min_length=1, max_length=1, description="one character")] = ","
 
     def __post_init__(self) -> None:
-        check_value(bool(self.columns), "task.options.columns", "a table for each column to learn from")
-        for name, column in self.columns.items():
-            column.check(name)
+        super().__post_init__()
+        self.require(self.columns, "columns", "a table for each column to learn from")
         names = tuple(map(composed, self.columns))
-        check_value(len(set(names)) == len(names), "task.options.columns", "columns with different names")
-        check_value(composed(self.target) not in names, "task.options.target", "a column that is not in columns")
+        self.require(len(set(names)) == len(names), "columns", "columns with different names")
+        self.require(composed(self.target) not in names, "target", "a column that is not in columns")
         self._check_target()
-        self._check_scale()
-        self._check_model()
-        check_value(len(self.separator) == 1, "task.options.separator", "one character")
+        for name in self.numbers if self.scale != "none" else ():
+            if not (span := self.columns[name].range):
+                raise OutOfRange(f"columns.{name}.range", f'[least, largest] where scale is "{self.scale}"', span)
+        fine = self.scale != "federated" or self.numbers
+        self.require(fine, "scale", "ranges or none where no column is a number")
+        fine = self.model == "mlp" or self.norm == "none"
+        self.require(fine, "norm", "none where model is linear: there is no hidden layer")
+        self.require(self.features <= MAX_FEATURES, "columns", f"at most {MAX_FEATURES} features in all")
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
@@ -152,28 +162,11 @@ class TableSettings:
 
     def _check_target(self) -> None:
         if self.kind == "regression":
-            check_value(not self.classes, "task.options.classes", "left out where kind is regression")
-            check_value(
-                _is_range(self.target_range), "task.options.target_range", "[least, largest] where kind is regression"
-            )
+            self.require(not self.classes, "classes", "left out where kind is regression")
+            self.require(_is_range(self.target_range), "target_range", "[least, largest] where kind is regression")
             return
-        check_value(not self.target_range, "task.options.target_range", "left out where kind is classification")
-        check_value(_are_different(self.classes, 2), "task.options.classes", "a list of at least two different texts")
-
-    def _check_scale(self) -> None:
-        for name in self.numbers if self.scale != "none" else ():
-            fine = bool(self.columns[name].range)
-            where = f"task.options.columns.{name}.range"
-            check_value(fine, where, f'[least, largest] where scale is "{self.scale}"')
-        fine = self.scale != "federated" or bool(self.numbers)
-        check_value(fine, "task.options.scale", "ranges or none where no column is a number")
-
-    def _check_model(self) -> None:
-        fine = 0 < len(self.hidden) <= MAX_HIDDEN and all(0 < width <= MAX_WIDTH for width in self.hidden)
-        check_value(fine, "task.options.hidden", f"1 to {MAX_HIDDEN} widths, each from 1 to {MAX_WIDTH}")
-        fine = self.model == "mlp" or self.norm == "none"
-        check_value(fine, "task.options.norm", "none where model is linear: there is no hidden layer")
-        check_value(self.features <= MAX_FEATURES, "task.options.columns", f"at most {MAX_FEATURES} features in all")
+        self.require(not self.target_range, "target_range", "left out where kind is classification")
+        self.require(_are_different(self.classes, 2), "classes", "a list of at least two different texts")
 
 
 def _is_range(values: tuple[float, ...]) -> bool:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
-from fedgrove.node.base.frozen_base import FrozenBase, check_bases
 from fedgrove.node.base.nested_tables import merged
-from fedgrove.node.base.strict_tables import InvalidConfig, Option, build
+from fedgrove.node.base.strict_tables import InvalidConfig, build, check_value
 from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.learning.task_settings import TaskSettings
@@ -19,36 +18,20 @@ TERMS = "terms.toml"
 
 
 @dataclass(frozen=True)
-class SuggestedTable:
-    """The ``[task]`` table of a suggestion: that of the terms, without the bundle.
+class SuggestedTerms:
+    """A task's ``terms.toml``; ``bound`` is that of ``[masking]``. Members evaluate only where it says how.
 
-    ``name`` is that of a shipped task, where the folder has no code.
+    ``task`` is the table of the terms, without the bundle; its ``name`` is that of a shipped task, where the folder has
+    no code.
     """
 
-    keep: tuple[str, ...] = ()
-    options: dict[str, Option] = field(default_factory=dict)
-    shared: str = ""
-    bases: tuple[FrozenBase, ...] = ()
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        check_bases(self.bases)
-        if self.name:
-            self.settings("")
-
-    def settings(self, bundle: str) -> TaskSettings:
-        """The ``[task]`` table of terms that name a bundle; empty for a shipped task."""
-        return TaskSettings(bundle, self.keep, self.options, self.shared, self.bases, self.name)
-
-
-@dataclass(frozen=True)
-class SuggestedTerms:
-    """A task's ``terms.toml``; ``bound`` is that of ``[masking]``. Members evaluate only where it says how."""
-
-    task: SuggestedTable = field(default_factory=SuggestedTable)
+    task: TaskSettings = field(default_factory=TaskSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     bound: float = 8.0
     evaluation: EvaluationSettings | None = None
+
+    def __post_init__(self) -> None:
+        check_value(not self.task.bundle, "task.bundle", "left out: `fedgrove task pack` says it")
 
     @property
     def default_strategy(self) -> str:
@@ -58,6 +41,7 @@ class SuggestedTerms:
     def to_tables(self) -> dict[str, dict[str, Any]]:
         """The tables that terms and a simulation's plan have in common."""
         own = asdict(self.task) | {"keep": list(self.task.keep), "bases": [asdict(base) for base in self.task.bases]}
+        del own["bundle"]
         return {"task": own, "training": asdict(self.training), "masking": {"bound": self.bound}}
 
 

@@ -1,7 +1,7 @@
 """A task's code as a node is to run it: a folder's bundle, or a shipped task, whose code is fedgrove's own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class TaskCode:
     @property
     def settings(self) -> TaskSettings:
         """The terms' table ``[task]``, as its author suggests it."""
-        return self.suggestion.task.settings("" if self.bundle is None else str(self.bundle.cid))
+        return replace(self.suggestion.task, bundle="" if self.bundle is None else str(self.bundle.cid))
 
     def publish(self, store: ContentStore) -> None:
         """Put the bundle, if there is one, into a store."""

@@ -14,7 +14,7 @@ from fedgrove.node.learning.models import build_model, initial_tensors
 from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
-from fedgrove.node.learning.strategies import Batch, LocalTerm, RoundEnd, RoundStart, make_strategy
+from fedgrove.node.learning.strategies import Batch, LocalTerm, RoundEnd, RoundStart
 from fedgrove.node.learning.strategies.fedaom import FedAom
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.tasks.network import Network, NetworkModel
@@ -50,33 +50,6 @@ def added_loss(term: LocalTerm, model: NetworkModel) -> torch.Tensor:
     """What a step with no images of its own adds."""
     none = torch.zeros(0)
     return term.loss(Batch(none, none, none, companions=model.module.layer_outputs(term.companions())))
-
-
-def test_names_and_options_are_checked():
-    assert make_strategy("fedavg", {}).name == "fedavg"
-    strategy = make_strategy("fedaom", {"q": 4.0, "beta": 2, "refresh": 0.0})
-    assert strategy == FedAom(q=4, beta=2.0, refresh=0)
-    assert strategy.name == "fedaom" and strategy.needs_shared and not make_strategy("fedavg").needs_shared
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("fedmagic", {}, "unknown strategy 'fedmagic': choose one of fedaom, fedaomsam"),
-        ("fedavg", {"mu": 1.0}, "unknown option 'mu' of fedavg: it has no options"),
-        ("fedaom", {"Q": 1.0}, "unknown option 'Q' of fedaom: its options are beta, epsilon, q, shared_batch, refresh"),
-        ("fedaom", {"q": 1.5}, "option q must be a whole number, not 1.5"),
-        ("fedaom", {"q": 0}, "option q of fedaom must be a whole number from 1"),
-        ("fedaom", {"beta": float("nan")}, "must be a finite number"),
-        ("fedaom", {"beta": "1"}, "must be a finite number"),
-        ("fedaom", {"epsilon": 0.0}, "option epsilon of fedaom must be from"),
-        ("fedaom", {"shared_batch": -1}, "option shared_batch"),
-        ("fedaom", {"refresh": -1}, "option refresh"),
-    ],
-)
-def test_bad_strategies_are_a_sentence(name, options, message):
-    with pytest.raises(ValueError, match=message):
-        make_strategy(name, options)
 
 
 def test_the_added_losss_weight_runs_from_one_to_zero():

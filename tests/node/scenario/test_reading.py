@@ -201,6 +201,9 @@ def test_a_file_that_is_not_there_is_asked_for(tmp_path):
         read_scenario(tmp_path / "none.toml")
 
 
+IMAGES = {"name": "images", "options": {"classes": ["a", "b"], "shape": [1, 8, 8]}}
+
+
 @pytest.mark.parametrize(
     ("tables", "sentence"),
     [
@@ -208,14 +211,14 @@ def test_a_file_that_is_not_there_is_asked_for(tmp_path):
         ({"scenario": {"bases": {"a": "b"}}}, "scenario.bases are a task's frozen bases"),
         ({"scenario": {"table_format": {"a": "b"}}}, "scenario.table_format is for the tables of a task"),
         ({"task": {}}, "task.folder is missing"),
-        ({"task": {"name": "x"}}, "scenario.data is missing: give --data"),
-        ({"task": {"name": "x"}, "scenario": {"data": "nowhere"}}, "scenario.data: there is no nowhere"),
-        ({"task": {"name": "x"}, "procfl": {}}, "procfl trains shipped networks, and no task: leave out one"),
-        ({"task": {"name": "x"}, "partition": {"alpha": 0.5}}, "partition.alpha is for shipped networks: leave it"),
-        ({"task": {"name": "x"}, "run": {"probe_every": 2}}, "run.probe_every is for shipped networks"),
-        ({"task": {"name": "x"}, "training": {"flip": True}}, "training.flip must be left out with a task"),
-        ({"task": {"name": "x"}, "strategy": {"name": "fedaom"}}, "task.shared must name a file of the task's folder"),
-        ({"task": {"name": "x"}, "training": {"precision": "bf16"}}, "training.precision must be fp32 for a task"),
+        ({"task": IMAGES}, "scenario.data is missing: give --data"),
+        ({"task": IMAGES, "scenario": {"data": "nowhere"}}, "scenario.data: there is no nowhere"),
+        ({"task": IMAGES, "procfl": {}}, "procfl trains shipped networks, and no task: leave out one"),
+        ({"task": IMAGES, "partition": {"alpha": 0.5}}, "partition.alpha is for shipped networks: leave it"),
+        ({"task": IMAGES, "run": {"probe_every": 2}}, "run.probe_every is for shipped networks"),
+        ({"task": IMAGES, "training": {"flip": True}}, "training.flip must be left out with a task"),
+        ({"task": IMAGES, "strategy": {"name": "fedaom"}}, "task.shared must name a file of the task's folder"),
+        ({"task": IMAGES, "training": {"precision": "bf16"}}, "training.precision must be fp32 for a task"),
     ],
 )
 def test_what_is_for_tasks_or_for_data_sets_only_is_refused_with_the_other(tables, sentence, tmp_path):

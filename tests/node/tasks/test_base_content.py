@@ -10,6 +10,7 @@ from fedgrove.ipfs.directory import folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.frozen_base import FrozenBase, check_bases
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.tasks.base_content import compare, content_of, publish_base
 from fedgrove.node.tasks.names import MAX_FILES, InvalidBundle
 from tests.node.tasks.folders import write
@@ -153,12 +154,12 @@ def content_of_bytes(size):
     ],
 )
 def test_terms_name_bases_strictly(values, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(InvalidConfig, match=sentence):
         FrozenBase(*values)
 
 
 def test_two_bases_have_two_names():
-    with pytest.raises(ValueError, match="names of their own"):
+    with pytest.raises(InvalidConfig, match="names of their own"):
         check_bases([FrozenBase("a", CID, 1), FrozenBase("A", CID, 2)])
-    with pytest.raises(ValueError, match="at most 16"):
+    with pytest.raises(InvalidConfig, match="at most 16"):
         check_bases([FrozenBase(f"a{number}", CID, 1) for number in range(17)])

@@ -2,9 +2,20 @@
 
 import pytest
 
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.strategies import make_strategy
+from fedgrove.node.learning.strategies.fedaom import FedAom
 
+REFUSED = [
+    ("fedmagic", {}, r"strategy\.name must be one of fedaom, fedaomsam, .*, not 'fedmagic'"),
+    ("fedavg", {"mu": 1.0}, r"strategy\.options must be left out: fedavg has none"),
+    ("fedaom", {"Q": 1.0}, r"unknown key strategy\.options\.Q; known in .*: beta, epsilon, q, refresh, shared_batch"),
+    ("fedaom", {"q": 1.5}, r"strategy\.options\.q must be of type int, not 1\.5"),
+    ("fedaom", {"beta": float("nan")}, r"strategy\.options\.beta must be a finite number"),
+    ("fedaom", {"beta": "1"}, r"strategy\.options\.beta must be of type float"),
+]
 OUT_OF_RANGE = {
+    "fedaom": [("q", 0), ("epsilon", 0.0), ("shared_batch", -1), ("refresh", -1.0)],
     "fedaomsam": [("rho", -0.1), ("rho", 1001.0), ("beta", -1.0)],
     "fedcurv": [("weight", -1.0), ("weight", 1e10)],
     "feddyn": [("alpha", 0.0), ("alpha", 1001.0), ("forget", -0.1), ("forget", 1.1)],
@@ -29,8 +40,18 @@ WITHOUT_WEIGHT = [
     ("name", "option", "value"), [(name, *each) for name, found in OUT_OF_RANGE.items() for each in found]
 )
 def test_an_option_out_of_range_is_a_sentence(name, option, value):
-    with pytest.raises(ValueError, match=f"the option {option} of {name} must be from 0"):
+    with pytest.raises(InvalidConfig, match=rf"strategy\.options\.{option} must be (a whole number )?from [01]"):
         make_strategy(name, {option: value})
+
+
+@pytest.mark.parametrize(("name", "options", "message"), REFUSED)
+def test_other_names_and_options_are_a_sentence(name, options, message):
+    with pytest.raises(InvalidConfig, match=message):
+        make_strategy(name, options)
+
+
+def test_terms_may_write_counts_as_numbers_with_a_point():
+    assert make_strategy("fedaom", {"q": 4.0, "beta": 2, "refresh": 0.0}) == FedAom(q=4, beta=2.0, refresh=0)
 
 
 @pytest.mark.parametrize(("name", "zero", "other", "options"), WITHOUT_WEIGHT)

@@ -4,7 +4,8 @@ import pytest
 
 from fedgrove.node.base.strict_tables import InvalidConfig, build
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.methods.training.suggestion import SuggestedTable, SuggestedTerms, suggested_by
+from fedgrove.node.learning.task_settings import TaskSettings
+from fedgrove.node.methods.training.suggestion import SuggestedTerms, suggested_by
 from fedgrove.node.tasks.names import InvalidBundle
 
 
@@ -27,10 +28,10 @@ def test_the_file_gives_task_training_and_bound(suggested):
     text = "bound = 16\n[task]\nkeep = ['norm.*']\noptions = { hidden = 9, deep = true }\n[training]\nepochs = 3\n"
     found = suggested(text)
     assert found == SuggestedTerms(
-        SuggestedTable(("norm.*",), {"hidden": 9, "deep": True}), TrainingSettings(epochs=3), 16.0
+        TaskSettings(keep=("norm.*",), options={"hidden": 9, "deep": True}), TrainingSettings(epochs=3), 16.0
     )
     tables = found.to_tables()
-    assert build(SuggestedTable, tables["task"], "task") == found.task
+    assert build(TaskSettings, tables["task"], "task") == found.task
     assert build(TrainingSettings, tables["training"], "training") == found.training
     assert tables["masking"] == {"bound": 16.0}
 
@@ -40,8 +41,8 @@ def test_the_file_gives_task_training_and_bound(suggested):
     [
         ("bound = ", "terms.toml: "),
         (
-            "[task]\nbundle = 'bafy'",
-            r"terms.toml: unknown key task.bundle; known in task: bases, keep, name",
+            f"[task]\nbundle = 'b{50 * 'a'}'",
+            r"terms.toml: task.bundle must be left out: `fedgrove task pack` says it",
         ),
         ("[training]\nepochs = 0", "terms.toml: training.epochs must be"),
         ("[task.options]\nborn = 1970-01-01", "terms.toml: task.options.born must be text, a number, true or false"),
