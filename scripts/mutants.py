@@ -2,76 +2,103 @@
 
     python scripts/mutants.py --total 500         # shared by the packages in proportion to what can be changed
     python scripts/mutants.py --only node/privacy/grid.py --total 20
-    python scripts/mutants.py --again --only node/privacy      # survivors only
-    python scripts/mutants.py --again tests/adversary/test_duplicate.py --only node/roles/duplicates.py  # these tests
-    python scripts/mutants.py --report            # only write the page anew
+    python scripts/mutants.py --only node/roles/duplicates.py --again tests/adversary/test_duplicate.py
 
-Each mutant is made in a copy of the tree. What was tried stands in ``docs/results/mutants/tried.jsonl`` and is not
-tried again while its file stays as it is; a larger ``--total`` goes on where a smaller one stopped. Survivors are
-listed on the page next to it, with the reason that ``reasons.toml`` has for each.
+Cosmic Ray changes Python and runs the tests, in a copy of the tree; ``mutants_contracts`` does so for Solidity. Every
+trial is in ``docs/results/mutants/tried.jsonl`` and is not made again while its file stays as it is; a larger
+``--total`` goes on where a smaller one stopped. The page next to it lists the survivors, with the reason that
+``reasons.toml`` has for each.
 
-Tests of a module are those of its name, or else those in the folder that mirrors its own that import it, or else those
-anywhere that import it, or else all of that folder. Those of a contract are forge's, for all contracts. A mutant that
-survives them may still be killed by the rest of the suite: ``--again`` with tests tries those. A survivor whose file
-has changed since is tried in the line that reads the same today; that trial takes the place of the earlier one on the
-page.
+Tests of a module are those of its name, or else those that import it, in the folder that mirrors its own or elsewhere,
+or else all of that folder. A survivor may still be killed by others: ``--again`` tries survivors with the tests that it
+names.
 """
 
 import argparse
+import compileall
+import functools
 import hashlib
 import json
+import os
 import random
 import re
-import signal
+import resource
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache, partial
 from pathlib import Path
 
-from mutants_copy import ROOT, Copy
-from mutants_page import PACKAGES, key, latest, page
-from mutants_switched import Switched
-from mutations import Mutation, mutations_of
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.operators.operator import Operator
+from cosmic_ray.plugins import get_operator, operator_names
+from cosmic_ray.testing import run_tests
+from cosmic_ray.work_item import TestOutcome
+from mutants_contracts import Change, Switched, changes_of_contract
+from parso.python.tree import Name
 
+ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "results" / "mutants"
-RULES = [
-    f"tests/node/protocol/test_rules_of_{part}.py" for part in ("windows", "authors", "joining", "rounds", "disputes")
-]
-COURSE = [f"tests/node/methods/procfl/test_course{part}.py" for part in ("", "_state", "_watch")]
+PACKAGES = ("contracts", "chain", "ipfs", *(f"node/{name}" for name in ("masking", "privacy", "protocol", "methods")))
+PACKAGES += ("node/audit", "node/roles")
+COPIED = ("chain", "contracts", "fedgrove", "ipfs", "node", "scripts", "tests")
+RULES = tuple(f"tests/node/protocol/test_rules_of_{part}.py" for part in ("windows", "authors", "joining", "rounds"))
+RULES += ("tests/node/protocol/test_rules_of_disputes.py", "tests/node/protocol/test_law.py")
+COURSE = tuple(f"tests/node/methods/procfl/test_course{part}.py" for part in ("", "_state", "_watch"))
+DEADLINES = "tests/node/protocol/test_deadlines.py"
 ELSEWHERE = {
-    f"node/protocol/{module}.py": [f"tests/node/protocol/test_{test}.py" for test in ("law", *also)] + RULES
-    for module, also in {
-        "law": (),
-        "chain_facts": ("deadlines",),
-        "rounds": ("deadlines", "only_evaluates"),
-    }.items()
-} | {
-    "chain/face/ledger.py": [
-        f"tests/chain/face/test_ledger{part}.py" for part in ("", "_draws", "_endings", "_members")
-    ],
+    "node/protocol/law.py": RULES,
+    "node/protocol/chain_facts.py": (DEADLINES, *RULES),
+    "node/protocol/rounds.py": (DEADLINES, "tests/node/protocol/test_only_evaluates.py", *RULES),
     "node/methods/procfl/course.py": COURSE,
-    "node/methods/procfl/terms.py": ["tests/node/methods/procfl/test_standing.py", *COURSE],
+    "node/methods/procfl/terms.py": ("tests/node/methods/procfl/test_standing.py", *COURSE),
 }
 """Tests of modules that have them under other names, too: those of the rules tell one story of records to all of these.
 """
-APART = (
-    "tests/node/roles/faults",
-    "tests/lab",
-    "tests/node/simulation",
-    "tests/node/cli",
-    "tests/node/devnet",
-    "tests/node/explorer",
-)
+APART = tuple(f"tests/{name}" for name in ("lab", "node/roles/faults", "node/simulation", "node/cli", "node/devnet"))
+APART += ("tests/node/explorer",)
 """Tests of whole commands and processes: too slow for every mutant."""
+_MEMORY = 6 << 30  # a loop that never ends must not take the machine's
 
-Earlier = dict[str, str | int] | None
-"""Where a mutant stood in an earlier file, when it was tried there first."""
+
+class LeftOut(Operator):
+    """Takes a statement of one kind away, as whoever forgets a guard does; Cosmic Ray has no such operator."""
+
+    def __init__(self, kind: str, rest: str) -> None:
+        self._kind, self._rest = kind, rest
+
+    def mutation_positions(self, node):
+        """Where the statement is; a log's stays, as nobody's rights hang on it."""
+        alone = node.type == self._kind and node.parent.type == "simple_stmt"
+        if alone and not re.match(r"\s*(\w+\.)*_?log(ger)?\.", node.get_code()):
+            yield node.start_pos, node.end_pos
+
+    def mutate(self, node, index):
+        """What is left of the statement."""
+        return Name(self._rest, node.start_pos, node.get_first_leaf().prefix)
+
+    @classmethod
+    def examples(cls):
+        """None: Cosmic Ray asks for them in its own tests."""
+        return ()
+
+
+OPERATORS: dict[str, Operator] = {
+    name: get_operator(name)() for name in operator_names() if not get_operator(name).arguments()
+}
+OPERATORS |= {
+    "raise": LeftOut("raise_stmt", "pass"),
+    "return": LeftOut("return_stmt", "return None"),
+    "call": LeftOut("atom_expr", "pass"),
+}
+
 
 # --- which mutants, and their tests -----------------------------------------------------------------------------------
 
@@ -83,60 +110,116 @@ def sources(package: str) -> list[str]:
     return [path for path in found if not path.endswith("__init__.py") and "/interfaces/" not in path]
 
 
-def chosen(root: Path, paths: Iterable[str], seed: int) -> list[Mutation]:
-    """All mutations of these files in the order of a seed."""
-    found = [each for path in paths for each in mutations_of(root, path)]
-    random.Random(seed).shuffle(found)
+def changes_of(root: Path, path: str) -> list[Change]:
+    """All that can be changed in a file; the operators of Python are told apart by the number of their occurrence."""
+    source = (root / path).read_bytes()
+    digest = hashlib.sha256(source).hexdigest()[:12]
+    if path.endswith(".sol"):
+        return changes_of_contract(path, digest, source)
+    starts = [0, *(match.end() for match in re.finditer(b"\n", source))]
+    nodes, found = list(ast_nodes(get_ast(source.decode()))), []
+    for name, operator in OPERATORS.items():
+        places = (place for node in nodes for place, _ in operator.mutation_positions(node))
+        for number, (line, column) in enumerate(places):
+            found.append(Change(path, digest, line, f"{name} {number}", starts[line - 1] + column))
     return found
 
 
-def spread(groups: Sequence[Sequence[Mutation]], total: int) -> list[Mutation]:
+def changed(source: str, change: Change) -> str:
+    """A file of Python with a change."""
+    name, number = change.operator.split()
+    return mutate_code(source, OPERATORS[name], int(number)) or source
+
+
+def spread(groups: Sequence[Sequence[Change]], total: int) -> list[Change]:
     """The first of each group, as many as are its share of the total, all groups side by side."""
-    whole = sum(map(len, groups))
     places = [(place / len(group), each) for group in groups for place, each in enumerate(group)]
-    places.sort(key=lambda each: each[0])
-    return [mutation for _, mutation in places[: min(total, whole)]]
+    return [change for _, change in sorted(places, key=lambda each: each[0])[:total]]
 
 
-def tests_of(path: str) -> list[str]:
+def tests_of(path: str) -> Sequence[str]:
     """Files or folders with the tests of a module; those of a contract are all of the contracts'."""
     module = Path(path)
     if path.endswith(".sol"):
-        return ["tests/contracts"]
-    if path in ELSEWHERE:
-        return ELSEWHERE[path]
-    folder = ROOT / "tests" / module.parent
-    named = folder / f"test_{module.stem}.py"
-    if named.exists():
-        return [str(named.relative_to(ROOT))]
-    while not folder.is_dir():
-        folder = folder.parent
-    next_to = f"{folder.relative_to(ROOT)}/"
-    anywhere = importing(path)
-    return [test for test in anywhere if test.startswith(next_to)] or anywhere or _files(folder)
+        return ("tests/contracts",)
+    named = f"tests/{module.parent}/test_{module.stem}.py"
+    if path in ELSEWHERE or (ROOT / named).exists():
+        return ELSEWHERE.get(path, (named,))
+    folder = next(each for each in (Path("tests", parent) for parent in module.parents) if (ROOT / each).is_dir())
+    package = re.escape(".".join(["fedgrove", *module.parent.parts]))
+    imports = re.compile(rf"\b{package}\.{module.stem}\b|from {package} import [^\n]*\b{module.stem}\b")
+    importing = [test for test, text in _all_tests().items() if imports.search(text)]
+    beside = [test for test in _all_tests() if test.startswith(f"{folder}/")]
+    return [test for test in importing if test in beside] or importing or beside
 
 
-@cache
-def importing(path: str) -> list[str]:
-    """Files of tests that import a module."""
-    return [test for test in _files(ROOT / "tests") if _imports((ROOT / test).read_text(), Path(path))]
-
-
-def _files(folder: Path) -> list[str]:
-    found = [str(test.relative_to(ROOT)) for test in sorted(folder.rglob("test_*.py"))]
-    return [test for test in found if not test.startswith(APART)]
-
-
-def _imports(text: str, module: Path) -> bool:
-    package = ".".join(["fedgrove", *module.parent.parts])
-    alone, together = (
-        re.escape(f"{package}.{module.stem}"),
-        rf"from {re.escape(package)} import [^\n]*\b{module.stem}\b",
-    )
-    return re.search(rf"\b{alone}\b|{together}", text) is not None
+@functools.cache
+def _all_tests() -> dict[str, str]:
+    """The text of each file of tests that is not apart."""
+    found = {str(test.relative_to(ROOT)): test for test in sorted((ROOT / "tests").rglob("test_*.py"))}
+    return {name: test.read_text() for name, test in found.items() if not name.startswith(APART)}
 
 
 # --- trying them ------------------------------------------------------------------------------------------------------
+
+
+def copied(folder: Path) -> Path:
+    """A copy of what tests of the product need, laid out as installed, so that no import leaves it."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (name.split("/")[0] in COPIED or "/" not in name) and (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    for name in ("chain", "ipfs", "node"):
+        (folder / "fedgrove" / name).symlink_to(folder / name)
+    (folder / "node_modules").symlink_to(ROOT / "node_modules")
+    return folder
+
+
+class Python:
+    """Tries changes of Python, one by one, in a copy of the tree.
+
+    Parameters
+    ----------
+    folder : Path
+    seconds : int
+        That tests may take; a mutant that takes longer counts as noticed.
+    """
+
+    def __init__(self, folder: Path, seconds: int) -> None:
+        self._folder, self._seconds = folder, seconds
+        self._sound: dict[Sequence[str], bool] = {}
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        os.environ.update(PYTHONPATH=str(folder), PATH=path)
+        compileall.compile_dir(folder, quiet=2)  # Cosmic Ray lets no test run write what it compiles
+        os.chdir(folder)
+
+    def outcome(self, change: Change, tests: Sequence[str]) -> tuple[str, str, str] | None:
+        """How the tests end, and the lines that differ; None where the tests fail on unchanged code."""
+        if not self._sound.setdefault(tuple(tests), self._run(tests) == "survived"):
+            print(f"skipped: the tests of {change.path} fail on unchanged code", file=sys.stderr)
+            return None
+        file = self._folder / change.path
+        source = file.read_text()
+        text = changed(source, change)
+        try:
+            file.write_text(text)
+            return self._run(tests), *_lines_that_differ(source, text)
+        finally:
+            file.write_text(source)
+
+    def _run(self, tests: Sequence[str]) -> str:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        outcome, output = run_tests(shlex.join(command), self._seconds)
+        return "timed out" if output == "timeout" else "survived" if outcome is TestOutcome.SURVIVED else "killed"
+
+
+def _lines_that_differ(before: str, after: str) -> tuple[str, str]:
+    """What a change took out of a file and what it put in, to whole lines."""
+    old, new = before.splitlines(), after.splitlines()
+    first = next((place for place, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+    last = next((place for place in range(1, len(old) - first + 1) if old[-place] != new[-place]), 1) - 1
+    return tuple("\n".join(lines[first : len(lines) - last]).strip() for lines in (old, new))
 
 
 def tried() -> list[dict]:
@@ -145,142 +228,112 @@ def tried() -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def attempt(copy: Copy, mutation: Mutation, tests: Sequence[str]) -> str | None:
-    """Try a mutant; None where the tests fail without it."""
-    outcome = copy.try_mutant(mutation, tests)
-    if outcome is None:
-        print(f"skipped: the tests of {mutation.path} fail on unchanged code", file=sys.stderr)
-    return outcome
-
-
-def tests_for(path: str, again: Sequence[str] | None) -> Sequence[str]:
-    """Those that are asked for, or else those that mirror a module."""
-    return again or tests_of(path)
-
-
-def commit() -> str:
-    """The commit that is checked out."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude", "*"]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def note(mutation: Mutation, earlier: Earlier, tests: Sequence[str], trial: Callable[[], str | None], of: str) -> None:
+def note(change: Change, tests: Sequence[str], trial: Callable[[], tuple[str, str, str] | None], commit: str) -> None:
     """Try a mutant, and keep how its tests ended with the commit and the seconds."""
-    began, outcome = time.monotonic(), trial()
-    if outcome is not None:
-        took = {"seconds": round(time.monotonic() - began, 1), "tests": list(tests), "commit": of}
-        took |= {"earlier": earlier} if earlier else {}
-        with (OUT / "tried.jsonl").open("a") as file:
-            file.write(json.dumps({**asdict(mutation), "outcome": outcome, **took}, ensure_ascii=False) + "\n")
-        print(f"{outcome}: {mutation.name}", flush=True)
+    began, found = time.monotonic(), trial()
+    if found is None:
+        return
+    outcome, before, after = found
+    row = asdict(change) | {"before": before, "after": after, "outcome": outcome, "tests": list(tests)}
+    row |= {"seconds": round(time.monotonic() - began, 1), "commit": commit}
+    with (OUT / "tried.jsonl").open("a") as file:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    print(f"{outcome}: {change.path}:{change.line} {after}", flush=True)
 
 
-def try_all(copy: Copy, mutations: Mapping[Mutation, Earlier], options: argparse.Namespace) -> None:
+def to_try(folder: Path, options: argparse.Namespace) -> list[Change]:
+    """What was not tried before, or what survived if that is to be tried again."""
+    rows = {(row["path"], row["source"], row["start"], row["operator"]): row["outcome"] for row in tried()}
+    paths = [[only] if (ROOT / only).is_file() else sources(only) for only in options.only]
+    groups = [[each for path in group for each in changes_of(folder, path)] for group in paths]
+    for group in groups:
+        random.Random(options.seed).shuffle(group)
+    if options.again:
+        return [each for group in groups for each in group if rows.get(each.key) == "survived"]
+    return [each for each in spread(groups, options.total) if each.key not in rows]
+
+
+def try_all(folder: Path, changes: Sequence[Change], options: argparse.Namespace) -> None:
     """Try mutants of Python one by one, and then those of contracts, which are compiled together."""
-    until, of = time.monotonic() + 60 * options.minutes, commit()
-    contracts = [each for each in mutations if each.path.endswith(".sol")]
-    others = [each for each in mutations if each not in contracts]
-    if others:
-        copy.warm_up()
-    for mutation in others:
-        if time.monotonic() < until:
-            tests = tests_for(mutation.path, options.again)
-            note(mutation, mutations[mutation], tests, partial(attempt, copy, mutation, tests), of)
-    switched = Switched(copy.folder)
-    for batch in switched.batches(contracts):
+    until = time.monotonic() + 60 * options.minutes
+    git = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude", "*"]
+    commit = subprocess.run(git, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+    python, switched = Python(folder, options.seconds), Switched(folder)
+    for change in changes:
+        if not change.path.endswith(".sol") and time.monotonic() < until:
+            tests = options.again or tests_of(change.path)
+            note(change, tests, functools.partial(python.outcome, change, tests), commit)
+    for batch in switched.batches([each for each in changes if each.path.endswith(".sol")]):
         if time.monotonic() < until:
             switched.compile(batch)
-        for mutation in batch:
+        for change in batch:
             if time.monotonic() < until:
-                trial = partial(switched.outcome, mutation)
-                note(mutation, mutations[mutation], tests_of(mutation.path), trial, of)
-    if time.monotonic() >= until:
-        print("time is up", file=sys.stderr)
+                note(change, tests_of(change.path), functools.partial(switched.outcome, change), commit)
 
 
-def to_try(copy: Copy, options: argparse.Namespace) -> dict[Mutation, Earlier]:
-    """What was not tried before, or what survived if it is to be tried again."""
-    rows = tried()
-    paths = [[only] if (ROOT / only).is_file() else sources(only) for only in options.only]
-    groups = [chosen(copy.folder, group, options.seed) for group in paths if group]
-    if options.again is not None:
-        return survivors(rows, [each for group in groups for each in group], copy.folder)
-    known = {key(row) for row in rows}
-    return {each: None for each in spread(groups, options.total) if key(asdict(each)) not in known}
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+_OUTCOMES = ("killed", "timed out", "survived")
+_HEAD = """\
+# Mutants
+
+Written by `python scripts/mutants.py`, which changes one thing in a copy of the product and runs the tests that mirror
+the changed file. A mutant that no test noticed *survived*; one that the tests did not finish with counts as noticed.
+`tried.jsonl` has every mutant with its tests, its seconds and the commit.
+"""
 
 
-def survivors(rows: Sequence[dict], mutations: Iterable[Mutation], root: Path) -> dict[Mutation, Earlier]:
-    """Those of the mutations that survived: on their files, or on earlier ones in a line that reads the same today."""
-    same = defaultdict(list)
-    for each in mutations:
-        same[each.path, each.operator, each.before, each.after].append(each)
-    found: dict[Mutation, Earlier] = {}
-    for row in latest(rows):
-        candidates = same[row["path"], row["operator"], row["before"], row["after"]]
-        if row["outcome"] != "survived" or not candidates:
-            continue
-        now = [each for each in candidates if (each.source, each.start) == (row["source"], row["start"])]
-        then = None if now else text_of(row["path"], row["source"])
-        if now:
-            found[now[0]] = None
-        elif then is not None:
-            line, column = _line(then, row["start"])
-            alike = [
-                each for each in candidates if _line((root / each.path).read_bytes(), each.start) == (line, column)
-            ]
-            if alike:
-                nearest = min(alike, key=lambda each: abs(each.line - row["line"]))
-                found[nearest] = {"source": row["source"], "start": row["start"]}
-    return found
+def latest(rows: Iterable[dict]) -> list[dict]:
+    """The last trial of each mutant; one that was tried on a later file, too, counts there alone."""
+    last: dict[tuple, dict] = {}
+    for row in rows:
+        last.pop(_key(row | row.get("earlier", {})), None)
+        last[_key(row)] = row
+    return list(last.values())
 
 
-def text_of(path: str, digest: str) -> bytes | None:
-    """A file as some commit has it, by the first digits of its SHA-256."""
-    git = partial(subprocess.run, cwd=ROOT, check=True, capture_output=True)
-    for of in git(["git", "log", "--format=%h", "--diff-filter=AMR", "--", path]).stdout.decode().split():
-        text = git(["git", "show", f"{of}:{path}"]).stdout
-        if hashlib.sha256(text).hexdigest().startswith(digest):
-            return text
-    return None
+def page(rows: Iterable[dict], reasons: Mapping[str, str]) -> str:
+    """A line a package, and a line a survivor with its reason. Of several trials of a mutant, the last counts."""
+    rows = latest(rows)
+    lines = [_HEAD, "| package | mutants | killed | timed out | survived |", "| --- | --: | --: | --: | --: |"]
+    for name in (*PACKAGES, ""):
+        counts = Counter(row["outcome"] for row in rows if row["path"].startswith(name))
+        counted = " | ".join(str(counts[outcome]) for outcome in _OUTCOMES)
+        lines.append(f"| {f'`{name}`' if name else 'all'} | {counts.total()} | {counted} |")
+    lines += ["", f"Commits: {', '.join(sorted({row['commit'] for row in rows}))}.", ""]
+    lines += ["## Survivors", "", "| where | before | after | why it lives |", "| --- | --- | --- | --- |"]
+    living = (row for row in rows if row["outcome"] == "survived")
+    for row in sorted(living, key=lambda row: (row["path"], row["start"])):
+        name = f"{row['path']}:{row['line']}"
+        why = reasons.get(f"{name} {row['after']}", "not looked at yet")
+        lines.append(f"| {name} | {_code(row['before'])} | {_code(row['after'])} | {why} |")
+    return "\n".join(lines) + "\n"
 
 
-def _line(text: bytes, place: int) -> tuple[bytes, int]:
-    """The line around a place, and the place's column in it."""
-    start = text.rfind(b"\n", 0, place) + 1
-    return text[start:].split(b"\n", 1)[0], place - start
+def _key(row: Mapping) -> tuple:
+    return row["path"], row["source"], row["start"], row["operator"], row["after"]
 
 
-# --- the command ------------------------------------------------------------------------------------------------------
+def _code(text: str) -> str:
+    short = " ".join(text.split()).replace("|", "\\|")
+    return f"`{short if len(short) <= 70 else short[:69] + '…'}`"
 
 
-def write_page() -> None:
-    """Write the page of what was tried on the files as they are, or as they were."""
-    reasons = tomllib.loads((OUT / "reasons.toml").read_text()) if (OUT / "reasons.toml").exists() else {}
-    (OUT / "README.md").write_text(page(tried(), reasons))
-
-
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--total", type=int, default=50, help="mutants, with those that were tried before")
+    parser.add_argument("--total", type=int, default=50, help="mutants, with those that were tried before; 0: the page")
     parser.add_argument("--only", nargs="*", default=PACKAGES, help="packages, or files")
-    parser.add_argument(
-        "--again", nargs="*", help="try survivors again, with these tests, or with those that mirror the module"
-    )
+    parser.add_argument("--again", nargs="+", help="try survivors again, with these tests")
     parser.add_argument("--seed", type=int, default=0, help="gives the order of the mutants")
     parser.add_argument("--minutes", type=float, default=600, help="no mutant is begun after this many")
-    parser.add_argument("--work", type=int, default=60, help="seconds of the processor that a mutant may take")
-    parser.add_argument("--report", action="store_true", help="try nothing, write the page")
+    parser.add_argument("--seconds", type=int, default=120, help="that the tests of a mutant may take")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that a test run ends with this
-    OUT.mkdir(parents=True, exist_ok=True)
-    if not options.report:
-        with tempfile.TemporaryDirectory(prefix="fedgrove-mutants-") as name:
-            copy = Copy.below(Path(name).resolve())
-            copy.work = options.work
-            try_all(copy, to_try(copy, options), options)
-    write_page()
-    return 0
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    with tempfile.TemporaryDirectory(prefix="fedgrove-mutants-") as name:
+        folder = copied(Path(name).resolve())
+        try_all(folder, to_try(folder, options), options)
+    (OUT / "README.md").write_text(page(tried(), tomllib.loads((OUT / "reasons.toml").read_text())))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
