@@ -7,7 +7,8 @@ from statistics import median
 
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import DatasetSubject, Demo
+from fedgrove.node.devnet.demo import Demo
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.scenario.reading import scenario

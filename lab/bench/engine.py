@@ -19,7 +19,8 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
-from fedgrove.node.devnet.demo import DatasetSubject, Demo
+from fedgrove.node.devnet.demo import Demo
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.models import ARCHITECTURES, PERCEPTRONS, Architecture, initial_tensors
 from fedgrove.node.learning.networks import prepare, train
 from fedgrove.node.learning.partition import partition

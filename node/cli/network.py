@@ -23,9 +23,6 @@ from fedgrove.node.devnet.testnet.control import up as bring_up
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.processes import explorer_url
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FRUITLESS
-from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.methods.kmeans.datasets import Points
-from fedgrove.node.scenario.points import points_of
 from fedgrove.node.status.standing import Standing
 
 app = typer.Typer(
@@ -70,18 +67,8 @@ def up(
     if scenario.run.explorer:
         require("explorer", "the explorer")
 
-    def load() -> Dataset | Points | None:
-        if scenario.task is not None:
-            return None
-        if scenario.kmeans is not None:
-            return points_of(scenario)
-        from fedgrove.node.learning.datasets import load_dataset
-
-        folder = scenario.run.data_dir
-        return load_dataset(scenario.cast.dataset, Path(folder) if folder else None)
-
     with sentences(1):
-        fresh = bring_up(layout, scenario, load, note)
+        fresh = bring_up(layout, scenario, note)
         pages = explorer_url(read_record(layout))
         lines = [f"the testnet in {directory} {'is up' if fresh else 'was already up'}"]
         lines += [f"watch: {pages}"] * bool(pages)

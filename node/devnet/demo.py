@@ -6,12 +6,12 @@ gives each its turn and, on a test chain, mines on to the next deadline when nob
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
@@ -24,12 +24,9 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.process_pool import process_pool
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.silence import Silence
-from fedgrove.node.devnet.terms import terms_on
+from fedgrove.node.devnet.subjects import Subject
 from fedgrove.node.devnet.windows import by_time
-from fedgrove.node.learning import partition
-from fedgrove.node.learning.samples import Dataset, Samples
-from fedgrove.node.learning.shared import shared_to_bytes
-from fedgrove.node.methods.terms import method_of, with_first_model
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import FederationConfig
@@ -46,66 +43,6 @@ Observer = Callable[[str, Step], None]
 
 class DemoFailed(RunFailed):
     """The demonstration cannot go on; the message says why, or who was waited for."""
-
-
-def deal(scenario: Scenario, dataset: Dataset) -> tuple[list[Samples], Samples]:
-    """Split the training samples among the clients; d_share is given by volunteers out of the same samples.
-
-    Raises
-    ------
-    ValueError
-        The data do not suit the scenario.
-    """
-    training, cast = dataset.train(), scenario.cast
-    seed = scenario.federation.seed
-    parts, shared = partition.deal(training, cast.clients, scenario.partition, cast.shared_per_class, seed)
-    assert shared is not None
-    return [training.take(part) for part in parts], shared
-
-
-class Subject(Protocol):
-    """What a demonstration's federation learns, and on which data."""
-
-    def found(self, scenario: Scenario, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
-        """The terms, complete, and the first model's bytes; what the terms name is put into the store.
-
-        Raises
-        ------
-        ValueError
-            The data do not suit the scenario.
-        """
-        ...
-
-    def parts(self, config: FederationConfig) -> Sequence[Any]:
-        """Each client's data."""
-        ...
-
-    def test(self, config: FederationConfig) -> Any:
-        """What the coordinator evaluates on; None for nothing."""
-        ...
-
-
-class DatasetSubject:
-    """A shipped network on a data set, whose training samples are split among the clients."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        self._parts: list[Samples] = []
-
-    def found(self, scenario: Scenario, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
-        """As ``Subject`` says."""
-        self._parts, shared = deal(scenario, self._dataset)
-        digest = store.put(shared_to_bytes(shared)).digest
-        config = with_first_model(terms_on(scenario, self._dataset, digest, keys.mailbox_public, keys.address))
-        return config, method_of(config).first_model()
-
-    def parts(self, config: FederationConfig) -> list[Samples]:
-        """Each client's samples."""
-        return self._parts
-
-    def test(self, config: FederationConfig) -> Samples:
-        """The data set's own test samples."""
-        return self._dataset.test()
 
 
 class Demo:

@@ -11,28 +11,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fedgrove.chain.face.networks import Network, anvil, connect, embedded
-from fedgrove.chain.network.history import capture
 from fedgrove.chain.records.deployment import Deployment
-from fedgrove.ipfs.disk import DiskStore
-from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentReader, ContentStore
-from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE, chain_facts, write_archive
-from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed, Subject
+from fedgrove.node.devnet.demo import Demo, DemoFailed
 from fedgrove.node.devnet.demo_figures import DemoFigures, WriteFigures
-from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from fedgrove.node.devnet.mirror import mirror
+from fedgrove.node.devnet.keeping import keep, open_store
 from fedgrove.node.devnet.run_state import RunState
-from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.devnet.subjects import DatasetSubject, Subject, subject_of
 from fedgrove.node.devnet.terms import check_federation
-from fedgrove.node.learning.datasets import load_dataset
-from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.protocol.step import Kind, Step
-from fedgrove.node.scenario.reading import left_out
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.status.report import build_report
 
 
 class Audience(Protocol):
@@ -149,21 +140,13 @@ def _subject(scenario: Scenario, audience: Audience, stack: ExitStack) -> tuple[
 
     The audience is told of suggestions that are not followed.
     """
-    if scenario.task is None:
-        folder = scenario.run.data_dir
-        data = load_dataset(scenario.cast.dataset, Path(folder) if folder else None)
-        run = replace(scenario.run, workers=scenario.run.workers or _workers(data))
-        return replace(scenario, run=run), DatasetSubject(data)
-    unfollowed = left_out(scenario, "--held-out")
-    if unfollowed:
-        audience.say(unfollowed)
-    # A task's training has processes of its own.
-    return replace(scenario, run=replace(scenario.run, workers=1)), TaskSubject(scenario, stack)
-
-
-def _workers(data: Dataset) -> int:
-    """Two or more processes pay off only when there is much to train."""
-    return min(os.cpu_count() or 1, 8) if len(data.train()) > 10_000 else 1
+    subject = subject_of(scenario, stack, audience.say, "--held-out")
+    workers = 1  # a task's training has processes of its own
+    if isinstance(subject, DatasetSubject):
+        # Two or more processes pay off only when there is much to train.
+        most = min(os.cpu_count() or 1, 8) if len(subject.dataset.train()) > 10_000 else 1
+        workers = scenario.run.workers or most
+    return scenario.changed(run={"workers": workers}), subject
 
 
 def _prepare(directory: Path, state: RunState) -> None:
@@ -196,7 +179,7 @@ def _run_on(course: _Course, spectators: Spectators, stack: ExitStack) -> Demons
     directory, state = course.directory, course.state
     stack.callback(_tidy, course)
     network = stack.enter_context(open_network(course.scenario.run.chain, state))
-    content = stack.enter_context(open_store(course.scenario.run.store, directory, state))
+    content = stack.enter_context(open_store(course.scenario.run.store, directory / STORE, state.kubo))
     for name in (LEDGER, REPORT, MANIFEST):  # of the rounds before an interruption: the chain has them, too
         (directory / name).unlink(missing_ok=True)
     figures = DemoFigures(network, content, spectators.figures) if spectators.figures is not None else None
@@ -235,22 +218,9 @@ def _tidy(course: _Course) -> None:
 
 def _keep(run: Demo, course: _Course, network: Network, content: ContentStore) -> Demonstration:
     """Audit what is on the ledger by now, and leave it in the directory."""
-    directory = course.directory
-    history = capture(network, run.founded)
-    history.verify()
-    local = DiskStore(directory / STORE)
-    if not isinstance(content, DiskStore):
-        mirror(content, local, history.records())
-    verdict = Auditor(chain_facts(history), history.records(), local).run()
-    report = build_report(history, local, run.seconds)
-    report["audit"] = {"verdict": verdict.verdict, "first_bad_record": _named(verdict)}
-    report["options"] = course.scenario.without_paths().to_tables()
-    write_archive(directory, history, report)
-    return Demonstration(json.loads((directory / REPORT).read_text()), verdict)
-
-
-def _named(verdict: Verdict) -> str | None:
-    return str(verdict.first_bad_record) if verdict.first_bad_record else None
+    options = course.scenario.without_paths().to_tables()
+    verdict = keep(course.directory, network, run.founded, content, run.seconds, options=options)
+    return Demonstration(json.loads((course.directory / REPORT).read_text()), verdict)
 
 
 @contextmanager
@@ -266,19 +236,3 @@ def open_network(chain: str, state: RunState) -> Iterator[Network]:
         raise InvalidConfig(f"run.chain must be embedded, anvil or a URL (http://…), not {chain!r}")
     with network:
         yield network
-
-
-@contextmanager
-def open_store(store: str, directory: Path, state: RunState) -> Iterator[ContentStore]:
-    """The store that the option names; a Kubo node of our own is ended with the demonstration."""
-    from fedgrove.ipfs.kubo import KuboStore, open_kubo
-
-    if store in ("auto", "disk"):
-        yield DiskStore(directory / STORE)
-    elif store == "kubo":
-        with LocalKubo(state.kubo) as node:
-            yield KuboStore(node.url)
-    elif store.startswith(FORMS):
-        yield open_kubo(store)
-    else:
-        raise InvalidConfig(f"run.store must be disk, kubo or the URL of a Kubo API, not {store!r}")

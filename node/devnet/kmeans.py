@@ -13,44 +13,39 @@ elsewhere, and go on where they were, whatever ended the last command.
 """
 
 import json
-import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from fedgrove.chain.crypto.keys import Keys, load, save
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network, anvil
-from fedgrove.chain.network.anvil_state import was_written
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore
-from fedgrove.node.audit.archive import STORE, VERIFIED, chain_facts, write_archive
-from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.archive import STORE, chain_facts
 from fedgrove.node.audit.certificate import Certificate, certify
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.files import exclusive, write_atomically
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from fedgrove.node.devnet.mirror import mirror
-from fedgrove.node.devnet.terms import check_federation, terms_of_points
-from fedgrove.node.devnet.windows import windows
+from fedgrove.node.devnet.keeping import keep, open_store
+from fedgrove.node.devnet.members import COORDINATOR, ParticipantPaths, check_written, client_name, found_with_funds
+from fedgrove.node.devnet.subjects import PointsSubject
+from fedgrove.node.devnet.terms import check_federation
 from fedgrove.node.methods.kmeans.asking import ask
 from fedgrove.node.methods.kmeans.notebook import begin
 from fedgrove.node.methods.kmeans.request import Request
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import terms_of
-from fedgrove.node.methods.kmeans.vector import stated_bound
-from fedgrove.node.methods.terms import method_of, parse_config, with_first_model
-from fedgrove.node.protocol.founding import found
+from fedgrove.node.methods.terms import method_of, parse_config
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import FederationConfig
@@ -59,14 +54,10 @@ from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.scenario.points import points_of
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.scenario.settings import KMeansChoice
-from fedgrove.node.status.report import build_report
 
 FORMAT = 2
-COORDINATOR = "coordinator"
 _RECORD, _HISTORY, _CERTIFICATES = "federation.json", "history", "certificates"
 _MAX_RECORD_BYTES = 1 << 20
-_FUNDS_ETHER = 100
-_COST = 1 << 14  # the password lies next to the keystore, and the accounts hold test ether
 _MAX_TRIES = 3  # rounds for one purpose
 
 Observer = Callable[[str, Step], None]
@@ -107,23 +98,26 @@ class LocalFederation:
             The directory holds something already.
         """
         check_clustering(scenario)
-        points = points_of(scenario)
-        parts = points.parts
+        subject = PointsSubject(points_of(scenario))
         if root.exists() and any(root.iterdir()):
             raise RunFailed(f"{root} is not empty: give another --dir, nothing was changed")
         scratch = root.with_name(f"{root.name}.unfinished")
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True, mode=0o700)
-        ledger = replace(windows(len(parts)), max_samples=max(stated_bound(len(part)) for part in parts))
-        config = with_first_model(terms_of_points(scenario, points, ledger))
-        names = [COORDINATOR, *(_client_name(number) for number in range(1, len(parts) + 1))]
-        everyone = {each: Keys.generate() for each in names}
-        for each, keys in everyone.items():
-            _equip(scratch / each, keys)
-        for number, part in enumerate(parts, 1):
-            client = _client_name(number)
-            begin(Journal(scratch / client / "journal", everyone[client].storage), part, terms_of(config))
-        deployment = _found(scratch, config, everyone)
+        names = [COORDINATOR, *(client_name(number) for number in range(1, scenario.cast.clients + 1))]
+        everyone = {name: Keys.generate() for name in names}
+        for name, keys in everyone.items():
+            ParticipantPaths(scratch / name).equip(keys)
+        with open_store("disk", scratch / _HISTORY / STORE, scratch) as store:
+            config, _ = subject.found(scenario, store, everyone[COORDINATOR])
+        for number, part in enumerate(subject.parts(config), 1):
+            name = client_name(number)
+            begin(Journal(scratch / name / "journal", everyone[name].storage), part, terms_of(config))
+        (scratch / "chain").mkdir()
+        state = scratch / "chain" / "state.json"
+        with anvil(state) as network:
+            deployment = found_with_funds(network, config, everyone)
+        check_written(state)
         record = {
             "format": FORMAT,
             "scenario": scenario.absolute().to_tables(),
@@ -161,21 +155,26 @@ class LocalFederation:
     def awake(self, observe: Observer = lambda role, step: None) -> Iterator["Session"]:
         """Bring up chain, store and roles while the block runs."""
         chain = self.root / "chain"
-        with exclusive(chain), anvil(chain / "state.json") as network, self._open_store() as store:
+        kubo, kind = self.root / "kubo", self.scenario.run.store
+        with (
+            exclusive(chain),
+            anvil(chain / "state.json") as network,
+            open_store(kind, self.kept.path, kubo) as store,
+        ):
             yield Session(self, network, store, observe)
 
     def journal(self, number: int, keys: Keys) -> Journal:
         """The journal of a client."""
-        return Journal(self.root / _client_name(number) / "journal", keys.storage)
+        return Journal(self.root / client_name(number) / "journal", keys.storage)
 
     def keys(self, name: str) -> Keys:
         """Somebody's keys."""
-        return load(self.root / name / "keystore.json", (self.root / name / "password").read_text().strip())
+        return ParticipantPaths(self.root / name).keys()
 
     def client_keys(self, number: int) -> Keys:
         """A client's keys; raises as ``check_client``."""
         self.check_client(number)
-        return self.keys(_client_name(number))
+        return self.keys(client_name(number))
 
     def check_client(self, number: int) -> None:
         """Raise RunFailed if this client does not exist."""
@@ -186,20 +185,6 @@ class LocalFederation:
     def kept(self) -> DiskStore:
         """The store of the history, which audits need no running node for."""
         return DiskStore(self.root / _HISTORY / STORE)
-
-    @contextmanager
-    def _open_store(self) -> Iterator[ContentStore]:
-        store = self.scenario.run.store
-        if store in ("auto", "disk"):
-            yield self.kept
-            return
-        from fedgrove.ipfs.kubo import KuboStore, open_kubo
-
-        if store == "kubo":
-            with LocalKubo(self.root / "kubo") as node:
-                yield KuboStore(node.url)
-        else:
-            yield open_kubo(store)
 
 
 class Session:
@@ -281,15 +266,8 @@ class Session:
 
     def archive(self) -> Verdict:
         """Audit the history, and keep it for others to audit."""
-        directory, kept = self._federation.root / _HISTORY, self._federation.kept
-        history = capture(self._network, self._federation.deployment)
-        if not isinstance(self._store, DiskStore):
-            mirror(self._store, kept, history.records())
-        verdict = Auditor(chain_facts(history), history.records(), kept).run()
-        report = build_report(history, kept, {})
-        report["audit"] = VERIFIED if verdict.verdict == "verified" else {"verdict": verdict.verdict}
-        write_archive(directory, history, report)
-        return verdict
+        federation = self._federation
+        return keep(federation.root / _HISTORY, self._network, federation.deployment, self._store, {})
 
     def certificate(self, number: int, request: Request) -> tuple[Certificate, Path]:
         """The certificate for a request, and the file that it was written to.
@@ -319,7 +297,7 @@ class Session:
         federation, keys = self._federation, self._federation.client_keys(number)
         self._ledgers[number] = Ledger(self._network, federation.deployment, keys.account)
         in_journal = np.empty((0, terms_of(federation.config).dimensions))
-        directory = federation.root / _client_name(number) / "journal"
+        directory = federation.root / client_name(number) / "journal"
         return Client(self._ledgers[number], self._store, keys, federation.config, in_journal, directory)
 
 
@@ -334,28 +312,3 @@ def check_clustering(scenario: Scenario) -> KMeansChoice:
         raise InvalidConfig(f"run.store must be disk, kubo or the URL of a Kubo API, not {store!r}")
     check_federation(scenario)
     return scenario.kmeans
-
-
-def _client_name(number: int) -> str:
-    return f"client-{number:02d}"
-
-
-def _equip(directory: Path, keys: Keys) -> None:
-    directory.mkdir(mode=0o700)
-    password = secrets.token_urlsafe(24)
-    (directory / "password").touch(mode=0o600)
-    (directory / "password").write_text(password + "\n")
-    save(directory / "keystore.json", keys, password, cost=_COST)
-
-
-def _found(root: Path, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
-    (root / "chain").mkdir()
-    state = root / "chain" / "state.json"
-    with anvil(state) as network:
-        for keys in everyone.values():
-            network.fund(keys.address, _FUNDS_ETHER)
-        keys = everyone[COORDINATOR]
-        deployment = found(network, keys.account, config, keys.address)
-    if not was_written(state):
-        raise RunFailed("the disk has no room for the chain's state: make room and run the command again")
-    return deployment

@@ -15,7 +15,8 @@ from fedgrove.chain.network.history import BadHistory
 from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
-from fedgrove.node.devnet.demo import DatasetSubject, Demo
+from fedgrove.node.devnet.demo import Demo
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.scenario.reading import scenario
 

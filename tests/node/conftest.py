@@ -11,7 +11,8 @@ from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, Subject
+from fedgrove.node.devnet.demo import Demo
+from fedgrove.node.devnet.subjects import DatasetSubject, Subject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.scenario.reading import scenario

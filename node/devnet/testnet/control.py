@@ -22,8 +22,6 @@ from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPa
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.devnet.testnet.processes import chain_url
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED, FRUITLESS, RUNNING, STOP_SECONDS
-from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.status.standing import Standing, standing
 from fedgrove.node.tasks.folder import remove_folder
@@ -82,15 +80,13 @@ def look(layout: TestnetPaths) -> Processes | None:
         return None
 
 
-def up(layout: TestnetPaths, scenario: Scenario, dataset: Callable[[], Dataset | Points | None], say: Progress) -> bool:
+def up(layout: TestnetPaths, scenario: Scenario, say: Progress) -> bool:
     """Make the testnet if there is none, start what does not run, and return when everything runs.
 
     Where it cannot be made, what was made of it is removed, with the directories that were made for it.
 
     Parameters
     ----------
-    dataset : callable
-        Loads the data to deal, None where a task reads its own; called for a new testnet only.
     say : callable
         Told what goes on.
 
@@ -109,7 +105,7 @@ def up(layout: TestnetPaths, scenario: Scenario, dataset: Callable[[], Dataset |
     if lock is not None:
         try:
             if not layout.record.exists():
-                _make(layout, scenario, dataset, say, missing)
+                _make(layout, scenario, say, missing)
             supervisor = _supervise(layout, lock)  # which takes the lock over
         finally:
             os.close(lock)
@@ -209,13 +205,7 @@ def _claim(layout: TestnetPaths) -> int | None:
     return None
 
 
-def _make(
-    layout: TestnetPaths,
-    scenario: Scenario,
-    dataset: Callable[[], Dataset | Points | None],
-    say: Progress,
-    new: Sequence[Path],
-) -> None:
+def _make(layout: TestnetPaths, scenario: Scenario, say: Progress, new: Sequence[Path]) -> None:
     """Make the testnet, or else remove what was made of it.
 
     ``new`` are the directories that were made for it, the innermost first; they go where nothing else is in them.
@@ -223,7 +213,7 @@ def _make(
     from fedgrove.node.devnet.testnet.setup import make  # slow, and looking at a testnet does without
 
     try:
-        make(layout, scenario, dataset(), say)
+        make(layout, scenario, say)
     except BaseException:
         with suppress(OSError):  # what cannot be removed stays marked, for the next attempt to clear
             clear(layout)

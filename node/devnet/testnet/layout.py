@@ -9,6 +9,7 @@ from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import write_atomically
+from fedgrove.node.devnet.members import ParticipantPaths
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.tasks.folder import remove_folder
 
@@ -129,40 +130,12 @@ class TestnetPaths:
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 
-    def participant(self, name: str) -> "ParticipantPaths":
+    def participant(self, name: str) -> ParticipantPaths:
         return ParticipantPaths(self.root / name)
 
     def store(self, scenario: Scenario, group: int) -> Path:
         """Folder of a group's store: a disk store, or the repository of a Kubo node."""
         return self.root / (kubo_name(group) if scenario.run.store == "kubo" else "store")
-
-
-@dataclass(frozen=True)
-class ParticipantPaths:
-    """The files of a client or the coordinator; nobody else reads them."""
-
-    root: Path
-
-    @property
-    def keystore(self) -> Path:
-        return self.root / "keystore.json"
-
-    @property
-    def password(self) -> Path:
-        return self.root / "password"
-
-    @property
-    def data(self) -> Path:
-        return self.root / "data.npz"
-
-    @property
-    def config(self) -> Path:
-        return self.root / "federation.toml"
-
-    @property
-    def state(self) -> Path:
-        """The service's own files."""
-        return self.root / "state"
 
 
 def is_ours(path: Path) -> bool:
@@ -175,11 +148,6 @@ def clear(layout: TestnetPaths) -> None:
     for path in layout.root.iterdir():
         if path != layout.unfinished and is_ours(path):
             remove_folder(path)
-
-
-def client_name(number: int) -> str:
-    """``client-07``."""
-    return f"client-{number:02d}"
 
 
 def kubo_name(group: int) -> str:

@@ -15,22 +15,15 @@ from fedgrove.chain.face.networks import anvil_command, embedded_command, free_p
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.forks import ForkServer
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.devnet.members import COORDINATOR, ParticipantPaths, client_name
 from fedgrove.node.devnet.testnet.keeper import Command, Job, KuboNode
-from fedgrove.node.devnet.testnet.layout import (
-    ParticipantPaths,
-    Testnet,
-    TestnetPaths,
-    client_name,
-    group_of,
-    groups,
-    kubo_name,
-)
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, group_of, groups, kubo_name
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
 
-COORDINATOR, CHAIN, EXPLORER = "coordinator", "chain", "explorer"
+CHAIN, EXPLORER = "chain", "explorer"
 COMMAND = [sys.executable, "-m", "fedgrove.node.cli"]
 MEMBERS = ("fedgrove.node.cli.services", "fedgrove.node.roles.client", "fedgrove.node.roles.coordinator")
 NETWORKS = "fedgrove.node.methods.training.network_trainer"

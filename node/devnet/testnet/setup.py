@@ -4,77 +4,69 @@ Whatever is here was made in one go: the record is written last, and a directory
 """
 
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from fedgrove.chain.crypto.keys import Keys, save
-from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import anvil, embedded
-from fedgrove.chain.network.anvil_state import was_written
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent, InvalidInput, Refused
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
-from fedgrove.node.devnet.testnet.beginning import beginning
+from fedgrove.node.devnet.members import COORDINATOR, check_written, client_name, found_with_funds
+from fedgrove.node.devnet.subjects import Subject, subject_of
+from fedgrove.node.devnet.task_subject import TaskPart, TaskSubject
 from fedgrove.node.devnet.testnet.layout import (
-    ParticipantPaths,
     Testnet,
     TestnetError,
     TestnetPaths,
     clear,
-    client_name,
     groups,
     kubo_name,
     write_record,
 )
-from fedgrove.node.devnet.testnet.processes import COORDINATOR, local_kubo, with_ports, write_configs
-from fedgrove.node.devnet.testnet.task_beginning import approve_for_all, begin_task, place_sources
+from fedgrove.node.devnet.testnet.processes import local_kubo, with_ports, write_configs
+from fedgrove.node.devnet.testnet.windows import windows_of
 from fedgrove.node.learning.local_update import DivergedTraining
-from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.methods.kmeans.datasets import Points
-from fedgrove.node.methods.terms import with_first_model
-from fedgrove.node.protocol.founding import found
+from fedgrove.node.learning.samples import Samples
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
-
-FUNDS_ETHER = 100
-# The password lies next to the keystore and the accounts hold test ether: the work factor guards nothing here, and with
-# the usual one every start of twenty services would take half a minute.
-_COST = 1 << 14
+from fedgrove.node.tasks.approval import Approvals
+from fedgrove.node.tasks.sandbox.settings import Visible
+from fedgrove.node.tasks.sandbox.worker import refuse_private
 
 Progress = Callable[[str], None]
 
 
-def make(
-    layout: TestnetPaths, scenario: Scenario, data: Dataset | Points | None, say: Progress = lambda sentence: None
-) -> Testnet:
+def make(layout: TestnetPaths, scenario: Scenario, say: Progress = lambda sentence: None) -> Testnet:
     """Make everything that a testnet needs but its processes; the caller holds the directory's lock.
-
-    Parameters
-    ----------
-    data : Dataset, Points or None
-        What is split among the clients; None where the scenario has a task, which reads its own.
 
     Raises
     ------
     TestnetError
-        The data do not suit the scenario.
-    InvalidConfig, BundleError, TaskFailed, DivergedTraining, SandboxUnavailable
-        As ``begin_task``.
+        The data do not suit the scenario, or training diverges.
+    InvalidConfig, BundleError, DatasetError, TaskFailed, SandboxUnavailable
+        The data set, the task, its terms or its data are not right, nothing contains its code here, or it would see the
+        testnet.
     """
     _begin(layout)
-    everyone = {COORDINATOR: Keys.generate()} | {
-        client_name(n): Keys.generate() for n in range(1, scenario.cast.clients + 1)
-    }
+    names = [COORDINATOR, *(client_name(number) for number in range(1, scenario.cast.clients + 1))]
+    everyone = {name: Keys.generate() for name in names}
     _prepare_stores(layout, scenario)
-    if data is None:
-        config, sources = _with_task(layout, scenario, everyone, say)
-    else:
-        config, sources = _with_data(layout, scenario, data, everyone, say), {}
+    with ExitStack() as stack:
+        subject = _subject(layout, scenario, stack, say)
+        config = _terms(layout, scenario, subject, everyone[COORDINATOR])
+        _equip(layout, everyone)
+        if isinstance(subject, TaskSubject):
+            sources = _placed(layout, scenario, subject, config, everyone)
+        else:
+            sources = {}
+            _write_data(layout, subject, config)
     say("deploying the contracts")
     deployment = _found(layout, scenario, config, everyone)
     accounts = {name: keys.address for name, keys in everyone.items()}
@@ -86,41 +78,73 @@ def make(
     return testnet
 
 
-def _with_task(
-    layout: TestnetPaths, scenario: Scenario, everyone: dict[str, Keys], say: Progress
-) -> tuple[FederationConfig, dict[str, list[str]]]:
-    """The terms with the task, which everybody has approved, and everybody's source of data."""
-    say("packing the task, and training one client to see how long it takes")
+def _subject(layout: TestnetPaths, scenario: Scenario, stack: ExitStack, say: Progress) -> Subject:
+    if scenario.task is None:
+        say(f"splitting {scenario.cast.dataset} over {scenario.cast.clients} clients")
+    else:
+        refuse_private(Visible(Path(scenario.task.folder), Path(scenario.cast.data), _bases(scenario)), [layout.root])
+        say("packing the task, and training one client to see how long it takes")
+    return subject_of(scenario, stack, say)
+
+
+def _terms(layout: TestnetPaths, scenario: Scenario, subject: Subject, founder: Keys) -> FederationConfig:
+    """The terms, with windows that suit what a round takes here; what they name is stored."""
     try:
         with _open_store(layout, scenario) as store:
-            begun = begin_task(layout, scenario, store, everyone[COORDINATOR], say)
+            config, first = subject.found(scenario, store, founder)
+            return replace(config, ledger=windows_of(scenario, config, subject, first))
     except DivergedTraining as fault:
-        raise TestnetError(f"the task's training diverges: {fault}") from None
-    _equip(layout, everyone)
-    approve_for_all(layout, everyone, begun.bundle)
-    return begun.config, place_sources(layout, begun)
-
-
-def _with_data(
-    layout: TestnetPaths, scenario: Scenario, data: Dataset | Points, everyone: dict[str, Keys], say: Progress
-) -> FederationConfig:
-    """The terms; everybody's data are written."""
-    say(f"splitting {data.name} over {scenario.cast.clients} clients")
-    founder = everyone[COORDINATOR]
-    try:
-        begun = beginning(scenario, data, founder.mailbox_public, founder.address)
+        raise TestnetError(f"training diverges: {fault}") from None
     except (ValueError, InvalidInput, InvalidContent, Refused) as fault:
+        if scenario.task is not None:
+            raise
         raise TestnetError(f"the data do not fit this testnet: {fault}") from None
-    _equip(layout, everyone)
-    for number, arrays in enumerate(begun.parts, 1):
+
+
+def _write_data(layout: TestnetPaths, subject: Subject, config: FederationConfig) -> None:
+    """Write everybody's file of data."""
+    for number, part in enumerate(subject.parts(config), 1):
+        arrays = {"x_train": part.x, "y_train": part.y} if isinstance(part, Samples) else {"points": part}
         _save_arrays(layout.participant(client_name(number)).data, **arrays)
-    if begun.test:
-        _save_arrays(layout.participant(COORDINATOR).data, **begun.test)
-    if begun.shared:
-        say("storing the shared samples")
-        with _open_store(layout, scenario) as store:
-            store.put(begun.shared)
-    return with_first_model(begun.config)
+    test = subject.test(config)
+    if test is not None:
+        _save_arrays(layout.participant(COORDINATOR).data, x_test=test.x, y_test=test.y)
+
+
+def _placed(
+    layout: TestnetPaths,
+    scenario: Scenario,
+    subject: TaskSubject,
+    config: FederationConfig,
+    everyone: Mapping[str, Keys],
+) -> dict[str, list[str]]:
+    """The options of each participant's service that say what its data are.
+
+    The task is approved for each of them, in whose name the user, who makes them, decides. Nobody has to approve a
+    shipped task, which has no bundle.
+    """
+    for name, keys in everyone.items() if subject.bundle is not None else ():
+        Approvals(layout.participant(name).state, keys.address).approve(keys.account, subject.bundle)
+    named = {client_name(number): each for number, each in enumerate(subject.places(), 1)}
+    test = subject.test_place(config)
+    if test is not None:
+        named[COORDINATOR] = TaskPart(test)
+    bases = [word for name, path in _bases(scenario).items() for word in ("--base", f"{name}={path}")]
+    sources = {name: [*_options(layout, name, each), *bases] for name, each in named.items()}
+    return {COORDINATOR: []} | sources
+
+
+def _options(layout: TestnetPaths, name: str, each: TaskPart) -> list[str]:
+    """The options for a link to the data in the participant's folder: a client writes next to its data, too."""
+    link = layout.participant(name).root / "source" / each.source.name
+    link.parent.mkdir()
+    link.symlink_to(each.source)
+    data = ["--data", str(link)]
+    return data if each.part is None else [*data, "--part", f"{each.part[0] + 1}/{each.part[1]}"]
+
+
+def _bases(scenario: Scenario) -> dict[str, Path]:
+    return {name: Path(path) for name, path in scenario.cast.bases.items()}
 
 
 def _begin(layout: TestnetPaths) -> None:
@@ -135,16 +159,8 @@ def _begin(layout: TestnetPaths) -> None:
 def _equip(layout: TestnetPaths, everyone: dict[str, Keys]) -> None:
     """A folder, a password and a keystore for each participant."""
     for name, keys in everyone.items():
-        _equip_one(layout.participant(name), keys)
-
-
-def _equip_one(participant: ParticipantPaths, keys: Keys) -> None:
-    participant.root.mkdir(mode=0o700)
-    participant.state.mkdir(mode=0o700)
-    participant.password.touch(mode=0o600)
-    password = secrets.token_urlsafe(24)
-    participant.password.write_text(password + "\n")
-    save(participant.keystore, keys, password, cost=_COST)
+        layout.participant(name).equip(keys)
+        layout.participant(name).state.mkdir(mode=0o700)
 
 
 def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
@@ -153,23 +169,11 @@ def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
 
 
 def _found(layout: TestnetPaths, scenario: Scenario, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:
-    """Deploy on the testnet's own chain, while each transaction still makes a block at once, and fund everyone.
-
-    The admin approves the clients where that is called for, and is nobody afterwards.
-    """
+    """Deploy on the testnet's own chain, while each transaction still makes a block at once."""
     with embedded(layout.blocks) if scenario.run.chain == "embedded" else anvil(layout.chain) as network:
-        for keys in everyone.values():
-            network.fund(keys.address, FUNDS_ETHER)
-        keys, admin = everyone[COORDINATOR], Keys.generate()
-        deployment = found(network, keys.account, config, keys.address, admin.address)
-        if config.membership.mode == "approved":
-            network.fund(admin.address, FUNDS_ETHER)
-            ledger = Ledger(network, deployment, admin.account)
-            for name, member in everyone.items():
-                if name != COORDINATOR:
-                    ledger.approve(member.address)
-    if scenario.run.chain == "anvil" and not was_written(layout.chain):
-        raise TestnetError("the disk has no room for the chain's state: make room and run the command again")
+        deployment = found_with_funds(network, config, everyone)
+    if scenario.run.chain == "anvil":
+        check_written(layout.chain)
     return deployment
 
 

@@ -7,18 +7,22 @@ process that is slow, or that was killed and has to start again.
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import replace
 
 from fedgrove.chain.records.deployment import LedgerSettings
-from fedgrove.node.base.tensors import Tensors
+from fedgrove.node.base.tensors import Tensors, load
+from fedgrove.node.devnet.subjects import DatasetSubject, Subject
+from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.scenario.scenario import Scenario
 
 _PROBE_SAMPLES = 64
+_CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
 _ELEMENT_SECONDS = 1e-4  # to answer one element of a partner's set, on a slow machine
 _SPARE = 3.0  # training is given this many times what it should take: the machine does other things as well
 _AWAY_SECONDS = 120
@@ -62,7 +66,22 @@ def windows(clients: int, block_seconds: float, training_seconds: float, patient
     )
 
 
-def comparing_seconds(parts: list[Samples]) -> float:
+def windows_of(scenario: Scenario, config: FederationConfig, subject: Subject, first: bytes) -> LedgerSettings:
+    """The ledger's windows for a scenario whose terms are ``config`` and whose first model is ``first``."""
+    clients, parts = scenario.cast.clients, subject.parts(config)
+    clusters = config.method if isinstance(config.method, ProCflTerms) else None
+    if isinstance(subject, TaskSubject):
+        seconds = task_seconds(config, parts, load(first))
+    elif isinstance(subject, DatasetSubject):
+        seconds = training_seconds(config, parts, subject.shared)
+    else:
+        seconds = _CLUSTERING_SECONDS
+    if clusters is not None:
+        seconds = max(judging_seconds(clusters, seconds), comparing_seconds(parts))
+    return windows(clients, scenario.run.block_seconds, seconds, patient=clusters is not None)
+
+
+def comparing_seconds(parts: Sequence[Sized]) -> float:
     """About how long it takes on this machine that clients answer each other's sets, all clients together."""
     answered = sum(map(len, parts)) * (len(parts) - 1)
     return _ELEMENT_SECONDS * answered / (os.cpu_count() or 1)

@@ -21,11 +21,12 @@ from fedgrove.chain.face.networks import AnvilNetwork, anvil, connect
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.cli.reach import open_store
+from fedgrove.node.devnet.members import COORDINATOR, client_name
 from fedgrove.node.devnet.testnet.control import down, look
 from fedgrove.node.devnet.testnet.identity import Identity
-from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, client_name, read_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.pacer import Pacer
-from fedgrove.node.devnet.testnet.processes import COORDINATOR, chain_url, reach
+from fedgrove.node.devnet.testnet.processes import chain_url, reach
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.partition import partition

@@ -8,7 +8,8 @@ from safetensors import safe_open
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car
-from fedgrove.node.devnet.demo import DatasetSubject, Demo
+from fedgrove.node.devnet.demo import Demo
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.scenario.reading import scenario
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove

@@ -9,9 +9,9 @@ import pytest
 from fedgrove.chain.crypto.keys import load
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.testnet.layout import TestnetPaths, client_name
+from fedgrove.node.devnet.members import COORDINATOR, client_name
+from fedgrove.node.devnet.testnet.layout import TestnetPaths
 from fedgrove.node.devnet.testnet.lock import claim
-from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.scenario.reading import scenario

@@ -9,9 +9,9 @@ from safetensors.numpy import save_file
 
 import fedgrove as fg
 from fedgrove.common.errors import InvalidInput
+from fedgrove.node.devnet.members import COORDINATOR
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
-from fedgrove.node.devnet.testnet.processes import COORDINATOR
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.scenario.reading import scenario
@@ -119,7 +119,7 @@ def test_a_testnet_is_made_with_the_base_and_passes_it_on_to_every_process(place
         bases = {"tiny": str(place / "tiny")}
         plan = {"clients": 3, "rounds": 1, "store": "disk", "strategy": "fedavg", "block_seconds": 0.5}
         task = {"task": str(place / "probed"), "data": str(place / "points.csv")}
-        testnet = make(layout, scenario(**plan, **task, bases=bases), None)
+        testnet = make(layout, scenario(**plan, **task, bases=bases))
     finally:
         os.close(lock)
     terms, _ = load_config(layout.participant("client-02").config)

@@ -10,7 +10,8 @@ import pytest
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import DatasetSubject, Demo, DemoFailed
+from fedgrove.node.devnet.demo import Demo, DemoFailed
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.roles.coordinator.role import Coordinator

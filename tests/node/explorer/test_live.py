@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Shared
 from fedgrove.ipfs.kubo import KuboStore
+from fedgrove.node.devnet.keeping import mirror
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-from fedgrove.node.devnet.mirror import mirror
 from fedgrove.node.explorer.cache import open_index
 from fedgrove.node.explorer.export import export
 from fedgrove.node.explorer.index import Index

@@ -13,7 +13,7 @@ import tomli_w
 
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import DatasetSubject
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.server_steps import MomentumStep
 from fedgrove.node.methods.terms import method_of, with_first_model

@@ -12,7 +12,8 @@ from fedgrove.chain.records import KINDS
 from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.demo import DatasetSubject, Demo
+from fedgrove.node.devnet.demo import Demo
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings

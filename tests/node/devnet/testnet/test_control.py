@@ -17,7 +17,7 @@ from fedgrove.node.devnet.testnet.layout import (
     write_record,
 )
 from fedgrove.node.devnet.testnet.lock import Busy, claim
-from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.scenario.reading import scenario
 
 PLAN = scenario(clients=3, rounds=1, store="disk")
@@ -32,18 +32,19 @@ def test_a_directory_is_removed_when_whoever_works_on_it_is_done(tmp_path):
     assert not layout.root.exists()
 
 
-def failing(layout, monkeypatch, fault=FAULT, dataset=lambda: load_dataset("digits")):
+def failing(layout, monkeypatch, fault=FAULT, meanwhile=lambda: None):
     """Have the last step but one of an attempt fail, after everybody's keys and data were written."""
 
     def fail(*_):
         assert layout.participant("client-03").data.exists()
         (layout.participant("client-03").root / "read-only").mkdir(mode=0o555)
+        meanwhile()
         raise fault
 
     with monkeypatch.context() as patch:
         patch.setattr(setup, "_found", fail)
         with pytest.raises(type(fault)):
-            up(layout, PLAN, dataset, lambda sentence: None)
+            up(layout, PLAN, lambda sentence: None)
 
 
 @pytest.mark.parametrize("fault", [FAULT, KeyboardInterrupt()], ids=["fault", "interrupt"])
@@ -53,11 +54,9 @@ def test_an_attempt_that_fails_leaves_nothing(tmp_path, monkeypatch, fault):
 
 
 def test_data_that_cannot_be_loaded_leave_nothing(tmp_path):
-    def missing():
-        raise FileNotFoundError("digits.npz")
-
-    with pytest.raises(FileNotFoundError):
-        up(TestnetPaths(tmp_path / "testnet"), PLAN, missing, lambda sentence: None)
+    plan = PLAN.changed(cast={"dataset": str(tmp_path / "missing.npz")})
+    with pytest.raises(DatasetError, match=r"missing\.npz"):
+        up(TestnetPaths(tmp_path / "testnet"), plan, lambda sentence: None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -69,12 +68,11 @@ def test_a_directory_that_was_there_stays_when_an_attempt_fails(tmp_path, monkey
 def test_an_attempt_that_fails_leaves_what_others_put_there_meanwhile(tmp_path, monkeypatch):
     layout = TestnetPaths(tmp_path / "new" / "testnet")
 
-    def dataset():
+    def write():
         (layout.root / "thesis").mkdir()
         (layout.root / "thesis" / "chapter.txt").write_text("years of work")
-        return load_dataset("digits")
 
-    failing(layout, monkeypatch, dataset=dataset)
+    failing(layout, monkeypatch, meanwhile=write)
     assert [path.name for path in layout.root.iterdir()] == ["thesis"]
     assert (layout.root / "thesis" / "chapter.txt").read_text() == "years of work"
 
@@ -122,7 +120,7 @@ def made(tmp_path, monkeypatch):
         said: list[str] = []
         monkeypatch.setattr(control, "_supervise", supervise)
         with pytest.raises(TestnetError) as fault:
-            up(layout, PLAN, lambda: None, said.append)
+            up(layout, PLAN, said.append)
         return [*said, str(fault.value)]
 
     return brought_up

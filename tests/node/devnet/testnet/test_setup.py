@@ -12,11 +12,11 @@ from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import anvil
 from fedgrove.ipfs.disk import DiskStore
+from fedgrove.node.devnet.members import COORDINATOR, FUNDS_ETHER, client_name
 from fedgrove.node.devnet.testnet import setup
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, client_name, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
-from fedgrove.node.devnet.testnet.processes import COORDINATOR
-from fedgrove.node.devnet.testnet.setup import FUNDS_ETHER, make
+from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.scenario.reading import scenario
@@ -31,10 +31,10 @@ def dataset():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, dataset):
+def made(tmp_path_factory):
     layout = TestnetPaths(tmp_path_factory.mktemp("testnet") / "made")
     lock = claim(layout)
-    testnet = make(layout, PLAN, dataset)
+    testnet = make(layout, PLAN)
     os.close(lock)
     return layout, testnet
 
@@ -108,18 +108,18 @@ def interrupted(*_):
     raise KeyboardInterrupt
 
 
-def test_a_half_made_directory_is_made_anew(tmp_path, dataset, monkeypatch):
+def test_a_half_made_directory_is_made_anew(tmp_path, monkeypatch):
     layout = TestnetPaths(tmp_path / "testnet")
     lock = claim(layout)
     with monkeypatch.context() as patch:
         patch.setattr(setup, "_found", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            make(layout, PLAN, dataset)
+            make(layout, PLAN)
     os.close(lock)
     first = layout.participant(COORDINATOR).keystore.read_bytes()
     assert layout.unfinished.exists() and not layout.record.exists()
     lock = claim(layout)
-    make(layout, PLAN, dataset)
+    make(layout, PLAN)
     os.close(lock)
     assert read_record(layout).scenario == PLAN and not layout.unfinished.exists()
     assert layout.participant(COORDINATOR).keystore.read_bytes() != first
@@ -144,6 +144,6 @@ def test_two_commands_do_not_work_on_one_directory(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_data_that_do_not_suit_are_named(tmp_path, dataset):
+def test_data_that_do_not_suit_are_named(tmp_path):
     with pytest.raises(TestnetError, match="do not fit"):
-        make(TestnetPaths(tmp_path), replace(PLAN, cast=replace(PLAN.cast, clients=2000)), dataset)
+        make(TestnetPaths(tmp_path), replace(PLAN, cast=replace(PLAN.cast, clients=2000)))

@@ -12,7 +12,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, RoundOpened
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import Layout, Tensors, dump, load
-from fedgrove.node.devnet.demo import DatasetSubject
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep

@@ -1,0 +1,95 @@
+"""A federation's blobs and its history: where they are put, copied to, and kept for others to audit."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fedgrove.chain.face.networks import Network
+from fedgrove.chain.network.history import capture
+from fedgrove.chain.records import Record, RoundOpened, Withdrawn
+from fedgrove.chain.records.deployment import Deployment
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.kubo import KuboStore, open_kubo
+from fedgrove.ipfs.kubo_address import FORMS
+from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, TooLarge
+from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
+from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.devnet.kubo.local_node import LocalKubo
+from fedgrove.node.methods.terms import fetch_method
+from fedgrove.node.protocol.content import MAX_JSON_BYTES
+from fedgrove.node.status.report import build_report
+
+
+@contextmanager
+def open_store(store: str, folder: Path, kubo: Path) -> Iterator[ContentStore]:
+    """The store that ``run.store`` names: a folder, a Kubo node of our own that ends with the block, or a URL's."""
+    if store in ("auto", "disk"):
+        yield DiskStore(folder)
+    elif store == "kubo":
+        with LocalKubo(kubo) as node:
+            yield KuboStore(node.url)
+    elif store.startswith(FORMS):
+        yield open_kubo(store)
+    else:
+        raise InvalidConfig(f"run.store must be disk, kubo or the URL of a Kubo API, not {store!r}")
+
+
+def keep(
+    directory: Path,
+    network: Network,
+    deployment: Deployment,
+    content: ContentStore,
+    seconds: Mapping[int, float],
+    **more: Any,
+) -> Verdict:
+    """Audit what is on the ledger by now, and leave history, store and report in a directory for others to audit.
+
+    Parameters
+    ----------
+    seconds : mapping of int to float
+        That each round took, where that is known.
+    **more
+        Entries of the report.
+    """
+    history = capture(network, deployment)
+    history.verify()
+    local = DiskStore(directory / STORE)
+    if not isinstance(content, DiskStore):
+        mirror(content, local, history.records())
+    verdict = Auditor(chain_facts(history), history.records(), local).run()
+    bad = verdict.first_bad_record
+    audit = {"verdict": verdict.verdict, "first_bad_record": str(bad) if bad else None}
+    write_archive(directory, history, build_report(history, local, seconds) | {"audit": audit} | more)
+    return verdict
+
+
+def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]) -> None:
+    """Copy every blob that the records name, and the shared sets of their configurations, to another store.
+
+    Content that was never published (by a client that was killed after its commitment), or is no file, is left out; the
+    audit says so.
+    """
+    limit = MAX_JSON_BYTES
+    for record in records:
+        digests = list(_digests_of(record))
+        if isinstance(record, RoundOpened):
+            config = fetch_method(source, record.config_digest).config
+            limit = config.max_blob_bytes
+            digests += [bytes.fromhex(config.shared.digest)] if config.shared.digest else []
+        for digest in digests:
+            try:
+                target.put(source.fetch(digest, limit))
+            except (NotFound, TooLarge, Malformed):
+                continue
+
+
+def _digests_of(record: Record) -> Iterator[bytes]:
+    if isinstance(record, Withdrawn):  # its digest commits to what the client keeps for itself
+        return
+    for name in ("model_digest", "config_digest", "metrics_digest", "digest", "evidence"):
+        digest = getattr(record, name, None)
+        if digest is not None and any(digest):
+            yield digest
