@@ -149,8 +149,8 @@ def tests_of(path: str) -> Sequence[str]:
     package = re.escape(".".join(["fedgrove", *module.parent.parts]))
     imports = re.compile(rf"\b{package}\.{module.stem}\b|from {package} import [^\n]*\b{module.stem}\b")
     importing = [test for test, text in _all_tests().items() if imports.search(text)]
-    beside = [test for test in _all_tests() if test.startswith(f"{folder}/")]
-    return [test for test in importing if test in beside] or importing or beside
+    near = [test for test in _all_tests() if test.startswith(f"{folder}/")]
+    return [test for test in importing if test in near] or importing or near
 
 
 @functools.cache
