@@ -18,6 +18,7 @@ from typing import Any
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, PoolManager
+from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError, ProxyError
 
 from fedgrove.common.text import one_line
@@ -107,7 +108,8 @@ def answered(
 
 def body(response: requests.Response, most_bytes: int) -> bytes:
     """The whole body as it was sent, chunk by chunk: what length it states is not believed."""
-    chunks, size = [], 0
+    chunks: list[bytes] = []
+    size = 0
     while chunk := response.raw.read1(CHUNK_BYTES, decode_content=False):
         chunks.append(chunk)
         size += len(chunk)
@@ -126,7 +128,8 @@ def new_session() -> requests.Session:
 
 def bound(manager: PoolManager) -> None:
     """Have all connections that a pool makes from now on keep to ``limits``."""
-    manager.pool_classes_by_scheme = {scheme: _bounded(pool) for scheme, pool in manager.pool_classes_by_scheme.items()}
+    pools: Any = manager.pool_classes_by_scheme  # pyright: ignore[reportUnknownMemberType]
+    manager.pool_classes_by_scheme = {scheme: _bounded(pool) for scheme, pool in pools.items()}
 
 
 class _Adapter(HTTPAdapter):
@@ -173,27 +176,26 @@ class _Response(http.client.HTTPResponse):
             self.fp = io.BufferedReader(_Reader(self.fp.detach(), sock, within))
 
 
-class _Connection:
+class _Connection(HTTPConnection):
     """Before any of urllib3's connections."""
 
     response_class = _Response
     sock: Any
-    timeout: Any
 
     def connect(self) -> None:
         within = getattr(_THREAD, "limits", None)
         if within is not None:
             self.timeout = within.seconds()
-        super().connect()  # pyright: ignore[reportAttributeAccessIssue] (it is mixed in)
+        super().connect()
 
     def send(self, data: Any) -> None:
         within = getattr(_THREAD, "limits", None)
         if within is None or self.sock is None:  # in which case it connects first
-            super().send(data)  # pyright: ignore[reportAttributeAccessIssue]
+            super().send(data)
             return
         self.sock.settimeout(within.seconds())
         try:
-            super().send(data)  # pyright: ignore[reportAttributeAccessIssue]
+            super().send(data)
         except TimeoutError:
             raise within.too_slow() from None
 
@@ -235,7 +237,8 @@ def way_fault(fault: BaseException) -> tuple[str, str] | None:
 
 def _causes(fault: BaseException | None) -> Iterator[BaseException]:
     """An exception and those that it came from: libraries chain them, or keep them as arguments."""
-    pending, seen = [fault], set()
+    pending: list[object] = [fault]
+    seen: set[int] = set()
     while pending:
         each = pending.pop()
         if isinstance(each, BaseException) and id(each) not in seen:

@@ -78,7 +78,9 @@ def allowed(hint: Any) -> str:
     if origin is tuple:
         inner = allowed(arguments[0])
         return f"values, each {inner}" if inner else ""
-    return next(filter(None, map(allowed, arguments)), "") if origin is not None and origin is not dict else ""
+    if origin is None or origin is dict:
+        return ""
+    return next((words for each in arguments if (words := allowed(each))), "")
 
 
 def _span(kind: Any, metas: tuple[Any, ...]) -> str:

@@ -81,7 +81,7 @@ def exposure_table(
 ) -> list[Exposure]:
     """The table of the threat model."""
     assumed = assumed or Assumed()
-    rows = []
+    rows: list[Exposure] = []
     for n in sizes:
         degree, shares = partners_of_all(n, assumed), sharing(n, assumed)
         bounds = tuple(exposure_bound(n, round(f * PPM) * n // PPM, degree, TRIES) for f in fractions)

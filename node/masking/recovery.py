@@ -155,7 +155,7 @@ class Revealed:
         cls, graph: MaskGraph, needed: Needed, releases: Mapping[int, bytes], shares: Mapping[int, bytes]
     ) -> "Revealed":
         """Read the blobs of holders and of owners, by position."""
-        sealed = {}
+        sealed: dict[int, SealedShares] = {}
         for owner, data in shares.items():
             try:
                 sealed[owner] = parse_shares(data, graph, owner)
@@ -174,7 +174,7 @@ class Revealed:
         sealed = self.sealed.get(owner)
         if sealed is None:
             return {}
-        found = {}
+        found: dict[int, int] = {}
         for index, holder in enumerate(graph.holders[owner]):
             opening = self.releases[holder].shares.get(owner) if holder in self.releases else None
             if opening is not None and is_committed(graph, owner, holder, kind, opening, sealed):
@@ -264,7 +264,7 @@ def unavailable_updates(
 
 
 def _parse_all(graph: MaskGraph, needed: Needed, releases: Mapping[int, bytes]) -> dict[int, Release]:
-    parsed = {}
+    parsed: dict[int, Release] = {}
     for holder, data in releases.items():
         try:
             parsed[holder] = parse_with(data, graph, holder, needed)

@@ -114,7 +114,7 @@ def seal_shares(graph: MaskGraph, position: int, secrets: RoundSecrets, random: 
     holders, threshold = graph.holders[position], graph.threshold
     seeds = split(int.from_bytes(secrets.self_seed), threshold, len(holders), random)
     keys = split(int.from_bytes(secrets.mask_secret), threshold, len(holders), random)
-    entries = []
+    entries: list[bytes] = []
     for holder, seed, key in zip(holders, seeds, keys, strict=True):
         pair = {Kind.SEED: Opening(seed, random(SALT_BYTES)), Kind.KEY: Opening(key, random(SALT_BYTES))}
         entries.append(_seal(graph, position, holder, secrets, pair, random))
@@ -135,7 +135,8 @@ def parse_shares(data: bytes, graph: MaskGraph, owner: int) -> SealedShares:
         raise InvalidShares(f"the shares of client {graph.client(owner)} have {len(data)} bytes instead of {expected}")
     if data[:_HEADER_BYTES] != _header(graph, owner):
         raise InvalidShares(f"the shares of client {graph.client(owner)} belong to another round or client")
-    messages, commitments = {}, {}
+    messages: dict[int, bytes] = {}
+    commitments: dict[tuple[int, Kind], bytes] = {}
     for holder, start in zip(graph.holders[owner], range(_HEADER_BYTES, expected, ENTRY_BYTES), strict=True):
         middle, end = start + SEALED_BYTES, start + ENTRY_BYTES
         messages[holder] = data[start:middle]

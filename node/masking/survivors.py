@@ -58,7 +58,7 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
     if len(survived) < graph.min_survivors:
         raise UnsafeSurvivors(f"{len(survived)} clients survived, but {graph.min_survivors} are needed")
     summed = all_summed(graph, survived)
-    apart = frozenset() if graph.groups else survived - summed
+    apart: Collection[int] = () if graph.groups else survived - summed
     if apart:
         raise UnsafeSurvivors(
             f"client {graph.client(min(apart))} is not connected to the other survivors: too many partners dropped out"
@@ -78,8 +78,8 @@ def summed_groups(graph: MaskGraph, survivors: Collection[int]) -> tuple[frozens
     """
     survived = frozenset(survivors)
     if not graph.groups:
-        return (frozenset(_reachable(graph, min(survived), survived)),)
-    found = []
+        return (_reachable(graph, min(survived), survived),)
+    found: list[frozenset[int]] = []
     for group in graph.groups:
         own = survived & frozenset(group)
         # Where many of a group are gone, colluders may be most of what is left.
@@ -99,10 +99,10 @@ def opened_groups(
 
 def all_summed(graph: MaskGraph, survivors: Collection[int]) -> frozenset[int]:
     """Whose updates are summed, in whichever group."""
-    return frozenset().union(*summed_groups(graph, survivors))
+    return frozenset[int]().union(*summed_groups(graph, survivors))
 
 
-def _reachable(graph: MaskGraph, start: int, survivors: frozenset[int]) -> set[int]:
+def _reachable(graph: MaskGraph, start: int, survivors: frozenset[int]) -> frozenset[int]:
     """Survivors joined to ``start`` by pairs of survivors.
 
     Once self-masks and the masks of dropouts are off, each connected component of survivors can be summed by itself;
@@ -113,7 +113,7 @@ def _reachable(graph: MaskGraph, start: int, survivors: frozenset[int]) -> set[i
         fresh = [p for p in graph.neighbours[frontier.pop()] if p in survivors and p not in found]
         found.update(fresh)
         frontier.extend(fresh)
-    return found
+    return frozenset(found)
 
 
 def _transcript(graph: MaskGraph, sharers: frozenset[int], survivors: frozenset[int]) -> bytes:

@@ -188,9 +188,17 @@ class ClientLevelRound:
     @cached_property
     def grid(self) -> Grid:
         """The integers of its uploads; RingTooSmall where there is none (see ``grid_for``)."""
-        drawn = {"clients": self.clients, "rate": self.rate, "sharers": self.sharers}
-        choices = {"rates": self.rates, "trains": self.trains}
-        return grid_for(self.settings, self.number, self.parameters, self.clip, **drawn, **choices)
+        return grid_for(
+            self.settings,
+            self.number,
+            self.parameters,
+            self.clip,
+            clients=self.clients,
+            rate=self.rate,
+            sharers=self.sharers,
+            rates=self.rates,
+            trains=self.trains,
+        )
 
     def divisor(self, survivors: int) -> float:
         """m_t of algorithm 1.

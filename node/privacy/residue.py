@@ -152,7 +152,8 @@ def ends(variance: Fraction, reach: int) -> list[int]:
         ratio = ratio * square >> places
     half = weights[:0:-1]
     total = 2 * sum(half) + weights[0]
-    found, running = [], 0
+    found: list[int] = []
+    running = 0
     for weight in [*half, *weights[:-1]]:
         running += weight
         found.append((running << PLACES) // total)
