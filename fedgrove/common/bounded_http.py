@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -128,7 +128,10 @@ def new_session() -> requests.Session:
 
 def bound(manager: PoolManager) -> None:
     """Have all connections that a pool makes from now on keep to ``limits``."""
-    pools: Any = manager.pool_classes_by_scheme  # pyright: ignore[reportUnknownMemberType]
+    pools = cast(
+        "dict[str, type[HTTPConnectionPool]]",
+        manager.pool_classes_by_scheme,  # pyright: ignore[reportUnknownMemberType] (urllib3 does not annotate it)
+    )
     manager.pool_classes_by_scheme = {scheme: _bounded(pool) for scheme, pool in pools.items()}
 
 
