@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fedgrove.node.learning.cifar import PIXELS, parse_binary_batch, parse_python_batch
@@ -107,10 +107,6 @@ def test_a_malicious_pickle_does_not_run(tmp_path):
     )
 
 
-def dtype_state(code: str) -> np.ndarray:
-    return np.zeros((1, PIXELS), dtype=code)
-
-
 @pytest.mark.parametrize(
     "batch",
     [
@@ -121,13 +117,9 @@ def dtype_state(code: str) -> np.ndarray:
         {b"data": PIXEL_ROWS, b"labels": [1, 10]},
         {b"data": PIXEL_ROWS, b"labels": [1, -1]},
         {b"data": PIXEL_ROWS, b"labels": [1, True]},
-        {b"data": PIXEL_ROWS, b"labels": [1, "1"]},
         {b"data": PIXEL_ROWS[:0], b"labels": []},
         {b"data": PIXEL_ROWS[:, 1:], b"labels": [1, 2]},
-        {b"data": PIXEL_ROWS.tobytes(), b"labels": [1, 2]},
-        {b"data": np.asfortranarray(PIXEL_ROWS), b"labels": [1, 2]},
-        {b"data": dtype_state("f4"), b"labels": [1]},
-        {b"data": np.full((1, PIXELS), None), b"labels": [1]},
+        {b"data": np.zeros((1, PIXELS), "f4"), b"labels": [1]},
     ],
 )
 def test_wrong_batches_are_refused(batch):
@@ -135,25 +127,10 @@ def test_wrong_batches_are_refused(batch):
         parse_python_batch(pickle.dumps(batch, protocol=2))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"\x80\x02",
-        b"\x80\x02.",
-        b"\x80\x02K\x01r\xff\xff\xff\x7f.",  # memo index 2^31: would reserve gigabytes
-        b"\x80\x02}(U\x04dataT\xff\xff\xff\x7fabc",  # a length beyond the end
-        b"\x80\x02cos\nsystem\nU\x02id\x85R.",
-        b"\x80\x02cnumpy\ndtype\n}U\x01aK\x01sb.",
-        b"\x80\x02c__builtin__\neval\n.",
-    ],
-)
-def test_hostile_pickles_are_refused(data):
-    with pytest.raises(ValueError, match="not a CIFAR-10 batch"):
-        parse_python_batch(data)
-
-
 @given(st.binary(max_size=40))
+@example(b"")
+@example(b"}(U\x04dataT\xff\xff\xff\x7fabc")  # a length beyond the end
+@example(b"X\x02\0\0\0\xff\xff")
 def test_random_pickles_are_refused(data):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="not a CIFAR-10 batch"):
         parse_python_batch(b"\x80\x02" + data)
