@@ -35,24 +35,30 @@ class FolderNode:
     data: bytes
 
 
-def folder_nodes(files: Mapping[str, bytes], name: str = "") -> Iterator[FolderNode]:
+def folder_nodes(files: Mapping[str, bytes]) -> Iterator[FolderNode]:
     """Yield the files and directories of a folder given as contents by path (``/`` between names); the root is last.
 
     No path may be a folder of another one's.
     """
-    entries, below = [], {}
-    for path, data in files.items():
+    found = {path: _file_node(path.rpartition("/")[2], data) for path, data in files.items()}
+    yield from found.values()
+    yield from directory_nodes({path: node.entry for path, node in found.items()})
+
+
+def directory_nodes(files: Mapping[str, DirectoryEntry], name: str = "") -> Iterator[FolderNode]:
+    """Yield the directories of a folder with these files by path; the root is last."""
+    entries: list[DirectoryEntry] = []
+    below: dict[str, dict[str, DirectoryEntry]] = {}
+    for path, entry in files.items():
         head, _, rest = path.partition("/")
         if rest:
-            below.setdefault(head, {})[rest] = data
+            below.setdefault(head, {})[rest] = entry
         else:
-            node = _file_node(head, data)
-            entries.append(node.entry)
-            yield node
+            entries.append(entry)
     for head, inner in below.items():
-        for node in folder_nodes(inner, head):
-            yield node
-        entries.append(node.entry)
+        *deeper, own = directory_nodes(inner, head)
+        yield from (*deeper, own)
+        entries.append(own.entry)
     yield _directory_node(name, entries)
 
 

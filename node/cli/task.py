@@ -76,11 +76,11 @@ def pack_task(
     if as_json:
         print_json({**_described(bundle), "store": place})
     else:
-        for file in bundle.files:
-            note(f"{len(file.data):>10}  {file.path}")
+        for path, data in bundle.contents.items():
+            note(f"{len(data):>10}  {path}")
         for base in bases_of(bundle):
             note(base_line(base))
-        note(f"{len(bundle.files)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
+        note(f"{len(bundle.contents)} files, {bundle.size} bytes, {'in ' + place if place else 'not put into a store'}")
         _warn_of_versions(bundle)
         _warn_of_text(bundle)
         answer(str(bundle.cid))
@@ -155,7 +155,7 @@ def approve(
         since = f", {len(changed)} of them changed since {before.bundle}" if before else ""
         _warn_of_versions(found)
         _warn_of_text(found)
-        answer(f"account {keys.address} approves {found.cid}: {len(found.files)} files{since}")
+        answer(f"account {keys.address} approves {found.cid}: {len(found.contents)} files{since}")
     return 0
 
 
@@ -176,7 +176,7 @@ def fetch(
     if as_json:
         print_json({**_described(found), "folder": str(folder)})
     else:
-        answer(f"wrote {len(found.files)} files to {folder}")
+        answer(f"wrote {len(found.contents)} files to {folder}")
         _warn_of_versions(found)
     return 0
 
@@ -230,7 +230,7 @@ def _described(bundle: Bundle) -> dict[str, Any]:
     return {
         "bundle": str(bundle.cid),
         "bytes": bundle.size,
-        "files": [{"path": file.path, "bytes": len(file.data)} for file in bundle.files],
+        "files": [{"path": path, "bytes": len(data)} for path, data in bundle.contents.items()],
         "packages": bundle.lock.packages,
         "bases": [asdict(base) for base in bases_of(bundle)],
         "classes": [asdict(each) for each in task_classes(bundle.contents)],
@@ -249,9 +249,9 @@ def _compared(before: TaskApproval | None, changed: tuple[FileChange, ...]) -> d
 
 
 def _print_bundle(bundle: Bundle) -> None:
-    answer(f"bundle {bundle.cid}: {len(bundle.files)} files, {bundle.size} bytes")
-    for file in bundle.files:
-        answer(f"{len(file.data):>10}  {file.path}")
+    answer(f"bundle {bundle.cid}: {len(bundle.contents)} files, {bundle.size} bytes")
+    for path, data in bundle.contents.items():
+        answer(f"{len(data):>10}  {path}")
     for each in task_classes(bundle.contents):
         answer(f"{each.path}: {each}")
     for base in bases_of(bundle):

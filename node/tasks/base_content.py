@@ -5,13 +5,13 @@ of the UnixFS file or directory, as the store has it. No link is followed but th
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrove.chain.crypto.regular_file import NotRegular, open_regular
-from fedgrove.ipfs.cid import CID, DAG_PB
-from fedgrove.ipfs.directory import DirectoryEntry, encode_directory
+from fedgrove.ipfs.cid import CID
+from fedgrove.ipfs.directory import DirectoryEntry, directory_nodes
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, root_of, total_size_of
 from fedgrove.node.base.frozen_base import MAX_BASE_BYTES, FrozenBase
@@ -53,7 +53,7 @@ def base_files(path: Path, most: int, leave_out: Callable[[str], bool] = is_left
     try:
         root = path.resolve(strict=True)
         if not root.is_dir():
-            yield BaseFile("", _chunks(root, left))
+            yield BaseFile("", left.counted(_chunks(root)))
             return
         paths = sorted(walk(root, leave_out))
         check_paths(paths)
@@ -64,7 +64,7 @@ def base_files(path: Path, most: int, leave_out: Callable[[str], bool] = is_left
     if not paths:
         raise InvalidBundle(f"{path} cannot be a base: there is no file in it")
     for each in paths:
-        yield BaseFile(each, _chunks(root / each, left))
+        yield BaseFile(each, left.counted(_chunks(root / each)))
 
 
 def publish_base(path: Path, base: FrozenBase, store: ContentStore) -> None:
@@ -90,11 +90,13 @@ class Allowance:
     def __init__(self, where: object, most: int) -> None:
         self._where, self._most, self._taken = where, most, 0
 
-    def take(self, count: int) -> None:
-        """Note that bytes were read; InvalidBundle if they are too many."""
-        self._taken += count
-        if self._taken > self._most:
-            raise InvalidBundle(f"{self._where} has more than {self._most} bytes, which is all that the base may have")
+    def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The chunks; InvalidBundle as soon as they are too many."""
+        for chunk in chunks:
+            self._taken += len(chunk)
+            if self._taken > self._most:
+                raise InvalidBundle(f"{self._where} has more than {self._most} bytes, all that the base may have")
+            yield chunk
 
 
 class _Counted:
@@ -122,16 +124,17 @@ def _root(
         if not file.path:
             return BaseContent(cid, size)
         entries[file.path] = DirectoryEntry(file.path.rpartition("/")[2], cid, total_size_of(counted.size))
-    return BaseContent(_directory("", entries, keep).cid, size)
+    for node in directory_nodes(entries):
+        keep(node.data)
+    return BaseContent(node.entry.cid, size)
 
 
-def _chunks(path: Path, left: Allowance) -> Iterator[bytes]:
+def _chunks(path: Path) -> Iterator[bytes]:
     """The chunks of a file; an empty file is one empty chunk."""
     try:
         with open_regular(path, follow=False) as file:
             stated, count = os.fstat(file.fileno()).st_size, 0
             while chunk := file.read(MAX_BLOCK_BYTES):
-                left.take(len(chunk))
                 count += len(chunk)
                 yield chunk
             if count != stated:
@@ -142,19 +145,3 @@ def _chunks(path: Path, left: Allowance) -> Iterator[bytes]:
         raise InvalidBundle(f"{path} is a link or no regular file: put a copy of the file in its place") from None
     except OSError as fault:
         raise InvalidBundle(f"cannot read the base {path}: {fault.strerror}") from None
-
-
-def _directory(name: str, files: Mapping[str, DirectoryEntry], keep: Callable[[bytes], object]) -> DirectoryEntry:
-    """The entry of a directory with these files by path; those in it come first."""
-    entries: list[DirectoryEntry] = []
-    below: dict[str, dict[str, DirectoryEntry]] = {}
-    for path, entry in files.items():
-        head, _, rest = path.partition("/")
-        if rest:
-            below.setdefault(head, {})[rest] = entry
-        else:
-            entries.append(entry)
-    entries += [_directory(head, inner, keep) for head, inner in below.items()]
-    block = encode_directory(entries)
-    keep(block)
-    return DirectoryEntry(name, CID.of_block(block, DAG_PB), len(block) + sum(each.total_size for each in entries))

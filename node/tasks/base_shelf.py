@@ -4,19 +4,16 @@ Layout of ``DIRECTORY/bases``: ``CID`` is a base, a read-only file or folder. It
 as a whole, and has this name only if it is what the terms name. It is measured again whenever it is opened.
 """
 
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader, StoreError
-from fedgrove.node.base.files import sync_directory
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.tasks.base_content import Allowance, BaseFile, base_files, compare, content_of
 from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, FolderInStore
-from fedgrove.node.tasks.folder import remove_folder
+from fedgrove.node.tasks.folder import appearing, remove_folder, write_files
 from fedgrove.node.tasks.names import InvalidBundle, check_paths
 
 BASES = "bases"
@@ -91,31 +88,19 @@ class BaseShelf:
 
     def _write(self, place: Path, base: FrozenBase, files: Iterable[BaseFile], where: object) -> None:
         """Write a copy, measure it, and give it its name if it is the base."""
-        part = self.folder / f".{base.cid}.{secrets.token_hex(8)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._clear(base)
-            try:
-                left = Allowance(where, base.size)
-                for file in files:
-                    _copy(file, part / file.path if file.path else part, left)
-                _close(part)
+            for left in self.folder.glob(f".{base.cid}.*"):  # by a killed process
+                remove_folder(left)
+            allowed = Allowance(where, base.size)
+            with appearing(place) as part:
+                write_files(part, ((file.path, allowed.counted(file.chunks)) for file in files))
                 compare(base, content_of(part, base.size, _nothing), where)
                 remove_folder(place)  # what was altered
-                part.rename(place)
-            except BaseException:
-                remove_folder(part)
-                raise
-            sync_directory(self.folder)
         except OSError as fault:
             raise InvalidBundle(
                 f"cannot keep the base {base.name} in {self.folder}: {fault.strerror}; make room, or give another place"
             ) from None
-
-    def _clear(self, base: FrozenBase) -> None:
-        """Remove what a killed process left."""
-        for left in self.folder.glob(f".{base.cid}.*"):
-            remove_folder(left)
 
 
 def _stored(base: FrozenBase, store: ContentReader) -> Iterator[BaseFile]:
@@ -140,24 +125,6 @@ def _paths(base: FrozenBase, store: ContentReader) -> Iterator[tuple[str, CID]]:
         yield from folder.walk(cid)
     else:
         yield "", cid
-
-
-def _copy(file: BaseFile, place: Path, left: Allowance) -> None:
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(place, flags, 0o444), "wb") as target:
-        for chunk in file.chunks:
-            left.take(len(chunk))
-            target.write(chunk)
-        target.flush()
-        os.fsync(target.fileno())
-
-
-def _close(part: Path) -> None:
-    """Close the folders to writers, the innermost first."""
-    for folder, _, _ in os.walk(part, topdown=False):
-        sync_directory(Path(folder))
-        os.chmod(folder, 0o555)
 
 
 def _nothing(name: str) -> bool:

@@ -16,50 +16,34 @@ from fedgrove.node.tasks.python_text import check_python
 
 
 @dataclass(frozen=True)
-class BundleFile:
-    """A file of a bundle: its path (``/`` between names) and its bytes."""
-
-    path: str
-    data: bytes
-
-
-@dataclass(frozen=True)
 class Bundle:
-    """The files of a task, sorted by path, within the bounds of ``names``, with a lock of what they import.
+    """The files of a task, their bytes by path, within the bounds of ``names``, with a lock of what they import.
 
     Raises
     ------
     InvalidBundle
     """
 
-    files: tuple[BundleFile, ...]
+    contents: Mapping[str, bytes]
 
     def __post_init__(self) -> None:
-        paths = [file.path for file in self.files]
-        check_paths(paths)
-        if paths != sorted(set(paths)):
-            raise InvalidBundle("a path occurs twice, or the files are not sorted")
-        sizes = [len(file.data) for file in self.files]
+        check_paths(self.contents)
+        sizes = list(map(len, self.contents.values()))
         if max(sizes, default=0) > MAX_FILE_BYTES or sum(sizes) > MAX_BUNDLE_BYTES:
             raise InvalidBundle(f"a bundle has at most {MAX_BUNDLE_BYTES >> 20} MiB, {MAX_FILE_BYTES >> 20} MiB a file")
-        if not any(path.endswith(".py") and "/" not in path for path in paths):
+        if not any(path.endswith(".py") and "/" not in path for path in self.contents):
             raise InvalidBundle("it has files but no Python file: a task is a class in a .py file")
-        for file in self.files:
-            if file.path.endswith(".py"):
-                check_python(file.path, file.data)
-        if LOCK_NAME not in paths:
+        for path, data in self.contents.items():
+            if path.endswith(".py"):
+                check_python(path, data)
+        if LOCK_NAME not in self.contents:
             raise InvalidBundle(f"it has no {LOCK_NAME}: make it with `fedgrove task pack`")
         PackageLock.from_bytes(self.contents[LOCK_NAME])
 
     @classmethod
     def of(cls, files: Mapping[str, bytes]) -> "Bundle":
-        """The bundle of these contents by path."""
-        return cls(tuple(BundleFile(path, files[path]) for path in sorted(files)))
-
-    @property
-    def contents(self) -> dict[str, bytes]:
-        """The files' bytes by path."""
-        return {file.path: file.data for file in self.files}
+        """The bundle of these contents, sorted by path."""
+        return cls(dict(sorted(files.items())))
 
     @cached_property
     def cid(self) -> CID:
@@ -79,7 +63,7 @@ class Bundle:
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(len(file.data) for file in self.files)
+        return sum(map(len, self.contents.values()))
 
 
 def pack(source: Path, relock: bool = False) -> Bundle:

@@ -3,7 +3,8 @@
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from fedgrove.chain.crypto.regular_file import NotRegular, read_regular
@@ -16,8 +17,6 @@ from fedgrove.node.tasks.names import (
     InvalidBundle,
     is_left_out,
 )
-
-_FILE_MODE, _FOLDER_MODE = 0o444, 0o555
 
 
 def read_folder(folder: Path, leave_out: Callable[[str], bool] = is_left_out) -> dict[str, bytes]:
@@ -69,17 +68,43 @@ def write_folder(target: Path, files: Mapping[str, bytes]) -> None:
     """
     if os.path.lexists(target):
         raise InvalidBundle(f"{target} exists already and was not changed: give another folder")
-    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        try:
-            _fill(part, files)
-            part.rename(target)
-        except BaseException:
-            remove_folder(part)
-            raise
-        sync_directory(target.parent)
+        with appearing(target) as part:
+            part.mkdir(mode=0o700)
+            write_files(part, ((path, (data,)) for path, data in files.items()))
     except OSError as fault:
         raise InvalidBundle(f"cannot write {target}: {fault.strerror}; choose another place") from None
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """Inside, a place to write to under another name, which gets the name ``target`` in the end, or is removed."""
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        yield part
+        part.rename(target)
+    except BaseException:
+        remove_folder(part)
+        raise
+    sync_directory(target.parent)
+
+
+def write_files(part: Path, files: Iterable[tuple[str, Iterable[bytes]]]) -> None:
+    """Write files durably, each by its path and its pieces, then close them and their folders to writers.
+
+    An empty path is ``part`` itself.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    for path, pieces in files:
+        place = part / path if path else part
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(place, flags, 0o444), "wb") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+    for folder, _, _ in os.walk(part, topdown=False):
+        sync_directory(Path(folder))
+        os.chmod(folder, 0o555)
 
 
 def remove_folder(folder: Path) -> None:
@@ -107,25 +132,3 @@ def walk(
             yield from walk(folder / entry.name, leave_out, f"{below}{entry.name}/", depth + 1)
         else:
             yield below + entry.name
-
-
-def _fill(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files durably, then close the folders to writers, the innermost first."""
-    folders = {folder}
-    folder.mkdir(mode=0o700)
-    for path, data in files.items():
-        place = folder / path
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folders.update(parent for parent in place.parents if parent.is_relative_to(folder))
-        _write(place, data)
-    for each in sorted(folders, key=lambda each: len(each.parts), reverse=True):
-        sync_directory(each)
-        each.chmod(_FOLDER_MODE)
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

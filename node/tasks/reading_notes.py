@@ -25,7 +25,7 @@ _MOST_LINES = 5  # that a sentence names
 
 def reading_notes(bundle: Bundle) -> tuple[str, ...]:
     """The sentences about all files, sorted by path; none where everything is as it looks."""
-    notes = (note for file in bundle.files for note in _notes(file.path, file.data))
+    notes = (note for file in bundle.contents.items() for note in _notes(*file))
     return (*notes, *(note for each in task_classes(bundle.contents) for note in _ignored(each)))
 
 

@@ -128,7 +128,7 @@ def test_two_hundred_thousand_entries_in_folders(store):
 
 def test_one_file_too_many(store):
     files = {**FLAT, **{f"n{number}": b"" for number in range(MAX_FILES - len(FLAT))}}
-    assert len(fetch_bundle(store, published(store, files)).files) == MAX_FILES
+    assert len(fetch_bundle(store, published(store, files)).contents) == MAX_FILES
     refused(store, published(store, {**files, "last": b""}), "more than 256 files")
 
 
@@ -138,7 +138,7 @@ def test_folders_without_end(store):
         cid = put_directory(store, [DirectoryEntry("d", cid, 1)])
     refused(store, cid, "deep")
     deepest = {**FLAT, "/".join(["d"] * MAX_DEPTH) + "/x": b""}
-    assert len(fetch_bundle(store, published(store, deepest)).files) == len(deepest)
+    assert len(fetch_bundle(store, published(store, deepest)).contents) == len(deepest)
 
 
 def zeros(store, size: int) -> DirectoryEntry:
@@ -306,7 +306,7 @@ def test_without_the_last_comparison_one_bundle_has_two_names(store, monkeypatch
     cids = [put_directory(store, each) for each in (entries, other)]
     assert cids[0] != cids[1]
     monkeypatch.setattr(Bundle, "cid", cids[1])
-    assert fetch_bundle(store, cids[1]).files == Bundle.of(FLAT).files
+    assert fetch_bundle(store, cids[1]) == Bundle.of(FLAT)
 
 
 @pytest.mark.mutants

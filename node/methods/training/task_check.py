@@ -71,7 +71,7 @@ def check_code(code: TaskCode, locked: bool) -> TaskCheck:
     if bundle is None:
         return TaskCheck("bundle", CheckResult.OK, f"the shipped task {code.name}, without code", {"name": code.name})
     differences, packages, notes = bundle.lock.differences(), bundle.lock.packages, reading_notes(bundle)
-    values = {"bundle": str(bundle.cid), "files": len(bundle.files), "bytes": bundle.size, "locked": locked}
+    values = {"bundle": str(bundle.cid), "files": len(bundle.contents), "bytes": bundle.size, "locked": locked}
     values |= {"packages": packages, "differences": list(differences), "warnings": list(notes)}
     if differences:
         return TaskCheck("bundle", CheckResult.WARNING, f"versions differ: {bundle.lock.warning()}", values)
@@ -79,7 +79,7 @@ def check_code(code: TaskCode, locked: bool) -> TaskCheck:
         return TaskCheck("bundle", CheckResult.WARNING, "; ".join(notes), values)
     lock = "as in the lock" if locked else "for the lock that `fedgrove task pack` writes"
     classes = "".join(f"; {each}" for each in task_classes(bundle.contents))
-    sentence = f"{len(bundle.files)} files, {bundle.size} bytes; {len(packages)} packages {lock}{classes}"
+    sentence = f"{len(bundle.contents)} files, {bundle.size} bytes; {len(packages)} packages {lock}{classes}"
     return TaskCheck("bundle", CheckResult.OK, sentence, values)
 
 

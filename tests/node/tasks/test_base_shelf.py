@@ -116,15 +116,15 @@ def test_a_source_that_changes_after_it_was_copied_changes_no_copy(place):
 
 def test_a_source_that_changes_while_it_is_copied_is_refused(place, monkeypatch):
     base = named(place / "file.gguf")
-    copy = base_shelf._copy
+    write_files = base_shelf.write_files
 
-    def slow(file, target, left):
+    def slow(part, files):
         with (place / "file.gguf").open("r+b") as other:
             other.seek(MIB + 1)
             other.write(b"\0\0\0\0")
-        copy(file, target, left)
+        write_files(part, files)
 
-    monkeypatch.setattr(base_shelf, "_copy", slow)
+    monkeypatch.setattr(base_shelf, "write_files", slow)
     with pytest.raises(InvalidBundle, match="its content has the CID"):
         BaseShelf(place / "client").open(base, BaseSources({"mine": place / "file.gguf"}))
 

@@ -62,7 +62,7 @@ def test_a_new_folder_packs_with_all_of_its_files(tmp_path, kind):
     names = begin(tmp_path / "mine", kind)
     bundle = pack(tmp_path / "mine")
     assert {"task.py", "example_data.py", "test_task.py", "README.md"} == set(names)
-    assert [file.path for file in bundle.files] == sorted([*names, "task.lock"])
+    assert [*bundle.contents] == sorted([*names, "task.lock"])
     assert set(bundle.lock.packages) == {"fedgrove", "numpy", "torch"}
 
 

@@ -54,7 +54,7 @@ def test_the_lock_is_written_once_and_then_belongs_to_the_sources(tmp_path, monk
 def test_one_file_is_a_bundle_with_a_lock_beside_it(tmp_path):
     write(tmp_path, {"mine.py": b"import numpy\n", "other.py": b"raise SystemExit\n"})
     bundle = pack(tmp_path / "mine.py")
-    assert [file.path for file in bundle.files] == ["mine.py", LOCK_NAME]
+    assert [*bundle.contents] == ["mine.py", LOCK_NAME]
     assert (tmp_path / "mine.lock").read_bytes() == bundle.contents[LOCK_NAME]
     folder = write(tmp_path / "folder", bundle.contents)
     assert pack(folder).cid == bundle.cid == pack(tmp_path / "mine.py").cid
@@ -115,7 +115,7 @@ def test_odd_names_are_refused(tmp_path, name, sentence):
 
 def test_as_many_files_and_folders_as_allowed_and_no_more(tmp_path):
     folder = write(tmp_path, {"task.py": b"", **{f"f/{number}": b"" for number in range(MAX_FILES - 2)}})
-    assert len(pack(folder).files) == MAX_FILES
+    assert len(pack(folder).contents) == MAX_FILES
     write(folder, {"one-more": b""})
     refused(folder, "more than 256 files")
 
@@ -160,7 +160,7 @@ def test_a_file_cannot_also_be_a_folder():
 
 def test_packing_imports_nothing(tmp_path):
     packed = pack(write(tmp_path, {"evil_task.py": b"raise SystemExit(3)\n", "conftest.py": b"raise SystemExit(3)\n"}))
-    assert len(packed.files) == 3 and "evil_task" not in sys.modules
+    assert len(packed.contents) == 3 and "evil_task" not in sys.modules
 
 
 def test_a_folder_is_read_within_its_bounds_even_where_it_is_huge(tmp_path):

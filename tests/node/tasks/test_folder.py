@@ -4,7 +4,6 @@ import os
 
 import pytest
 
-from fedgrove.node.tasks import folder as folders
 from fedgrove.node.tasks.folder import read_folder, remove_folder, write_folder
 from fedgrove.node.tasks.names import InvalidBundle
 from tests.node.tasks.folders import FILES, write
@@ -20,16 +19,16 @@ def test_what_is_written_is_read_back_and_is_read_only(tmp_path):
     assert os.listdir(tmp_path) == ["got"]
 
 
-@pytest.mark.parametrize("step", ["_write", "sync_directory"])
+@pytest.mark.parametrize("step", [2, len(FILES) + 2], ids=["a file", "a folder"])
 def test_a_failure_leaves_nothing(tmp_path, monkeypatch, step):
     done = []
 
     def fail(*_):
         done.append(1)
-        if len(done) == 2:
+        if len(done) == step:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folders, step, fail)
+    monkeypatch.setattr("os.fsync", fail)
     with pytest.raises(InvalidBundle, match="No space left on device; choose another place"):
         write_folder(tmp_path / "got", FILES)
     assert os.listdir(tmp_path) == []
