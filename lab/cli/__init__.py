@@ -1,17 +1,12 @@
 """What this distribution adds to the ``fedgrove`` command."""
 
-from fedgrove.node.cli.added import AddedCommands
+from fedgrove.node.cli.listing import CommandGroup, ListedCommand
 
-COMMANDS = AddedCommands(
-    title="Research",
-    places={
-        "experiment": "fedgrove_lab.cli.experiment:experiment",
-        "attack": "fedgrove_lab.cli.attack:attack",
-        "bench": "fedgrove_lab.cli.bench:app",
-    },
-    summaries={
-        "experiment": "Run one of the paper's experiments.",
-        "attack": "Attack clients' uploads on this machine.",
-        "bench": "Measure fedgrove on this machine.",
+COMMANDS = CommandGroup(
+    "Research",
+    {
+        "experiment": ListedCommand("Run one of the paper's experiments.", "fedgrove_lab.cli.experiment:experiment"),
+        "attack": ListedCommand("Attack clients' uploads on this machine.", "fedgrove_lab.cli.attack:attack"),
+        "bench": ListedCommand("Measure fedgrove on this machine.", "fedgrove_lab.cli.bench:app"),
     },
 )

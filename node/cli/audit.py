@@ -1,5 +1,6 @@
 """``fedgrove audit``: recompute a training history and name the first bad record."""
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 import typer.core
+from eth_utils import is_address, to_checksum_address
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from fedgrove.chain.crypto.regular_file import read_regular
@@ -14,13 +16,14 @@ from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidInput, RunFailed
+from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
 from fedgrove.node.audit.auditor import Auditor, Progress
 from fedgrove.node.audit.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
 from fedgrove.node.audit.follow import Follower
-from fedgrove.node.audit.pins import Pins
+from fedgrove.node.audit.pins import HeadStatement, Pins
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.audit.webhook import Webhook
 from fedgrove.node.cli.histories import (
@@ -34,7 +37,6 @@ from fedgrove.node.cli.histories import (
     place_of,
 )
 from fedgrove.node.cli.output import CommandError, complain, note, print_json, progress_bar, report
-from fedgrove.node.cli.pin_options import ExpectChain, ExpectHead, ExpectLedger, ExpectStatement, pins_of
 from fedgrove.node.cli.progress import print_verdict
 
 AUDIT = "run"
@@ -73,6 +75,26 @@ app = typer.Typer(
 )
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the verdict to stdout as JSON.")]
+
+
+ExpectHead = Annotated[
+    list[str] | None,
+    typer.Option(help="BLOCK:HASH, any published block of the chain; may be repeated."),
+]
+
+
+ExpectLedger = Annotated[str | None, typer.Option(help="Address of the expected ledger.")]
+
+
+ExpectChain = Annotated[int | None, typer.Option(help="Expected chain id.")]
+
+
+ExpectStatement = Annotated[
+    list[Path] | None, typer.Option(help="A member's signed head, from `fedgrove keys attest`; may be repeated.")
+]
+
+
+_HEAD = re.compile(r"(\d{1,18}):(?:0x)?([0-9a-fA-F]{64})")
 
 
 CertificateFile = Annotated[
@@ -282,3 +304,34 @@ def _report(verdict: Verdict, as_json: bool) -> int:
     else:
         print_verdict(verdict)
     return verdict.exit_code
+
+
+def pins_of(heads: list[str] | None, ledger: str | None, chain: int | None, statements: list[Path] | None) -> Pins:
+    """Pins from the options; raises CommandError for an invalid one."""
+    if ledger is not None and not is_address(ledger):
+        raise CommandError(f"--expect-ledger must be an address (0x and 40 hexadecimal digits), not {ledger!r}")
+    return Pins(
+        heads=tuple(map(_head, heads or ())),
+        ledger=to_checksum_address(ledger) if ledger else "",
+        chain_id=chain,
+        statements=tuple(map(_statement, statements or ())),
+    )
+
+
+def _head(given: str) -> tuple[int, bytes]:
+    found = _HEAD.fullmatch(given)
+    if found is None:
+        raise CommandError(f"--expect-head must be BLOCK:HASH, like 120:0x… with 64 hexadecimal digits, not {given!r}")
+    return int(found[1]), bytes.fromhex(found[2])
+
+
+def _statement(path: Path) -> HeadStatement:
+    try:
+        with path.open("rb") as file:
+            return HeadStatement.from_bytes(file.read(HeadStatement.max_bytes + 1))
+    except OSError as fault:
+        raise CommandError(f"cannot read {path}: {fault.strerror}") from None
+    except Malformed as fault:
+        raise CommandError(
+            f"{path} is not a statement of a head ({fault}): make one with `fedgrove keys attest`"
+        ) from None

@@ -1,4 +1,4 @@
-"""Optional packages: which extra brings them, which commands need which, and one sentence where one is missing."""
+"""Optional packages: which extra brings them, and one sentence where one is missing."""
 
 from importlib.util import find_spec
 
@@ -23,15 +23,6 @@ EXTRAS = {
     "simulation": (*_LEARNING, "matplotlib", "distributed"),
 }
 """The modules that each extra of pyproject.toml brings."""
-
-OF_COMMANDS = {
-    "demo": "devnet",
-    "network": "devnet",
-    "simulate": "simulation",
-    "kmeans": "kmeans",
-    "privacy": "privacy",
-}
-"""The commands that run only with an extra; the others need one for single options at most."""
 
 
 def missing(extra: str) -> list[str]:

@@ -23,8 +23,14 @@ from fedgrove.common.text import command_line
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import opened_car
 from fedgrove.node.cli.output import CommandError
-from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
-from fedgrove.node.cli.stores import open_content, open_kubo_store
+from fedgrove.node.cli.reach import (
+    check_reach,
+    find_federation,
+    open_content,
+    open_kubo_store,
+    open_network,
+    open_store,
+)
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 

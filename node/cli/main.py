@@ -17,10 +17,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from fedgrove.common.errors import Error
 from fedgrove.node.base.memory import keep_private
-from fedgrove.node.cli.added import added_commands, how_to_add
 from fedgrove.node.cli.completion import COMPLETION_VARIABLE
-from fedgrove.node.cli.extras import OF_COMMANDS, require, sentence_for
-from fedgrove.node.cli.listing import ListedCommands
+from fedgrove.node.cli.extras import require, sentence_for
+from fedgrove.node.cli.listing import COMMANDS, ListedCommands, all_commands, how_to_add
 from fedgrove.node.cli.output import (
     CommandError,
     answer,
@@ -38,36 +37,6 @@ BROKEN = 70
 """Exit code of a fault of this program. Python's own, 1, would be taken for a verdict or a result of the command."""
 HELP_COLUMNS = 120
 """Help is as wide as the terminal, up to this."""
-COMMANDS = {
-    "demo": "fedgrove.node.cli.demo:demo",
-    "audit": "fedgrove.node.cli.audit:app",
-    "history": "fedgrove.node.cli.history:app",
-    "model": "fedgrove.node.cli.model:app",
-    "predict": "fedgrove.node.cli.predict:predict",
-    "keys": "fedgrove.node.cli.keys:app",
-    "deploy": "fedgrove.node.cli.membership:deploy",
-    "register": "fedgrove.node.cli.membership:register",
-    "approve": "fedgrove.node.cli.membership:approve",
-    "status": "fedgrove.node.cli.status:status",
-    "client": "fedgrove.node.cli.services:client",
-    "coordinator": "fedgrove.node.cli.services:coordinator",
-    "task": "fedgrove.node.cli.task:app",
-    "network": "fedgrove.node.cli.network:app",
-    "explorer": "fedgrove.node.cli.explorer:explorer",
-    "simulate": "fedgrove.node.cli.simulate:simulate",
-    "kmeans": "fedgrove.node.cli.kmeans:kmeans",
-    "unlearn": "fedgrove.node.cli.unlearn:unlearn",
-    "privacy": "fedgrove.node.cli.privacy:app",
-    "doctor": "fedgrove.node.cli.doctor:doctor",
-    "estimate": "fedgrove.node.cli.estimate:estimate",
-    "completion": "fedgrove.node.cli.completion:completion",
-}
-"""Where each command is; those that other distributions add are in ``added_commands``."""
-
-
-def all_commands() -> dict[str, str]:
-    """Where each command is, those that are added among them. None takes the place of one that is there already."""
-    return {name: place for added in added_commands() for name, place in added.places.items()} | COMMANDS
 
 
 class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
@@ -75,14 +44,14 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         # The others are looked for only where the name is none of these: that takes longer than a command's start.
-        place = COMMANDS.get(name) or all_commands().get(name)
-        if place is None:
+        listed = COMMANDS.get(name) or all_commands().get(name)
+        if listed is None:
             sentence = how_to_add(name)
             raise CommandError(sentence) if sentence else KeyError(name)
-        command = _loaded(name, place)
+        command = _loaded(name, listed.place)
         name_values(command)
-        if name in OF_COMMANDS:
-            _require_first(command, name)
+        if listed.extra:
+            _require_first(command, name, listed.extra)
         return command
 
     def __iter__(self) -> Iterator[str]:
@@ -104,17 +73,17 @@ def _loaded(name: str, place: str) -> TyperCommand | TyperGroup:
     return typer.main.get_command(single)  # pyright: ignore[reportReturnType] (of one function: a TyperCommand)
 
 
-def _require_first(command: TyperCommand | TyperGroup, name: str) -> None:
+def _require_first(command: TyperCommand | TyperGroup, name: str, extra: str) -> None:
     """Have a command, or each in its group, look for its extra before it does anything; its help needs none."""
     for each in command.commands.values() if isinstance(command, TyperGroup) else (command,):
         if each.callback is not None:
-            each.callback = _requiring(each.callback, name)
+            each.callback = _requiring(each.callback, name, extra)
 
 
-def _requiring(work: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _requiring(work: Callable[..., Any], name: str, extra: str) -> Callable[..., Any]:
     @wraps(work)
     def checked(*args: Any, **options: Any) -> Any:
-        require(OF_COMMANDS[name], f"fedgrove {name}")
+        require(extra, f"fedgrove {name}")
         return work(*args, **options)
 
     return checked

@@ -13,11 +13,9 @@ from eth_utils import is_address
 from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.networks import connect
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.cli.bases import BaseOptions, given_bases
-from fedgrove.node.cli.options import ConfigFile, JsonFlag, KeystoreFile, PasswordFile
+from fedgrove.node.cli.options import BaseOptions, ConfigFile, JsonFlag, KeystoreFile, PasswordFile, given_bases
 from fedgrove.node.cli.output import CommandError, note, read_password, report
-from fedgrove.node.cli.reach import open_ledger
-from fedgrove.node.cli.stores import open_for_writing
+from fedgrove.node.cli.reach import open_for_writing, open_ledger
 from fedgrove.node.methods.terms import load_config, method_of, with_first_model
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData

@@ -1,12 +1,16 @@
 """Options that several commands take."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fedgrove.common.errors import InvalidInput
-from fedgrove.node.cli.values import words
+from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.cli.output import CommandError
+from fedgrove.node.cli.values import pairs, words
+from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.status.price import Price
 from fedgrove.node.tasks.sandbox.modes import AUTO
 from fedgrove.node.tasks.sandbox.settings import Mode
@@ -43,3 +47,33 @@ Sandbox = Annotated[
     str,
     typer.Option(help="How a task's code is contained; off: not at all.", **words(AUTO, *Mode)),
 ]
+
+BaseOptions = Annotated[
+    list[str] | None,
+    typer.Option("--base", metavar="NAME=PATH", help="A pretrained model that the task names; may be repeated."),
+]
+
+
+def given_bases(options: list[str] | None) -> dict[str, Path]:
+    """The paths by name."""
+    return {name: Path(path) for name, path in pairs("--base", options, "NAME=PATH").items()}
+
+
+_KEYS = tuple(item.name for item in fields(TableFormat))
+TableFormatOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--table-format",
+        metavar="KEY=VALUE",
+        help=f"How your file writes a table, if not as others do: {', '.join(_KEYS)}; may be repeated.",
+    ),
+]
+
+
+def given_format(options: list[str] | None) -> TableFormat | None:
+    """The format that the options state; None without options."""
+    found = pairs("--table-format", options, f"KEY=VALUE with one of {', '.join(_KEYS)}")
+    try:
+        return TableFormat.of(found) if found else None
+    except InvalidConfig as fault:
+        raise CommandError(f"--table-format: {fault}") from None

@@ -4,19 +4,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from fedgrove.api.saving import write_new
 from fedgrove.common.errors import Refused
 from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.histories import FromBlock, Kept, LedgerAddress, Rpc, Store, opened_history, place_of
-from fedgrove.node.cli.options import ClusterMember, ClusterNumber, Sandbox
-from fedgrove.node.cli.output import CommandError, answer, print_json
-from fedgrove.node.cli.scores_look import pictures_of, print_scores
-from fedgrove.node.cli.table_format import TableFormatOptions, given_format
-from fedgrove.node.learning.scores import Scores
+from fedgrove.node.cli.options import (
+    BaseOptions,
+    ClusterMember,
+    ClusterNumber,
+    Sandbox,
+    TableFormatOptions,
+    given_bases,
+    given_format,
+)
+from fedgrove.node.cli.output import CommandError, answer, answer_with, print_json
+from fedgrove.node.learning.scores import ClassScores, NumberScores, Scores
+from fedgrove.node.learning.settings import MAX_CONFUSED
 from fedgrove.node.tasks.sandbox.modes import AUTO
 
 if TYPE_CHECKING:
@@ -171,3 +179,83 @@ def _report(
     left_out = "; rows with a missing value have none" if int(found.rows[-1]) > len(found) else ""
     where = f" to {out}" if out is not None else ""
     answer(f"{'wrote ' if out else ''}{len(found)} predictions of {found.name}{where}{left_out}")
+
+
+_MOST_CLASSES = 12  # a terminal shows no larger matrix
+
+
+def print_scores(scores: Scores) -> None:
+    """Print the figures, and of classes the confusion matrix and the calibration, to stdout."""
+    for name, value in _figures(scores):
+        answer(f"{name:<28}{value}")
+    if not isinstance(scores, ClassScores):
+        return
+    if len(scores.classes) <= _MOST_CLASSES:
+        answer_with(_matrix(scores))
+    answer_with(_calibration(scores))
+
+
+def _figures(scores: Scores) -> list[tuple[str, str]]:
+    if isinstance(scores, NumberScores):
+        return [
+            ("samples", str(scores.samples)),
+            ("R²", _number(scores.r2, "all targets are equal")),
+            ("mean absolute error", f"{scores.mae:.6g}"),
+            ("root mean squared error", f"{scores.rmse:.6g}"),
+        ]
+    counts = scores.confusion
+    several = (
+        " (mean of each class against the rest)"
+        if len(scores.classes) > 2
+        else f" (of {', '.join(scores.classes[1:])})"
+    )
+    auc = _number(scores.auc, "a class has no samples") + (several if scores.auc is not None else "")
+    found = [
+        ("samples", str(counts.samples)),
+        ("accuracy", _number(counts.accuracy)),
+        ("balanced accuracy", _number(counts.balanced_accuracy)),
+        ("AUC", auc),
+        ("Brier score", _number(scores.brier)),
+        ("log loss", _number(scores.log_loss)),
+        ("expected calibration error", _number(scores.calibration_error)),
+    ]
+    only = counts.only_class
+    if only is not None:
+        found.append(("warning", f"the model predicts {scores.classes[only]} for every sample"))
+    return found
+
+
+def _matrix(scores: ClassScores) -> Table:
+    table = Table("is \\ predicted", title="confusion matrix")
+    for name in scores.classes:
+        table.add_column(Text(name), justify="right")
+    for name, row in zip(scores.classes, scores.confusion.matrix.tolist(), strict=True):
+        table.add_row(Text(name), *map(str, row))
+    return table
+
+
+def _calibration(scores: ClassScores) -> Table:
+    table = Table("probability", "samples", "stated", "right", title="calibration of the predicted class")
+    for each in scores.calibration:
+        span = f"{each.low:.1f} to {each.high:.1f}"
+        table.add_row(span, str(each.count), f"{each.stated:.3f}", f"{each.right:.3f}")
+    return table
+
+
+def _number(value: float | None, why: str = "") -> str:
+    return f"{value:.4f}" if value is not None else f"none: {why}"
+
+
+def pictures_of(scores: Scores, found: "Predictions") -> dict[str, str]:
+    """Pictures by name, as SVG that stands alone; of many classes, that of the calibration only."""
+    from fedgrove.node.explorer.score_drawings import calibration, confusion, receiver, scatter, standalone
+
+    if isinstance(scores, NumberScores):
+        assert found.truth is not None  # the scores are of it
+        return {"predictions": standalone(scatter(found.truth, found.values, found.name))}
+    drawn = {"calibration": calibration(scores.calibration)}
+    if len(scores.classes) <= MAX_CONFUSED:  # more grow to gigabytes, and nobody can tell them apart
+        drawn["confusion"] = confusion(scores.classes, scores.confusion.matrix)
+        if scores.roc:
+            drawn["roc"] = receiver(scores.classes, scores.roc)
+    return {name: standalone(picture) for name, picture in drawn.items()}

@@ -15,10 +15,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedgrove.node.base.nested_tables import Tables, merged
+from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.node.base.nested_tables import Tables, merged, nested
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.cli.output import CommandError
-from fedgrove.node.cli.setting import setting
 from fedgrove.node.cli.values import pairs, words
 from fedgrove.node.learning.settings import DATASETS, STRATEGIES
 from fedgrove.node.scenario.names import NAMED, default_of, name_of, tables_of
@@ -187,3 +188,17 @@ def _help(name: str, preset: Tables) -> str:
 def _value(name: str, given: Any) -> Any:
     """The value of an option as the tables have it."""
     return (pairs(option(name), given, _WORDS[name]["metavar"]) or None) if _is_mapping(NAMED[name].type) else given
+
+
+def setting(given: str) -> Tables:
+    """The tables of a change like ``training.epochs=2``; a word that is no TOML value is a string."""
+    key, equals, value = given.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts) or len(parts) not in (2, 3):
+        raise CommandError(f"--set must be TABLE.KEY=VALUE, such as training.epochs=2, not {given!r}")
+    try:
+        return nested(key.strip(), parse_toml(f"value = {value}".encode())["value"])
+    except (ValueError, InvalidInput, InvalidContent) as fault:
+        if re.fullmatch(r"\s*[A-Za-z][\w./:-]*\s*", value):
+            return nested(key.strip(), value.strip())
+        raise CommandError(f"--set {key.strip()} must have a TOML value, not {value!r}: {fault}") from None

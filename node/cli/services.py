@@ -22,19 +22,24 @@ from fedgrove.chain.network.heads import Heads
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.key_slots import keeps_overwritten
-from fedgrove.node.base.processor import pin_process
-from fedgrove.node.cli.bases import BaseOptions, given_bases
-from fedgrove.node.cli.device import check_device
+from fedgrove.node.base.processor import UnsuitedProcessor, check_processor, pin_process
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
-from fedgrove.node.cli.lone_endpoint import lone_endpoint
-from fedgrove.node.cli.options import ConfigFile, KeystoreFile, PasswordFile
+from fedgrove.node.cli.options import (
+    BaseOptions,
+    ConfigFile,
+    KeystoreFile,
+    PasswordFile,
+    TableFormatOptions,
+    given_bases,
+    given_format,
+)
 from fedgrove.node.cli.output import CommandError, read_password
-from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
-from fedgrove.node.cli.table_format import TableFormatOptions, given_format
+from fedgrove.node.cli.reach import check_reach, find_federation, lone_endpoint, open_network, open_store
 from fedgrove.node.cli.task_data import approved_data
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.terms import load_config, method_of
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -46,6 +51,7 @@ from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.passing_time import PassingTime
 from fedgrove.node.roles.service import WITHOUT_RESULT, Role, Service
 from fedgrove.node.status.figure_targets import watched_rounds
+from fedgrove.node.tasks.sandbox.settings import Mode
 
 if TYPE_CHECKING:
     from fedgrove.node.roles.standby import Standby
@@ -323,3 +329,29 @@ def _stop(number: int, frame: object) -> NoReturn:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)  # one is enough; a second must not disturb the first
     sys.exit(0)
+
+
+def check_device(terms: FederationConfig, reach: NetworkSettings) -> None:
+    """Complain where this machine cannot train as the terms ask.
+
+    Or where ``network.device`` asks for a GPU that is not there, or that this training cannot have.
+    """
+    try:
+        check_processor(terms.training.portable, terms.training.precision, reach.device)
+    except UnsuitedProcessor as fault:
+        raise CommandError(f"network.device: {fault}" if reach.device != "cpu" else str(fault)) from None
+    if reach.device == "cpu":
+        return
+    if not isinstance(terms.method, TrainingTerms):
+        raise CommandError(f"network.device must be cpu: {terms.method.name} computes on the processor only")
+    if terms.task is not None and reach.sandbox != Mode.OFF:
+        raise CommandError(
+            'network.device = "cuda" needs sandbox = "off": the sandbox shows the code of a task no GPU; leave device '
+            "out to train in the sandbox on the processor"
+        )
+    from fedgrove.node.learning.devices import NoDevice, choose  # torch takes a second
+
+    try:
+        choose(reach.device)
+    except NoDevice as fault:
+        raise CommandError(f"network.device: {fault}") from None

@@ -1,11 +1,11 @@
 """``fedgrove status``: state of a federation, reason if my last round did not count, and my account's means."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from eth_utils import is_address, to_checksum_address
@@ -16,13 +16,8 @@ from fedgrove.chain.crypto.keys import Keys, load
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.network.access import Network
-from fedgrove.chain.network.standstill import stopped
-from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
-from fedgrove.node.cli.cost_look import CostSight
-from fedgrove.node.cli.lone_endpoint import lone_endpoint
-from fedgrove.node.cli.membership import ConfigFile, PasswordFile
-from fedgrove.node.cli.options import EtherPrice
+from fedgrove.chain.records.deployment import Deployment
+from fedgrove.node.cli.options import ConfigFile, EtherPrice, PasswordFile
 from fedgrove.node.cli.output import (
     CommandError,
     answer,
@@ -32,21 +27,19 @@ from fedgrove.node.cli.output import (
     print_json_line,
     read_password,
 )
-from fedgrove.node.cli.privacy_look import PrivacyLook, PrivacySight
-from fedgrove.node.cli.reach import check_reach, open_network, open_store
+from fedgrove.node.cli.reach import check_reach, lone_endpoint, open_network, open_store
+from fedgrove.node.methods.procfl.standing import ClusterStanding
 from fedgrove.node.methods.procfl.terms import ProCflTerms
-from fedgrove.node.methods.terms import load_config, method_of
-from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.status.budget import Budget, Purse
-from fedgrove.node.status.costs import CostReader
-from fedgrove.node.status.last_round import LastRound, LastRoundReader
-from fedgrove.node.status.pace import pace
+from fedgrove.node.protocol.step import name_clients
+from fedgrove.node.status.budget import Budget
+from fedgrove.node.status.costs import Costs
+from fedgrove.node.status.federation import FederationStatus, StatusReader
 from fedgrove.node.status.participation import Participation
 from fedgrove.node.status.price import ETHER, Price
-from fedgrove.node.status.standing import DisputedRound, Standing, standing
-
-Rows = list[tuple[str, str]]
+from fedgrove.node.status.rounds import Round
+from fedgrove.node.status.standing import DisputedRound, Standing
 
 
 def status(
@@ -73,49 +66,21 @@ def status(
     Example: fedgrove status --config federation.toml --keystore alice.json --watch
     """
     keys = load(keystore, read_password(password_file)) if keystore else None
-    with _window(config, _account(account, keys), keys, price) as look:
+    own = _account(account, keys)
+    terms, reach = load_config(config)
+    check_reach(config, reach)
+    with open_network(reach) as network:
+        if depends := lone_endpoint(reach):
+            complain(depends)
+        deployment = read_deployment(network, reach.ledger, reach.block or None)
+        needs_store = isinstance(terms.method, ProCflTerms) or terms.privacy or terms.evaluation
+        store = open_store(config, reach) if needs_store or _has_store(reach) else None
+        reader = StatusReader(network, Ledger(network, deployment, None), terms, store, own, keys)
+        display = Display(deployment, own or "", price)
         if watch:
-            return _watch(look, interval, as_json)
-        _show(look(), as_json)
+            return _watch(reader, display, interval, as_json)
+        display.show(reader.read(), as_json)
     return 0
-
-
-@dataclass(frozen=True)
-class StatusSnapshot:
-    """What one look shows: where the federation stands, about when ``until`` is (s since 1970), an account's means.
-
-    ``stopped`` says that the chain makes no blocks; empty where it does.
-    """
-
-    standing: Standing
-    rounds: int
-    when: float | None
-    budget: Budget | None
-    privacy: PrivacySight
-    clusters: ClusterSight
-    last: LastRound
-    costs: CostSight
-    stopped: str
-
-    def to_dict(self) -> dict:
-        extra = {"rounds_to_close": self.rounds, "until_time": self.when and round(self.when, 1)}
-        means = {
-            "budget": self.budget.to_dict() if self.budget else None,
-            "privacy": self.privacy.to_dict(),
-            "clusters": self.clusters.to_dict(),
-            "last_round": self.last.found.to_dict() if self.last.found else None,
-            "costs": self.costs.to_dict(),
-            "chain_stopped": self.stopped,
-        }
-        return self.standing.to_dict() | extra | means
-
-    @property
-    def substance(self) -> Standing:
-        """The values whose change prints a new line."""
-        return replace(self.standing, block=0)
-
-
-Look = Callable[[], StatusSnapshot]
 
 
 def _account(account: str | None, keys: Keys | None) -> str | None:
@@ -127,130 +92,152 @@ def _account(account: str | None, keys: Keys | None) -> str | None:
     return keys.address if keys else named
 
 
-@contextmanager
-def _window(config: Path, account: str | None, keys: Keys | None, price: Price | None) -> Iterator[Look]:
-    """Looks at the federation that a TOML file names; what was read once is not read again."""
-    terms, reach = load_config(config)
-    check_reach(config, reach)
-    with open_network(reach) as network:
-        depends = lone_endpoint(reach)
-        if depends:
-            complain(depends)
-        ledger = Ledger(network, read_deployment(network, reach.ledger, reach.block or None), None)
-        view = LedgerView(ledger)
-        purse = Purse(network, ledger, account) if account else None
-        receipts = CostReader(network, ledger)
-        rounds = terms.rounds_to_close
-        clustered = isinstance(terms.method, ProCflTerms)
-        asked = clustered or terms.privacy is not None or terms.evaluation is not None
-        store = open_store(config, reach) if asked or _has_store(reach) else None
-        privacy = PrivacyLook(terms, store) if terms.privacy is not None and store else None
-        place = (ledger.chain_id, ledger.address)
-        last = LastRoundReader(terms, store) if store else None
-        clusters = ClusterLook(terms, store, place) if clustered and store else None
-        on_request = method_of(terms).schedule.on_request
-
-        def look() -> StatusSnapshot:
-            now = standing(ledger, account, keys=keys, view=view, on_request=on_request)
-            seen = privacy.look(view.rounds, account) if privacy else PrivacySight()
-            found = last.read(view.rounds) if last else LastRound()
-            over = seen.over or (f"the training has ended, as {found.over}" if found.over else "")
-            if over and not now.finished:
-                now = replace(now, finished=True, waiting=f"nobody: {over}", until=0)
-            groups = clusters.look(view) if clusters else ClusterSight()
-            now = groups.described(now)
-            means = purse.budget(view.rounds) if purse else None
-            costs = CostSight(receipts.read(), ledger.deployment, account or "", price)
-            still = stopped(network, time.time())
-            return StatusSnapshot(now, rounds, _when(network, now), means, seen, groups, found, costs, still)
-
-        yield look
-
-
 def _has_store(reach: NetworkSettings) -> bool:
     """Whether figures of rounds can be read; a folder that is missing is not made for them."""
     folder = reach.store.removeprefix("disk:")
     return bool(reach.store) and (folder == reach.store or Path(folder).is_dir())
 
 
-def _when(network: Network, now: Standing) -> float | None:
-    speed = pace(network) if now.until else None
-    return speed.expected(now.until, time.time()) if speed else None
-
-
 # --- watching ---------------------------------------------------------------------------------------------------------
 
 
-def _watch(look: Look, interval: float, as_json: bool) -> int:
+def _watch(reader: StatusReader, display: "Display", interval: float, as_json: bool) -> int:
     live = None if as_json else live_answer()
-    if live is None:
-        return _until_finished(look, interval, lambda sight, new: _line(sight, as_json) if new else None)
-    with live:
-        return _until_finished(look, interval, lambda sight, new: live.update(_table(sight), refresh=True))
-
-
-def _until_finished(look: Look, interval: float, show: Callable[[StatusSnapshot, bool], None]) -> int:
-    last, away = None, ""
-    while last is None or not last.finished:
-        try:
-            sight = look()
-        except ChainError as fault:
-            if not away:
-                complain(f"waiting: {fault}")
-            away = str(fault)
-        else:
-            show(sight, sight.substance != last)
-            last, away = sight.substance, ""
-        if last is None or not last.finished:
-            time.sleep(interval)
+    with live or nullcontext():
+        last, away = None, ""
+        while last is None or not last.finished:
+            try:
+                now = reader.read()
+            except ChainError as fault:
+                if not away:
+                    complain(f"waiting: {fault}")
+                away = str(fault)
+            else:
+                substance = replace(now.standing, block=0)  # whose change prints a new line
+                if live is not None:
+                    live.update(display.table(now), refresh=True)
+                elif substance != last:
+                    display.show(now, as_json, line=True)
+                last, away = substance, ""
+            if last is None or not last.finished:
+                time.sleep(interval)
     return 0
-
-
-def _line(sight: StatusSnapshot, as_json: bool) -> None:
-    if as_json:
-        print_json_line(sight.to_dict())
-    else:
-        _show(sight, as_json)
-        answer()
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------
 
 
-def _show(sight: StatusSnapshot, as_json: bool) -> None:
-    if as_json:
-        print_json(sight.to_dict())
-        return
-    for name, value in _rows(sight):
-        answer(f"{name}: {value}")
+@dataclass(frozen=True)
+class Display:
+    """Shows a status: the costs of whose account, and in which currency.
+
+    Attributes
+    ----------
+    deployment : Deployment
+        Of the federation: the coordinator's part is shown, and what a practice chain took is said to be practice.
+    account : str
+        Whose part is shown as well; empty for nobody's.
+    price : Price or None
+        Of one ether; None shows ether only.
+    """
+
+    deployment: Deployment
+    account: str = ""
+    price: Price | None = None
+
+    def show(self, now: FederationStatus, as_json: bool, line: bool = False) -> None:
+        """Print it; ``line``: as one of several."""
+        if as_json:
+            (print_json_line if line else print_json)(self.document(now))
+            return
+        for name, value in self.rows(now):
+            answer(f"{name}: {value}")
+        if line:
+            answer()
+
+    def table(self, now: FederationStatus) -> Table:
+        """The same for a terminal."""
+        table = Table.grid(padding=(0, 2))
+        for name, value in self.rows(now):
+            table.add_row(Text(name, style="bold"), Text(value))
+        return table
+
+    def document(self, now: FederationStatus) -> dict[str, Any]:
+        """The same for machines."""
+        accounts = {"all": "", "coordinator": self.deployment.coordinator}
+        accounts |= {"account": self.account} if self.account else {}
+        return now.to_dict() | {"costs": now.costs.to_dict(accounts, self._asked)}
+
+    def rows(self, now: FederationStatus) -> list[tuple[str, str]]:
+        """Name and value of all that people are shown."""
+        stands = now.standing
+        rows = [
+            ("block", f"{stands.block}, {stands.members} members"),
+            ("round", f"{stands.round} of {now.rounds_to_close}"),
+            ("phase", stands.phase),
+            ("acted", ", ".join(map(str, stands.acted)) or "nobody"),
+            ("waiting for", _waiting(stands, now.until_time)),
+            *(("warning", sentence) for sentence in stands.setbacks.warnings),
+            *([("the chain", now.chain_stopped)] if now.chain_stopped else []),
+            *(("disputed", _dispute(each)) for each in stands.disputes),
+            *(_of_clusters(now.clusters, stands.finished) if now.clusters else ()),
+            *([("privacy", str(now.spent))] if now.spent else []),
+            *([("your next round", f"none, {now.refusal}")] if now.refusal else []),
+            *(_of_last_round(now.last_round) if now.last_round else ()),
+            *now.faults.items(),
+            *self.costs(now.costs),
+        ]
+        if stands.account:
+            rows.append(("your account", stands.account))
+            rows += [("your last round", _last(stands.last))] if stands.last else []
+            rows += [("your budget", _budget(now.budget))] if now.budget else []
+        return rows
+
+    def costs(self, costs: Costs) -> Iterator[tuple[str, str]]:
+        """The rows of costs."""
+        lacking = f"; the node has lost {costs.unknown} receipts" if costs.unknown else ""
+        coordinators = self._money(costs.whole(self.deployment.coordinator))
+        yield "cost so far", f"{self._described(costs, '')}; of it the coordinator {coordinators}{lacking}"
+        if self.account:
+            yield "your cost so far", self._described(costs, self.account)
+
+    def _described(self, costs: Costs, account: str) -> str:
+        whole, rounds = self._money(costs.whole(account)), costs.rounds(account)
+        if not rounds:
+            return whole
+        mean, latest = self._money(sum(rounds.values()) / len(rounds)), max(rounds)
+        return f"{whole}; a round {mean} on average, round {latest} {self._money(rounds[latest])}"
+
+    def _money(self, amount: float) -> str:
+        ether, price = amount / ETHER, self._asked
+        if self.deployment.practice:
+            return f"{ether:.4g} practice ether"
+        return f"{ether:.4g} ether" + (f" ({ether * price.amount:,.2f} {price.currency})" if price else "")
+
+    @property
+    def _asked(self) -> Price | None:
+        """The price that applies: nobody would buy a practice chain's coins."""
+        return None if self.deployment.practice else self.price
 
 
-def _table(sight: StatusSnapshot) -> Table:
-    table = Table.grid(padding=(0, 2))
-    for name, value in _rows(sight):
-        table.add_row(Text(name, style="bold"), Text(value))
-    return table
+def _of_clusters(now: ClusterStanding, finished: bool) -> Iterator[tuple[str, str]]:
+    """The rows of clusters; a federation that has finished is in no stage."""
+    if not finished:
+        waits = f"; {name_clients(now.awaited)} yet to commit" if now.awaited else ""
+        yield "stage", f"{now.stage}: {now.doing}{waits}"
+    if now.clusters:
+        yield "clusters", " | ".join(", ".join(map(str, each)) or "nobody" for each in now.clusters)
+    if now.expelled:
+        yield "expelled", name_clients(now.expelled)
 
 
-def _rows(sight: StatusSnapshot) -> Rows:
-    now = sight.standing
-    rows = [
-        ("block", f"{now.block}, {now.members} members"),
-        ("round", f"{now.round} of {sight.rounds}"),
-        ("phase", now.phase),
-        ("acted", ", ".join(map(str, now.acted)) or "nobody"),
-        ("waiting for", _waiting(now, sight.when)),
-        *(("warning", sentence) for sentence in now.setbacks.warnings),
-        *([("the chain", sight.stopped)] if sight.stopped else []),
-        *(("disputed", _dispute(each)) for each in now.disputes),
-    ]
-    rows += sight.clusters.rows(now.finished) + sight.privacy.rows() + sight.last.rows()
-    rows += sight.costs.rows()
-    if now.account:
-        rows.append(("your account", now.account))
-        rows += [("your last round", _last(now.last))] if now.last else []
-        rows += [("your budget", _budget(sight.budget))] if sight.budget else []
-    return rows
+def _of_last_round(found: Round) -> Iterator[tuple[str, str]]:
+    figures = {"accuracy": found.accuracy, "loss": found.loss}
+    known = [f"{name} {value:.4f}" for name, value in figures.items() if value is not None]
+    yield "last model", f"of round {found.round}" + (f": {', '.join(known)}" if known else "")
+    if found.members is not None:
+        model = "the last model" if found.only_evaluated else "the model before the last round"
+        yield "members", f"{found.members_found}, for {model}"
 
 
 def _waiting(now: Standing, when: float | None) -> str:

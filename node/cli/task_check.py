@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.cli.bases import BaseOptions, given_bases
 from fedgrove.node.cli.extras import require
-from fedgrove.node.cli.options import Sandbox, TaskSource
+from fedgrove.node.cli.options import BaseOptions, Sandbox, TableFormatOptions, TaskSource, given_bases, given_format
 from fedgrove.node.cli.output import FAILED, CommandError, answer, note, print_json
-from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.values import words
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from fedgrove.node.base.memory import memory_limit
-from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.options import JsonFlag, TableFormatOptions, given_format
 from fedgrove.node.cli.output import CommandError, answer, print_json
-from fedgrove.node.cli.table_format import TableFormatOptions, given_format
 from fedgrove.node.cli.values import words
 from fedgrove.node.learning.drafting import draft
 from fedgrove.node.learning.tables.formats import TableFormat

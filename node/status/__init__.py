@@ -1,9 +1,13 @@
-"""Status of a federation, for people.
+"""Status of a federation, for people: what commands, pages, Python and ``report.json`` show.
 
-subject        what a federation learns
-standing       what ``fedgrove status`` says
+rounds         all figures of a round
+report         ``report.json``
+federation     all that ``fedgrove status`` shows
+standing       where the latest round stands
 setbacks       rounds that did not close, and who was missing
 participation  why an account's last round counted, or did not
-budget         for how many rounds an account can pay
-pace           when a block is to be expected
+clusters       what a round left of the clusters
+budget, costs  what an account can pay, and what was paid
+estimate       what a federation will cost
+subject        what a federation learns
 """

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network, Paid
+from fedgrove.node.status.price import ETHER, Price
 
 FOUNDING = 0
 """Stands for a round's number where a transaction belongs to no round."""
@@ -33,6 +35,15 @@ class Costs:
         """For each round that an account, or any, paid for."""
         of_rounds = {number: self._of(paid, account) for number, paid in self.by_round.items() if number != FOUNDING}
         return {number: cost for number, cost in sorted(of_rounds.items()) if cost}
+
+    def to_dict(self, accounts: Mapping[str, str], price: Price | None) -> dict[str, Any]:
+        """JSON-ready: wei of accounts (empty: of all) by a name, in all and by round; with a price its worth."""
+        return {name: self._part(account, price) for name, account in accounts.items()} | {"unknown": self.unknown}
+
+    def _part(self, account: str, price: Price | None) -> dict[str, Any]:
+        whole = self.whole(account)
+        priced = {"cost": whole * price.amount / ETHER, "currency": price.currency} if price else {}
+        return {"wei": whole, "rounds": {str(number): cost for number, cost in self.rounds(account).items()}} | priced
 
     def _of(self, paid: Mapping[str, int], account: str) -> int:
         return paid.get(account, 0) if account else sum(paid.values())

@@ -19,7 +19,7 @@ from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.base.tensors import InvalidModel, dump, with_metadata
-from fedgrove.node.cli.scores_look import pictures_of
+from fedgrove.node.cli.predict import pictures_of
 from fedgrove.node.learning.scores import class_scores
 from fedgrove.node.learning.settings import RIGHT, confusion_names
 from fedgrove.node.learning.tables.files import InvalidTable, names_of, rows_of

@@ -18,7 +18,6 @@ import pytest
 
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Drawn
-from fedgrove.node.cli.privacy_look import PrivacyLook
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting
 from fedgrove.node.privacy import client_level
@@ -32,6 +31,7 @@ from fedgrove.node.privacy.sampling import least_max_clients, log_chance_that_ma
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import MaskingSettings
+from fedgrove.node.status.federation import PrivacyReader
 from fedgrove.node.status.report import build_report
 from tests.node.federation import Federation
 from tests.node.privacy.canaries import gaussian_bound
@@ -212,11 +212,11 @@ def test_record_report_audit_and_status_state_both(tmp_path):
         assert verdict.verdict == "verified"
         view = made.coordinator().view
         view.refresh()
-        looks = PrivacyLook(made.config, made.store)
-        for spent in (verdict.privacy, looks.look(view.rounds, None).spent):
+        for spent in (verdict.privacy, PrivacyReader(made.config, made.store).read(view)["spent"]):
             assert (spent.epsilon, spent.to_readers.epsilon) == (report["epsilon"], report["ledger_epsilon"])
             assert "towards readers of the ledger" in str(spent)
-        mine = looks.look(view.rounds, made.keys[4].address).spent  # its second upload came too late
+        mine = PrivacyReader(made.config, made.store, made.keys[4].address).read(view)["spent"]
+        # Its second upload came too late.
         assert mine.client == mine.to_readers.client == 5
         assert mine.to_readers.epsilon == pytest.approx(epsilon_of([GaussianRelease(whole)], 0.1), rel=5e-3)
         assert verdict.to_dict()["privacy"]["to_readers"]["median"] == report["ledger_epsilon"]

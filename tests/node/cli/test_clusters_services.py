@@ -19,7 +19,6 @@ from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import AnvilNetwork, anvil, connect
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
 from fedgrove.node.cli.reach import open_store
 from fedgrove.node.devnet.members import COORDINATOR, client_name
 from fedgrove.node.devnet.testnet.control import down, look
@@ -31,8 +30,10 @@ from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.settings import PartitionSettings
+from fedgrove.node.methods.procfl.standing import ClusterStanding
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.status.federation import ClusterStageReader
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_services import WINDOWS
@@ -58,12 +59,12 @@ class Watched:
         self.terms, place = load_config(layout.config)
         self.view = LedgerView(ledger)
         ledger_place = (ledger.chain_id, ledger.address)
-        self.look = ClusterLook(self.terms, open_store(layout.config, place), ledger_place)
+        self.reader = ClusterStageReader(self.terms, open_store(layout.config, place), ledger_place)
         self.killed: list[tuple[str, str]] = []
 
-    def sight(self) -> ClusterSight:
+    def stage(self) -> ClusterStanding:
         self.view.refresh()
-        return self.look.look(self.view)
+        return self.reader.read(self.view)["clusters"]
 
     def number(self, name: str) -> int:
         """A client's number on the ledger, where it stands in the order in which they came."""
@@ -113,9 +114,9 @@ def wage(made: Watched) -> Callable[[], None]:
     attackers = set(map(client_name, ATTACKERS))
 
     def each() -> None:
-        told = made.sight().standing
+        told = made.stage()
         current = made.view.rounds.latest
-        if told is None or current is None or current.end is not None:
+        if current is None or current.end is not None:
             return
         while told.trained == GOOD_ROUNDS and attackers:
             made.poison(attackers.pop())
@@ -134,7 +135,7 @@ def test_clusters_outlast_kills_in_every_stage_and_expel_who_poisons_them(tmp_pa
         subprocess.run([*up, *map(str, OPTIONS)], cwd=tmp_path, check=True, timeout=SECONDS)
         with watched(layout) as made:
             until_ended(layout, wage(made))
-            end = made.sight().standing
+            end = made.stage()
             by_number = {made.number(client_name(number)): number for number in range(1, CLIENTS + 1)}
         expelled = {by_number[client] for client in end.expelled}
         assert expelled and expelled <= set(ATTACKERS)  # half of a cluster is judged at a time, and drawn by lot
@@ -250,7 +251,7 @@ def test_members_find_each_other_by_hand_and_who_comes_later_is_in_no_cluster(tm
             made.until(lambda: all(process.poll() is not None for process in made.running.values()))
             assert {name: process.returncode for name, process in made.running.items()} == dict.fromkeys(NAMES, 0)
             ledger = (made.ledger.chain_id, made.ledger.address)
-            told = ClusterLook(made.terms, DiskStore(tmp_path / "store"), ledger).look(made.view).standing
+            told = ClusterStageReader(made.terms, DiskStore(tmp_path / "store"), ledger).read(made.view)["clusters"]
             assert sorted(map(len, told.clusters)) == [3, 3] and told.trained == 2
             late = len(NAMES) - 1
             assert late in made.view.rounds.latest.commits and late not in told.acting

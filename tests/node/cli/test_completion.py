@@ -61,7 +61,7 @@ def test_short_options_are_those_that_people_try():
 
 def test_help_groups_the_commands_and_uses_the_width_of_the_terminal(monkeypatch):
     listed = fedgrove("-h", cwd=".").stdout
-    assert all(f"{title}:\n" in listed for title in GROUPS)
+    assert all(f"{group.title}:\n" in listed for group in GROUPS)
     widths = {}
     for columns in ("60", "110"):
         monkeypatch.setenv("COLUMNS", columns)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fedgrove.common.errors import InvalidInput
-from fedgrove.node.cli.device import check_device
 from fedgrove.node.cli.output import CommandError
+from fedgrove.node.cli.services import check_device
 from fedgrove.node.cli.task_data import MODELS_OF_A_JOB, job_limits
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.learning.task_settings import TaskSettings

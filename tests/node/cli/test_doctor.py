@@ -9,8 +9,8 @@ from eth_utils import to_checksum_address
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import anvil
 from fedgrove.chain.network.rpc import RpcNetwork
-from fedgrove.node.cli import doctor_checks
-from fedgrove.node.cli.doctor_checks import Health, federation_findings, machine_findings
+from fedgrove.node.cli import doctor as doctor_command
+from fedgrove.node.cli.doctor import Health, federation_findings, machine_findings
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from tests.node.cli.test_bad_input import fedgrove
@@ -81,7 +81,7 @@ def test_a_store_that_is_away_fails(place, monkeypatch):
 
 def test_a_clock_that_is_behind_and_a_dear_chain_are_warnings(place, monkeypatch):
     earlier = time.time() - 3600
-    monkeypatch.setattr(doctor_checks.time, "time", lambda: earlier)
+    monkeypatch.setattr(doctor_command.time, "time", lambda: earlier)
     monkeypatch.setattr(RpcNetwork, "mines_when_asked", False)
     findings = found(place, monkeypatch, max_fee_gwei=1e-9)
     assert findings["clock"].health == Health.WARNING and "set the clock" in findings["clock"].sentence
@@ -90,15 +90,15 @@ def test_a_clock_that_is_behind_and_a_dear_chain_are_warnings(place, monkeypatch
 
 def test_a_practice_node_that_is_ahead_of_the_clock_is_no_fault_of_the_clock(place, monkeypatch):
     earlier = time.time() - 3600
-    monkeypatch.setattr(doctor_checks.time, "time", lambda: earlier)
+    monkeypatch.setattr(doctor_command.time, "time", lambda: earlier)
     clock = found(place, monkeypatch)["clock"]
     assert clock.health == Health.OK and "usual on a practice node" in clock.sentence
 
 
 def test_what_is_not_installed_is_named_with_what_to_do(monkeypatch):
-    monkeypatch.setattr(doctor_checks, "missing", lambda extra: ["torch"] if extra == "simulation" else [])
+    monkeypatch.setattr(doctor_command, "missing", lambda extra: ["torch"] if extra == "simulation" else [])
     monkeypatch.setenv("FEDGROVE_ANVIL", "/nowhere")
-    monkeypatch.setattr(doctor_checks, "LOW_DISK_BYTES", 1 << 62)
+    monkeypatch.setattr(doctor_command, "LOW_DISK_BYTES", 1 << 62)
     findings = {each.name: each for each in machine_findings("auto")}
     assert findings["extra simulation"].health == findings["anvil"].health == Health.MISSING
     assert 'pip install "fedgrove[simulation]"' in findings["extra simulation"].sentence

@@ -11,9 +11,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from fedgrove.node.cli.extras import EXTRAS, OF_COMMANDS
-from fedgrove.node.cli.listing import summaries
-from fedgrove.node.cli.main import COMMANDS, all_commands
+from fedgrove.node.cli.extras import EXTRAS
+from fedgrove.node.cli.listing import COMMANDS, all_commands
 
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
 MODULES = {
@@ -36,6 +35,8 @@ LINES = {
     "kmeans": ["--points", "200"],
     "privacy": ["plan", "--clients", "10", "--rate", "0.5", "--rounds", "3", "--epsilon", "4"],
 }
+OF_COMMANDS = {name: each.extra for name, each in COMMANDS.items() if each.extra}
+CORE = [each.place.split(":")[0] for name, each in COMMANDS.items() if not each.extra and name not in ON_THIS_MACHINE]
 TRAINING = [name for name, extra in OF_COMMANDS.items() if "torch" in EXTRAS[extra]]
 
 
@@ -84,15 +85,17 @@ print(*sorted({"eth_utils", "numpy", "requests"} & sys.modules.keys()))
     result = without(ALL, code, tmp_path)
     lines = result.stdout.splitlines()
     assert result.returncode == 0 and lines[-1] == "", result.stdout + result.stderr
-    assert summaries().keys() == all_commands().keys()
-    assert all(f"  {name.ljust(11)}  {text}" in lines for name, text in summaries().items()), "a line is too long"
+    summaries = {name: each.summary for name, each in all_commands().items()}
+    assert all(f"  {name.ljust(11)}  {text}" in lines for name, text in summaries.items()), "a line is too long"
 
 
 def test_a_command_of_the_core_imports_nothing_of_lab_or_devnet(tmp_path):
-    names = [target.split(":")[0] for name, target in COMMANDS.items() if name not in (*OF_COMMANDS, *ON_THIS_MACHINE)]
+    names = [
+        each.place.split(":")[0] for name, each in COMMANDS.items() if name not in (*OF_COMMANDS, *ON_THIS_MACHINE)
+    ]
     code = f"""
 import importlib
-for name in {names!r}:
+for name in {CORE!r}:
     importlib.import_module(name)
 print([name for name in sys.modules if name.startswith(("fedgrove_lab", "fedgrove.node.devnet"))])
 """
@@ -121,10 +124,12 @@ def required(names: list[str]) -> set[str]:
 def test_the_core_is_small_and_imports_nothing_else(tmp_path):
     core = required(PROJECT["dependencies"])
     assert len(core) + 1 <= 43, sorted(core)
-    names = [target.split(":")[0] for name, target in COMMANDS.items() if name not in (*OF_COMMANDS, *ON_THIS_MACHINE)]
+    names = [
+        each.place.split(":")[0] for name, each in COMMANDS.items() if name not in (*OF_COMMANDS, *ON_THIS_MACHINE)
+    ]
     code = f"""
 import importlib, sys
-for name in {names!r}:
+for name in {CORE!r}:
     importlib.import_module(name)
 print(*(name.split(".")[0] for name, module in sys.modules.items() if module is not None))
 """
@@ -163,8 +168,8 @@ def test_a_kubo_store_is_asked_for_by_its_extra(tmp_path):
 
 def test_a_module_of_an_extra_that_is_missing_in_the_middle_of_a_command_is_named(tmp_path):
     code = """
-from fedgrove.node.cli import main
-main.COMMANDS["audit"] = "broken:audit"
+from fedgrove.node.cli.listing import COMMANDS, ListedCommand
+COMMANDS["audit"] = ListedCommand("", "broken:audit")
 sys.modules["broken"] = type(sys)("broken")
 def audit():
     import torch

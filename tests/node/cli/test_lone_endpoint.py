@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgrove.node.cli.lone_endpoint import lone_endpoint
+from fedgrove.node.cli.reach import lone_endpoint
 from fedgrove.node.protocol.network_settings import NetworkSettings
 
 OWN, ELSEWHERE, OTHER = "http://127.0.0.1:8545", "https://rpc.example/key-1", "https://node.example"

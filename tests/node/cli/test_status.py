@@ -13,7 +13,7 @@ import pytest
 
 from fedgrove.chain.crypto.keys import save
 from fedgrove.chain.face.networks import anvil
-from fedgrove.node.cli.cost_look import CostSight
+from fedgrove.node.cli.status import Display
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.status.costs import Costs
@@ -129,11 +129,12 @@ def test_it_tells_what_the_federation_and_an_account_have_paid(federation, tmp_p
 def test_a_price_applies_to_a_chain_whose_coins_are_worth_something(federation):
     costs = Costs({1: {"0xa": 3 * 10**15, "0xb": 10**15}})
     public = replace(federation.deployment, chain_id=1)
-    look = CostSight(costs, public, "0xa", Price(2000, "EUR"))
-    assert look.to_dict()["account"]["cost"] == pytest.approx(6) and look.to_dict()["account"]["currency"] == "EUR"
-    assert "0.003 ether (6.00 EUR)" in dict(look.rows())["your cost so far"]
-    practised = CostSight(costs, federation.deployment, "0xa", Price(2000, "EUR"))
-    assert "cost" not in practised.to_dict()["account"] and "EUR" not in str(practised.rows())
+    display = Display(public, "0xa", Price(2000, "EUR"))
+    assert "0.003 ether (6.00 EUR)" in dict(display.costs(costs))["your cost so far"]
+    priced = costs.to_dict({"account": "0xa"}, Price(2000, "EUR"))["account"]
+    assert priced["cost"] == pytest.approx(6) and priced["currency"] == "EUR"
+    practised = Display(federation.deployment, "0xa", Price(2000, "EUR"))
+    assert "EUR" not in str(dict(practised.costs(costs)))
 
 
 @pytest.mark.parametrize("price", ["nan", "2500"])

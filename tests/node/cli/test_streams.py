@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedgrove.node.cli import main
-from fedgrove.node.cli.main import all_commands
+from fedgrove.node.cli.listing import all_commands
 from tests.node.cli.test_bad_input import fedgrove
 
 ANSWERS = {

@@ -7,8 +7,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.node.cli import doctor_checks, services
-from fedgrove.node.cli.doctor_checks import Health
+from fedgrove.node.cli import services
+from fedgrove.node.cli.doctor import Health, round_findings
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.roles.logs import ServiceLog
@@ -49,7 +49,7 @@ def stuck(tmp_path_factory):
 
         def look():
             now = standing(made.ledger(made.keys[0]))
-            findings = list(doctor_checks._round_findings(now.setbacks))
+            findings = list(round_findings(now.setbacks))
             return now, findings, generate_latest(metrics._registry).decode()
 
         coordinator = made.coordinator()

@@ -14,12 +14,13 @@ from fedgrove.chain.records import Closed
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit.archive import STORE, audit_directory, write_archive
 from fedgrove.node.cli.progress import print_rounds
+from fedgrove.node.cli.status import Display
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.protocol.content import fetch_metrics
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
-from fedgrove.node.status.last_round import LastRoundReader
+from fedgrove.node.status.federation import StatusReader
 from fedgrove.node.status.report import build_report
 from tests.node.explorer.conftest import exploring
 from tests.node.federation import Federation
@@ -138,17 +139,13 @@ def test_the_end_of_a_demonstration_names_them(ended, capsys):
 
 
 def test_status_shows_them_and_that_nobody_is_waited_for(ended):
-    client = ended.federation.client(1)
-    client.step()
-    sight = LastRoundReader(ended.federation.config, ended.federation.store).read(client.view.rounds)
-    assert sight.over == ENDING and sight.found.to_dict()["members"] == ended.report["rounds"][-1]["members"]
-    (_, model), (name, told) = sight.rows()
-    assert (
-        model.startswith("of round 4: accuracy ")
-        and name == "members"
-        and told.endswith("for the last model")
-        and f"loss {ended.stated[-1].loss:.4f}" in told
-    )
+    made = ended.federation
+    now = StatusReader(made.network, made.ledger(made.keys[0]), made.config, made.store).read()
+    assert now.standing.finished and now.standing.waiting == f"nobody: the training has ended, as {ENDING}"
+    assert now.to_dict()["last_round"]["members"] == ended.report["rounds"][-1]["members"]
+    rows = dict(Display(made.deployment).rows(now))
+    assert rows["last model"].startswith("of round 4: accuracy ") and rows["members"].endswith("for the last model")
+    assert f"loss {ended.stated[-1].loss:.4f}" in rows["members"]
 
 
 def test_prometheus_gets_them(ended):

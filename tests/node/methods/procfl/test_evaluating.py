@@ -7,7 +7,6 @@ import pytest
 
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
-from fedgrove.node.cli.clusters_look import ClusterLook
 from fedgrove.node.learning.held_out import HoldOutRule, marks_of, split
 from fedgrove.node.learning.networks import held_out_sums
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
@@ -17,6 +16,7 @@ from fedgrove.node.methods.training.metric_sums import sums_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersMetrics
+from fedgrove.node.status.federation import ClusterStageReader
 from tests.adversary.clustered import SAMPLES, coordinator, found
 
 CLIENTS, COMPARING, HELD = 6, 2, SAMPLES // 4
@@ -89,8 +89,8 @@ def test_members_evaluate_the_model_of_their_cluster_and_the_sums_are_exact(hone
 def test_status_says_that_the_last_models_are_evaluated(honest):
     view = LedgerView(honest.ledger(honest.coordinator_keys))
     view.refresh()
-    look = ClusterLook(honest.config, honest.store, (honest.network.chain_id, honest.deployment.ledger))
-    assert look.look(view).standing.doing == "members evaluate the last models"
+    reader = ClusterStageReader(honest.config, honest.store, (honest.network.chain_id, honest.deployment.ledger))
+    assert reader.read(view)["clusters"].doing == "members evaluate the last models"
 
 
 def test_only_a_loss_that_stays_with_a_model_for_each_cluster_ends_the_training(network, tmp_path):

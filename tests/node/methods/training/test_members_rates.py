@@ -33,7 +33,7 @@ from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MaskingSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
-from fedgrove.node.status.last_round import LastRoundReader
+from fedgrove.node.status.federation import LastRoundReader
 from fedgrove.node.status.report import build_report
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import QUICK
@@ -200,8 +200,8 @@ def test_people_see_a_noisy_rate(run, capsys):
     assert f"members for the last model: accuracy {accuracy} (noise ± {noise})" in printed.out + printed.err
     client = made.client(1)
     client.step()
-    _, (_, told) = LastRoundReader(made.config, made.store).read(client.view.rounds).rows()
-    assert told == f"accuracy {accuracy} (noise ± {noise}), for the last model"
+    found = LastRoundReader(made.config, made.store).read(client.view)["last_round"]
+    assert found.members_found == f"accuracy {accuracy} (noise ± {noise})" and found.only_evaluated
     metrics = ServiceMetrics()
     metrics.members(client.members_metrics)
     text = generate_latest(metrics._registry).decode()

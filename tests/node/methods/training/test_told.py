@@ -10,7 +10,6 @@ from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import audit_directory, write_archive
-from fedgrove.node.cli.privacy_look import PrivacyLook
 from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.devnet.testnet.beginning import beginning
 from fedgrove.node.devnet.testnet.processes import _write_config
@@ -21,6 +20,7 @@ from fedgrove.node.privacy.records import difference
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.scenario.reading import scenario
+from fedgrove.node.status.federation import PrivacyReader, StatusReader
 from fedgrove.node.status.report import build_report
 from tests.node.federation import Federation
 from tests.node.methods.training.conftest import TERMS
@@ -55,13 +55,16 @@ def test_status_shows_what_a_client_has_spent(run, tmp_path):
     federation = run.federation
     view = federation.coordinator().view
     view.refresh()
-    sight = PrivacyLook(federation.config, federation.store).look(view.rounds, None)
-    spent = f"ε = {run.metrics()[1].privacy.epsilon:.4g} of 20 at δ = 0.001 spent by client {sight.spent.client}"
-    assert sight.rows() == [("privacy", spent)] and not sight.over
-    mine = PrivacyLook(federation.config, federation.store).look(view.rounds, federation.keys[4].address)
-    assert (mine.spent.client, mine.refusal) == (5, "") and mine.spent.epsilon < sight.spent.epsilon
-    absent = PrivacyLook(federation.config, DiskStore(tmp_path / "empty")).look(view.rounds, None)
-    assert "unknown, because the model cannot be read" in absent.rows()[0][1] and absent.to_dict() is None
+    sight = PrivacyReader(federation.config, federation.store).read(view)
+    spent = f"ε = {run.metrics()[1].privacy.epsilon:.4g} of 20 at δ = 0.001 spent by client {sight['spent'].client}"
+    assert str(sight["spent"]) == spent and not sight["exhausted"]
+    mine = PrivacyReader(federation.config, federation.store, federation.keys[4].address).read(view)
+    assert (mine["spent"].client, mine["refusal"]) == (5, "")
+    assert mine["spent"].epsilon < sight["spent"].epsilon
+    reader = federation.ledger(federation.keys[0])
+    lacking = StatusReader(federation.network, reader, federation.config, DiskStore(tmp_path / "empty")).read()
+    assert lacking.spent is None and lacking.to_dict()["privacy"] is None
+    assert lacking.faults["privacy"].startswith("unknown, because the store cannot be read: ")
 
 
 def test_status_says_who_draws_no_more_and_when_training_is_over(run):
@@ -72,9 +75,8 @@ def test_status_says_who_draws_no_more_and_when_training_is_over(run):
     tight = replace(federation.config, federation=rounds, privacy=replace(federation.config.privacy, epsilon=5.0))
     for each in view.rounds.rounds.values():  # as if it had been held under the tight terms
         each.opened = replace(each.opened, config_digest=cid_of(tight.to_bytes()).digest)
-    sight = PrivacyLook(tight, federation.store).look(view.rounds, federation.keys[0].address)
-    assert "round 3 would make it" in sight.rows()[1][1] and "members can afford" in sight.over
-    assert sight.to_dict()["refusal"] == sight.refusal
+    sight = PrivacyReader(tight, federation.store, federation.keys[0].address).read(view)
+    assert "round 3 would make it" in sight["refusal"] and "members can afford" in sight["exhausted"]
 
 
 def test_a_demos_noise_lets_every_client_take_part_in_all_rounds():

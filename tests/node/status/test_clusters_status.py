@@ -8,10 +8,11 @@ from fedgrove.chain.records import Closed, Committed
 from fedgrove.chain.records.deployment import Terms
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.cli.clusters_look import ClusterLook, ClusterSight
+from fedgrove.node.cli.status import Display
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.federation import ClusterStageReader, StatusReader, waiting_for_statement
 from fedgrove.node.status.setbacks import setbacks
 from fedgrove.node.status.standing import Standing
 from tests.node.methods.procfl.story import LATE, ROUNDS
@@ -44,45 +45,50 @@ def place_of(story) -> tuple[int, str]:
 
 
 @pytest.fixture
-def look(story):
-    return ClusterLook(story.federation.config, story.federation.store, place_of(story))
+def read(story):
+    reader = ClusterStageReader(story.federation.config, story.federation.store, place_of(story))
+    return lambda then: reader.read(then)["clusters"]
 
 
-def test_each_round_says_what_it_is_for_and_who_is_awaited(story, look):
-    sights = [look.look(before(story, Committed, number)).standing for number in range(1, ROUNDS + 1)]
+def test_each_round_says_what_it_is_for_and_who_is_awaited(story, read):
+    stages = [read(before(story, Committed, number)) for number in range(1, ROUNDS + 1)]
     judging = ["train", "show", "vote"]
-    assert [sight.stage for sight in sights] == ["blind", "answer", "labels", "train", *judging, "train", *judging]
-    assert all(sight.awaited == sight.acting and LATE not in sight.acting for sight in sights)
+    assert [each.stage for each in stages] == ["blind", "answer", "labels", "train", *judging, "train", *judging]
+    assert all(each.awaited == each.acting and LATE not in each.acting for each in stages)
     states = story.states()
     for number in (6, 10):
         (case,) = states[number].cases
-        assert sights[number - 1].awaited == case.members and sights[number].awaited == tuple(sorted(case.committee))
-        rows = dict(ClusterSight(sights[number]).rows(finished=False))
-        assert rows["stage"].endswith("yet to commit") and " vote on clients " in rows["stage"]
+        assert stages[number - 1].awaited == case.members and stages[number].awaited == tuple(sorted(case.committee))
+        assert " vote on clients " in stages[number].doing
 
 
-def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, look):
+def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, read):
     none = setbacks(Rounds(), Terms(64 * "1", 64 * "1"))
     anyone = Standing(9, 10, 2, "close", (), "the coordinator or any stand-by to close", 20, none)
     told = {
-        number: look.look(before(story, Closed, number)).described(anyone).waiting for number in range(1, ROUNDS + 1)
+        number: waiting_for_statement(anyone, read(before(story, Closed, number))).waiting
+        for number in range(1, ROUNDS + 1)
     }
     alone = {number for number, waiting in told.items() if waiting != anyone.waiting}
     assert alone == {number for number, metrics in enumerate(story.stated(), 1) if metrics.stated is not None}
     assert told[2] == "the coordinator to close: only it can state how much the sets have in common"
     earlier = replace(anyone, phase="recover")
-    assert look.look(before(story, Closed, 2)).described(earlier) == earlier
+    assert waiting_for_statement(earlier, read(before(story, Closed, 2))) == earlier
 
 
-def test_at_the_end_there_are_clusters_and_who_was_expelled(story, look):
-    rows = look.look(Then(story, len(story.history.records()))).rows(finished=True)
-    assert rows == [("clusters", "5, 7, 9 | 6, 8, 10"), ("expelled", "clients 1, 2, 3, 4")]
+def test_at_the_end_there_are_clusters_and_who_was_expelled(story):
+    made = story.federation
+    ledger = made.ledger(made.keys[0])
+    now = StatusReader(made.network, ledger, made.config, made.store).read()
+    rows = Display(made.deployment).rows(now)
+    assert {("clusters", "5, 7, 9 | 6, 8, 10"), ("expelled", "clients 1, 2, 3, 4")} <= set(rows)
+    assert now.standing.finished and "stage" not in dict(rows)
 
 
-def test_a_store_that_lacks_the_state_is_told_and_other_federations_have_no_clusters(story, tmp_path):
-    now = Then(story, len(story.history.records()))
-    look = ClusterLook(story.federation.config, DiskStore(tmp_path), place_of(story))
-    ((name, told),) = look.look(now).rows(finished=False)
-    assert name == "clusters" and told.startswith("unknown: ")
-    plain: FederationConfig = replace(story.federation.config, method=TrainingTerms())
-    assert ClusterLook(plain, story.federation.store, place_of(story)).look(now) == ClusterSight()
+def test_a_store_that_lacks_the_state_is_named_and_other_federations_have_no_clusters(story, tmp_path):
+    made = story.federation
+    ledger = made.ledger(made.keys[0])
+    lacking = StatusReader(made.network, ledger, made.config, DiskStore(tmp_path)).read()
+    assert dict(Display(made.deployment).rows(lacking))["clusters"].startswith("unknown, because the store cannot be ")
+    plain: FederationConfig = replace(made.config, method=TrainingTerms())
+    assert StatusReader(made.network, ledger, plain, made.store).read().clusters is None

@@ -1,0 +1,232 @@
+"""The whole state of a federation, as ``fedgrove status`` shows it: round, clusters, privacy, last model, costs."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.network.standstill import stopped
+from fedgrove.ipfs.store import ContentStore, StoreError
+from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, state_after
+from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
+from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import method_of
+from fedgrove.node.protocol.content import InvalidBlob
+from fedgrove.node.protocol.ending import MetricsWatch
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.spending import Spending, Spent
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.budget import Budget, Purse
+from fedgrove.node.status.costs import CostReader, Costs
+from fedgrove.node.status.pace import pace
+from fedgrove.node.status.rounds import Round, RoundReader
+from fedgrove.node.status.standing import Standing, standing
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederationStatus:
+    """State at one moment. A part that does not apply, or cannot be read, is None.
+
+    Attributes
+    ----------
+    standing : Standing
+    rounds_to_close : int
+    until_time : float or None
+        About when ``standing.until`` will be made, in seconds since 1970.
+    chain_stopped : str
+        That the chain makes no blocks, in one sentence; empty where it does.
+    costs : Costs
+    budget : Budget or None
+        The account's means.
+    spent : Spent or None
+        Of the privacy budget, by the account's client, without an account by the client that has spent most.
+    refusal : str
+        Why the account's client will not draw in the next round, in one clause; empty when it will.
+    clusters : ClusterStanding or None
+    last_round : Round or None
+        The last round that stands.
+    faults : mapping
+        Why a part cannot be read, by ``privacy``, ``clusters`` and ``last model``.
+    """
+
+    standing: Standing
+    rounds_to_close: int
+    costs: Costs
+    until_time: float | None = None
+    chain_stopped: str = ""
+    budget: Budget | None = None
+    spent: Spent | None = None
+    refusal: str = ""
+    clusters: ClusterStanding | None = None
+    last_round: Round | None = None
+    faults: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """By name, JSON-ready, without the costs."""
+        return self.standing.to_dict() | {
+            "rounds_to_close": self.rounds_to_close,
+            "until_time": self.until_time and round(self.until_time, 1),
+            "budget": self.budget.to_dict() if self.budget else None,
+            "privacy": asdict(self.spent) | {"refusal": self.refusal} if self.spent else None,
+            "clusters": self.clusters.to_dict() if self.clusters else None,
+            "last_round": self.last_round.to_dict() if self.last_round else None,
+            "chain_stopped": self.chain_stopped,
+        }
+
+
+class StatusReader:
+    """Reads again and again; what was read once is not read again.
+
+    Parameters
+    ----------
+    store : ContentStore, optional
+        Of a member, for all that is not on the ledger.
+    account : str, optional
+        Whose part is told as well.
+    keys : Keys, optional
+        Of that account: they say whether it was in a sample.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        ledger: Ledger,
+        terms: FederationConfig,
+        store: ContentStore | None = None,
+        account: str | None = None,
+        keys: Keys | None = None,
+    ) -> None:
+        self._network, self._ledger, self._terms = network, ledger, terms
+        self._account, self._keys = account, keys
+        self._view = LedgerView(ledger)
+        self._purse = Purse(network, ledger, account) if account else None
+        self._costs = CostReader(network, ledger)
+        self._on_request = method_of(terms).schedule.on_request
+        self._parts: dict[str, Callable[[LedgerView], dict[str, Any]]] = {}
+        if store is not None:
+            self._parts["last model"] = LastRoundReader(terms, store).read
+            if terms.privacy is not None:
+                self._parts["privacy"] = PrivacyReader(terms, store, account).read
+            if isinstance(terms.method, ProCflTerms):
+                self._parts["clusters"] = ClusterStageReader(terms, store, (ledger.chain_id, ledger.address)).read
+
+    def read(self) -> FederationStatus:
+        """The state as it is now. Raises ChainError."""
+        view, parts, faults = self._view, {}, {}
+        now = standing(self._ledger, self._account, keys=self._keys, view=view, on_request=self._on_request)
+        for name, read in self._parts.items():
+            try:
+                parts |= read(view)
+            except (StoreError, InvalidModel, InvalidBlob) as fault:
+                faults[name] = f"unknown, because the store cannot be read: {fault}"
+        exhausted, ended = (parts.pop(name, "") for name in ("exhausted", "ended"))
+        over = exhausted or ended
+        if over and not now.finished:
+            now = replace(now, finished=True, waiting=f"nobody: {over}", until=0)
+        now = waiting_for_statement(now, parts.get("clusters"))
+        speed = pace(self._network) if now.until else None
+        return FederationStatus(
+            standing=now,
+            rounds_to_close=self._terms.rounds_to_close,
+            costs=self._costs.read(),
+            until_time=speed.expected(now.until, time.time()) if speed else None,
+            chain_stopped=stopped(self._network, time.time()),
+            budget=self._purse.budget(view.rounds) if self._purse else None,
+            faults=faults,
+            **parts,
+        )
+
+
+def waiting_for_statement(now: Standing, clusters: ClusterStanding | None) -> Standing:
+    """The standing of a round, adapted where only the coordinator can close it."""
+    if now.phase != "close" or clusters is None or not clusters.stated:
+        return now
+    return replace(now, waiting=f"the coordinator to close: only it can state {clusters.stated}")
+
+
+class LastRoundReader:
+    """Reads the last round that stands, and why the training has ended with it."""
+
+    def __init__(self, terms: FederationConfig, store: ContentStore) -> None:
+        self._reader = RoundReader(store, strict=False)
+        self._watch = MetricsWatch(store, terms)
+
+    def read(self, view: LedgerView) -> dict[str, Any]:
+        """``last_round``, and ``ended``: why no round follows, in one clause, empty while one runs or may follow."""
+        base, latest = view.rounds.base, view.rounds.latest
+        if base is None or latest is None:
+            return {}
+        over = self._watch.ending(view.rounds) if latest.end is not None else ""
+        ended = f"the training has ended, as {over}" if over else ""
+        return {"last_round": self._reader.one(view.rounds, base), "ended": ended}
+
+
+class PrivacyReader:
+    """Reads from the ledger what was spent of the privacy budget, and from the store, once, how large the model is."""
+
+    def __init__(self, terms: FederationConfig, store: ContentStore, account: str | None = None) -> None:
+        self._terms, self._store, self._account = terms, store, account
+        self._parameters = 0
+
+    def read(self, view: LedgerView) -> dict[str, Any]:
+        """``spent``, ``refusal``, and ``exhausted``: why the budget affords no further round, in one clause."""
+        rounds = view.rounds
+        latest = rounds.latest
+        if latest is None:
+            return {}
+        method = method_of(self._terms)
+        if not self._parameters:  # which no round changes
+            self._parameters = method.parameters_of(method.fetch_model(self._store, latest.opened.model_digest))
+        spending = Spending(method, self._store, rounds, self._parameters)
+        member = rounds.member(self._account) if self._account else None
+        client, ended = member.client if member else 0, latest.end is not None
+        following = latest.number + (ended or client in latest.draws)
+        due = client and following <= self._terms.federation.rounds
+        return {
+            "spent": spending.summary(latest.number, client),
+            "refusal": spending.refusal(client, following) if due else "",
+            "exhausted": spending.exhausted(following) if ended else "",
+        }
+
+
+class ClusterStageReader:
+    """Reads what the latest round of a federation with clusters is for; a state that was read last is not read again.
+
+    Parameters
+    ----------
+    place : (int, str)
+        Chain id, and the ledger's address.
+    """
+
+    def __init__(self, terms: FederationConfig, store: ContentStore, place: tuple[int, str]) -> None:
+        self._terms, self._store, self._place = terms, store, place
+        self._course = course_of(terms)
+        self._known: tuple[tuple[bytes, bytes], ClusterState] | None = None
+
+    def read(self, view: LedgerView) -> dict[str, Any]:
+        """``clusters``: the purpose of the latest round, or of the next one if it has ended."""
+        current, base = view.rounds.latest, view.rounds.base
+        if current is not None and current.end is not None:
+            current = None
+        sealed = current is not None and current.sealed is not None
+        committing = current is not None and sealed and view.block < view.deadlines(current).commit_end
+        number = current.number if current is not None else len(view.rounds.rounds) + 1
+        state = self._state(base) if base is not None else None
+        over = is_over(self._terms, view.rounds, number, self._store)
+        state = state.at_rest if over and state is not None else state
+        if state is not None and current is not None and sealed:
+            state = method_of(self._terms).inputs(view.rounds, current, self._place, self._store).previous
+        return {"clusters": cluster_standing(self._course, state, current, committing, over)}
+
+    def _state(self, base: RoundRecords) -> ClusterState:
+        """Resulting state of a round, with the statement about it."""
+        key = (base.closing.model_digest, base.closing.metrics_digest)
+        if self._known is None or self._known[0] != key:
+            self._known = (key, state_after(base, self._terms, self._store))
+        return self._known[1]
