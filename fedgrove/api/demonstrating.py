@@ -113,7 +113,7 @@ def demo(
 
 
 def _pages() -> ServePages:
-    from fedgrove.node.explorer.live import live_pages  # an extra of its own
+    from fedgrove.node.explorer.server import live_pages  # an extra of its own
 
     return live_pages
 

@@ -8,7 +8,7 @@ from os import PathLike, path
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fedgrove.api.ledgers import is_endpoint, read_live
+from fedgrove.api.auditing import is_endpoint, read_live
 from fedgrove.api.tables import tables_of
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Record
@@ -80,7 +80,7 @@ class History:
     fedgrove.chain.network.history.BadHistory
         Its ledger is no chain of blocks with all records.
     InvalidInput, ChainError, StoreError
-        As ``fedgrove.api.ledgers.read_live``.
+        As ``fedgrove.api.auditing.read_live``.
     """
 
     def __init__(

@@ -8,10 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedgrove.api.describing import paths_by_name
 from fedgrove.api.history import History
 from fedgrove.api.running import Run
 from fedgrove.api.saving import ON_RECORD, read_model_file
-from fedgrove.api.tasks import paths_by_name
 from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader

@@ -18,8 +18,7 @@ from fedgrove.chain.records import (
 )
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
-from fedgrove.node.audit.blame import is_unfounded, name_lacking, name_left_out, name_liars
-from fedgrove.node.audit.findings import Findings
+from fedgrove.node.audit.findings import Findings, is_unfounded, name_lacking, name_left_out, name_liars
 from fedgrove.node.audit.verdict import CannotTell
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel

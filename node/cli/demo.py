@@ -131,7 +131,7 @@ def _pages(wanted: bool) -> "ServePages | None":
     if not wanted:
         return None
     require("explorer", "the explorer")
-    from fedgrove.node.explorer.live import live_pages
+    from fedgrove.node.explorer.server import live_pages
 
     return live_pages
 

@@ -28,7 +28,7 @@ from fedgrove.node.cli.reach import check_reach, find_federation, open_network, 
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.status.budget import Budget, Purse
+from fedgrove.node.status.costs import Budget, Purse
 from fedgrove.node.status.price import ETHER
 from fedgrove.node.status.setbacks import Setbacks, setbacks
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable

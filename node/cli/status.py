@@ -33,8 +33,7 @@ from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.step import name_clients
-from fedgrove.node.status.budget import Budget
-from fedgrove.node.status.costs import Costs
+from fedgrove.node.status.costs import Budget, Costs
 from fedgrove.node.status.federation import FederationStatus, StatusReader
 from fedgrove.node.status.participation import Participation
 from fedgrove.node.status.price import ETHER, Price

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from fedgrove.node.base.spreadsheets import csv_text
+from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
-from fedgrove.node.explorer.templating import failed_page, make_templates
-from fedgrove.node.explorer.views.comparison import MAX_ROUNDS_SHOWN, Comparison
-from fedgrove.node.explorer.views.comparison_tables import rounds_csv, terms_csv
+from fedgrove.node.explorer.pages import failed_page, make_templates
+from fedgrove.node.explorer.views.comparison import MAX_ROUNDS_SHOWN, ComparedRun, Comparison
+from fedgrove.node.explorer.views.rounds import CheckedRound
 from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.status.price import Price
+from fedgrove.node.status.rounds import COLUMNS
 
 PATHS = ("", "rounds.csv", "terms.csv")
 
@@ -81,3 +85,25 @@ class ComparingPages:
         """A relative link."""
         folder = not path or path.endswith("/")
         return f"{path}index.html" if self._static and folder else path or "./"
+
+
+ROUNDS = ("run", "name", "check", *COLUMNS, "fee", "cost", "currency")
+TERMS = ("table", "key", "differs")
+
+
+def rounds_csv(comparison: Comparison, price: Price | None) -> str:
+    """A row for each round of each run, in the order of the runs."""
+    rows = (_round(run, row, price) for run in comparison.runs for row in run.rounds)
+    return csv_text(ROUNDS, rows)
+
+
+def terms_csv(comparison: Comparison) -> str:
+    """A row for each term, with a column for each run; a term that a run lacks is empty there."""
+    columns = (*TERMS, *(f"run_{run.number}" for run in comparison.runs))
+    rows = ((term.table, term.key, "yes" if term.differs else "no", *term.values) for term in comparison.terms)
+    return csv_text(columns, rows)
+
+
+def _round(run: ComparedRun, row: CheckedRound, price: Price | None) -> tuple[object, ...]:
+    cost = ((row.fee or 0.0) * price.amount, price.currency) if price and not run.practice else (None, None)
+    return run.number, inert(run.source.name), row.check.state, *row.row(), row.fee, *cost

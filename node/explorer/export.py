@@ -16,7 +16,6 @@ from fedgrove.node.explorer.comparing import PATHS, ComparingPages
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
-from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.views.rounds import ROUNDS_A_PAGE
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.words import FOUND
@@ -131,7 +130,7 @@ def _paths(index: Index) -> list[str]:
     marks = ", ".join("?" for _ in _WITH_PAGE)
     blobs = index.rows(f"SELECT digest FROM blobs WHERE role IN ({marks})", *_WITH_PAGE)
     fixed = ["", "clients/", "models/", "contracts/", "help/", "search/"]
-    fixed += ["clusters/"] if has_clusters(latest_config(index)) else []
+    fixed += ["clusters/"] if has_clusters(index.latest_config()) else []
     return [*fixed, *rounds, *clients, *(f"blobs/{row['digest'].hex()}/" for row in blobs)]
 
 

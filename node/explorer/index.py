@@ -22,6 +22,8 @@ from fedgrove.chain.records import Record
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.explorer.placing import Entry, entry_from, entry_of, place
 from fedgrove.node.explorer.sums import sum_up
+from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.clusters import config_from
 
 VERSION = "8"
 """Of the tables and of what is derived into them: whoever changes either raises it, and old files are made anew."""
@@ -82,6 +84,18 @@ class Index:
     def block_hash(self, number: int) -> bytes | None:
         """Hash of a block, 32 bytes; None for one that the index lacks."""
         return self.value("SELECT hash FROM blocks WHERE number = ?", number)
+
+    def latest_config(self) -> FederationConfig | None:
+        """The terms of the latest round, or None where they are not at hand or are no terms."""
+        return self._config("ORDER BY number DESC LIMIT 1")
+
+    def config_of(self, number: int) -> FederationConfig | None:
+        """The terms of a round, likewise."""
+        return self._config("WHERE number = ?", number)
+
+    def _config(self, condition: str, *values: object) -> FederationConfig | None:
+        text = self.value(f"SELECT text FROM rounds JOIN blobs ON digest = config {condition}", *values)
+        return config_from(text) if text is not None else None
 
     # --- writing ----------------------------------------------------------------------------------------------------
 

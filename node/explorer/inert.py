@@ -33,7 +33,7 @@ def inert_values(value: Any) -> Any:
         return inert(value)
     if isinstance(value, dict):
         return {inert(name, MAX_NAME): inert_values(each) for name, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [inert_values(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

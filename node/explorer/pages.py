@@ -6,32 +6,59 @@ Paths of pages end in ``/`` (the overview's is empty), and links are relative, s
 import re
 from collections.abc import Callable
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedgrove.node.explorer import drawings
-from fedgrove.node.explorer.checks import Checks
+from fedgrove.node.explorer.checks import WORDS
+from fedgrove.node.explorer.figures import coins, duration, in_unit, minute, percent, short, size, time, unit_of
 from fedgrove.node.explorer.heatmap import MAX_CLIENTS
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import contents_of_model, document, inert
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
-from fedgrove.node.explorer.templating import failed_page, make_templates
-from fedgrove.node.explorer.terms import latest_config
+from fedgrove.node.explorer.tree_drawing import STATES, trees_of
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, lineage, named, terms_behind, terms_tables
 from fedgrove.node.explorer.views.charts import charts
 from fedgrove.node.explorer.views.clients import forgettings, members, one_client
-from fedgrove.node.explorer.views.cluster_course import curves, grid
+from fedgrove.node.explorer.views.cluster_course import curves, grid, said, score_name
 from fedgrove.node.explorer.views.clusters import clusters_of
 from fedgrove.node.explorer.views.contracts import approvals, foundings, gas
-from fedgrove.node.explorer.views.rounds import all_rounds, leaves_of, one_round, regrouped, round_list
-from fedgrove.node.explorer.views.rows import Blob, count_records, text_of
+from fedgrove.node.explorer.views.rounds import leaves_of, one_round, regrouped, round_list
+from fedgrove.node.explorer.views.rows import Blob, text_of
+from fedgrove.node.explorer.views.runs import RunView
 from fedgrove.node.explorer.views.scores import scores_of
 from fedgrove.node.explorer.views.search import place_of, search
 from fedgrove.node.explorer.views.settings import hyper_parameters
-from fedgrove.node.explorer.views.trees import trees_of
-from fedgrove.node.explorer.watch import IndexWatch, Snapshot
+from fedgrove.node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
+from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.status.clusters import tensors_start
 from fedgrove.node.status.price import Price
-from fedgrove.node.status.subject import subject_of
+
+
+def make_templates(price: Price | None = None) -> Environment:
+    """All templates, with the filters and words that they use."""
+    templates = Environment(
+        loader=PackageLoader("fedgrove.node.explorer"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "size": size, "time": time, "inert": inert, "short": short, "percent": percent, "people": people,
+        "coins": coins, "in_unit": in_unit, "duration": duration, "minute": minute,
+    }  # fmt: skip
+    templates.globals |= {
+        "KINDS": KINDS, "ROLES": ROLES, "WORDS": WORDS, "STATES": STATES, "OUTCOMES": OUTCOMES, "STAGES": STAGES,
+        "said": said, "score_name": score_name, "price": price, "unit_of": unit_of,
+    }  # fmt: skip
+    return templates
+
+
+def failed_page(templates: Environment, url: Callable[[str], str], static: bool) -> str:
+    """A page in the place of one that cannot be made; ``url`` makes its links."""
+    given = {"title": "Not shown", "section": "", "live": False, "follows": False, "settled": True, "terms": None}
+    return templates.get_template("failed.html").render(url=url, static=static, **given)
+
 
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
 _DIGEST = r"([0-9a-f]{64})"
@@ -101,59 +128,56 @@ class _Request:
         query: str = "",
     ) -> None:
         self._watch = watch
-        self._readable = watch.index
-        self._sight: Snapshot = watch.sight
+        self._run = RunView(watch)
         self._templates = templates
         self._has = has
         self._compared = compared
         self._price = price
         self._path = path
         self._query = query
-        self._checks = Checks(self._sight)
+        self._checks = self._run.checks
 
     @property
     def _index(self) -> Index:
-        if self._readable is None:
+        if self._run.index is None:
             raise AttributeError("a history that cannot be read has no pages")
-        return self._readable
+        return self._run.index
 
     def page(self) -> str | None:
-        if not self._watch.known and (self._readable is None or self._sight.read):
+        known = self._run.index is not None
+        if not known and (self._watch.index is None or self._run.sight.read):
             return self.render("unreadable.html", "Unreadable", "") if not self._path else None
         for pattern, make in ROUTES:
             found = pattern.fullmatch(self._path)
             if found:
-                return make(self, *found.groups()) if self._watch.known else self.render("reading.html", "Reading", "")
+                return make(self, *found.groups()) if known else self.render("reading.html", "Reading", "")
         return None
 
     def render(self, template: str, title: str, section: str, **values: object) -> str:
         """Fill a template; every page has the badge of the history and the way to check it."""
-        index, source = self._readable if self._watch.known else None, self._watch.source
-        settled = self._sight.settled(source.live)
-        records = count_records(index) if index else 0 if self._sight.read else None
-        config = latest_config(index) if index else None
-        terms = terms_tables(config)
+        run, static = self._run, self._has is not None
+        terms = terms_tables(run.config)
         return self._templates.get_template(template).render(
             title=title,
             section=section,
             url=self.link,
-            static=self._has is not None,
-            live=source.live and self._has is None,
-            follows=self._has is None and (source.live or not settled),
-            settled=settled,
-            version=self._sight.version,
-            source=source,
-            sight=self._sight,
-            summary=self._checks.summary(records),
+            static=static,
+            live=run.source.live and not static,
+            follows=not static and (run.source.live or not run.settled),
+            settled=run.settled,
+            version=run.sight.version,
+            source=run.source,
+            sight=run.sight,
+            summary=run.summary,
             bad_link=self._bad_link(),
             comparison_link=self._comparison(),
-            records=records,
-            deployment=index.deployment if index else None,
-            practice=bool(source.deployment and source.deployment.practice),
-            head=index.head() if index else None,
-            head_hash=(index.block_hash(index.head()) or b"").hex() if index else "",
+            records=run.count("records"),
+            deployment=run.deployment if run.index is not None else None,
+            practice=run.practice,
+            head=run.head,
+            head_hash=run.head_hash,
             terms=terms,
-            subject=subject_of(config) if config else None,
+            subject=run.subject,
             kmeans=bool(terms) and "kmeans" in terms,
             clustered=bool(terms) and "procfl" in terms,
             **values,
@@ -161,13 +185,13 @@ class _Request:
 
     def _bad_link(self) -> str:
         """A relative link to the first bad record, or to its round; empty where there is none, or no page shows it."""
-        bad, place = self._sight.bad, self._sight.bad_place
-        if bad is None or self._readable is None or not self._watch.known:
+        index, bad, place = self._run.index, self._run.sight.bad, self._run.sight.bad_place
+        if bad is None or index is None:
             return ""
-        row = self._readable.row("SELECT round, client FROM records WHERE id = ?", place) if place else None
+        row = index.row("SELECT round, client FROM records WHERE id = ?", place) if place else None
         if row is not None:
             return self.link(place_of(row["round"], row["client"], place or 0))
-        known = self._readable.value("SELECT 1 FROM rounds WHERE number = ?", bad.round)  # no round has no number
+        known = index.value("SELECT 1 FROM rounds WHERE number = ?", bad.round)  # no round has no number
         return self.link(f"rounds/{bad.round}/") if known else ""
 
     def _comparison(self) -> str:
@@ -189,16 +213,16 @@ class _Request:
     # --- pages ------------------------------------------------------------------------------------------------------
 
     def _overview(self) -> str:
-        rounds = all_rounds(self._index, self._checks)
+        rounds = self._run.rounds
         return self.render(
             "overview.html", "Overview", "overview", rounds=rounds, listed=round_list(rounds, 1),
             charts=charts(rounds, self._price, self._index.deployment.practice),
-            settings=hyper_parameters(latest_config(self._index)),
+            settings=hyper_parameters(self._run.config),
             members=members(self._index), forgettings=forgettings(self._index, self._checks),
         )  # fmt: skip
 
     def _rounds(self, page: str) -> str | None:
-        rounds = all_rounds(self._index, self._checks)
+        rounds = self._run.rounds
         listed = round_list(rounds, int(page)) if int(page) > 1 else None
         if listed is None:  # the first is on the overview
             return None
@@ -238,7 +262,7 @@ class _Request:
             return None
         clusters = clusters_of(self._index, self._checks)
         return self.render(
-            "client.html", f"Client {number}", "clients", view=view, rounds=all_rounds(self._index, self._checks),
+            "client.html", f"Client {number}", "clients", view=view, rounds=self._run.rounds,
             clusters=clusters, matrix=clusters and clusters.matrix,
             own=[step for step in clusters.steps if view.client in step.trained] if clusters else (),
         )  # fmt: skip
@@ -256,7 +280,7 @@ class _Request:
         )  # fmt: skip
 
     def _models(self) -> str:
-        rounds = all_rounds(self._index, self._checks)
+        rounds = self._run.rounds
         return self.render("models.html", "Models", "models", lineage=lineage(self._index), rounds=rounds)
 
     def _contracts(self) -> str:

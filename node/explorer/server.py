@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -15,13 +16,16 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse,
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.base import RequestResponseEndpoint
 
-from fedgrove.ipfs.store import NotFound, StoreError
-from fedgrove.node.explorer.api import answer_api
-from fedgrove.node.explorer.api_answers import RunsApi
-from fedgrove.node.explorer.comparing import ComparingPages
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records.deployment import Deployment
+from fedgrove.ipfs.store import ContentReader, NotFound, StoreError
+from fedgrove.node.explorer.api import RunsApi, answer_api
+from fedgrove.node.explorer.cache import open_index
+from fedgrove.node.explorer.comparing import ComparingPages, Shown
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
+from fedgrove.node.explorer.sources import LiveSource
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES
 from fedgrove.node.explorer.views.comparison import version_of
 from fedgrove.node.explorer.watch import IndexWatch
@@ -103,60 +107,64 @@ def _guarded(hosts: frozenset[str] | None) -> FastAPI:
     return app
 
 
-def _static(app: FastAPI) -> None:
+def _site(
+    app: FastAPI,
+    version: Callable[[], int],
+    show: Callable[[str, str, str], Response],
+    failed: Callable[[str], Response],
+) -> None:
+    """Style and scripts, events about changes of a version, and pages: ``show`` gets path, search and what is above."""
+    listeners = _Listeners(version)
     app.mount("/static", StaticFiles(directory=str(files("fedgrove.node.explorer").joinpath("static"))))
-
-
-def _compare(app: FastAPI, pages: ComparingPages, watches: Sequence[IndexWatch]) -> None:
-    """The pages that compare runs."""
-    listeners = _Listeners(lambda: version_of(watches))
-    _static(app)
 
     @app.get("/events")
     async def events(request: Request, since: int = 0) -> Response:
         return listeners.listen(request, since)
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
-    def page(path: str) -> Response:
+    def page(request: Request, path: str, q: str = "") -> Response:
+        above = request.scope.get("root_path", "")
+        try:
+            return show(path, q, above)
+        except Exception:
+            _log.exception("cannot make the page %s/%s", above, inert(path))
+            return failed(path)
+
+
+def _compare(app: FastAPI, pages: ComparingPages, watches: Sequence[IndexWatch]) -> None:
+    """The pages that compare runs."""
+
+    def show(path: str, words: str, above: str) -> Response:
         if path in {f"runs/{number}" for number in range(1, len(watches) + 1)}:
             return RedirectResponse(f"/{path}/", 308)
-        try:
-            shown, status = pages.render(path), 200
-        except Exception:
-            _log.exception("cannot make the page /%s", inert(path))
-            shown, status = pages.failed(path), 500
-        if shown is None:
-            return PlainTextResponse("There is no page here.\n", 404)
-        return Response(shown.text, status, media_type=shown.media_type)
+        shown = pages.render(path)
+        return PlainTextResponse("There is no page here.\n", 404) if shown is None else _response(shown, 200)
+
+    _site(app, lambda: version_of(watches), show, lambda path: _response(pages.failed(path), 500))
+
+
+def _response(shown: Shown, status: int) -> Response:
+    return Response(shown.text, status, media_type=shown.media_type)
 
 
 def _show(app: FastAPI, pages: Pages, watch: IndexWatch) -> None:
     """The pages of one run."""
-    listeners = _Listeners(lambda: watch.sight.version)
-    _static(app)
-
-    @app.get("/events")
-    async def events(request: Request, since: int = 0) -> Response:
-        return listeners.listen(request, since)
 
     @app.get("/raw/{digest}")
     def raw(digest: str) -> Response:
         return _raw(watch, digest)
 
-    @app.api_route("/{path:path}", methods=["GET", "HEAD"])
-    def page(request: Request, path: str, q: str = "") -> Response:
-        try:
-            if path == "search/" and (hit := pages.only_hit(q)):
-                return RedirectResponse(f"../{hit}", 303)
-            shown = pages.render(path, q)
-            if shown is not None:
-                return HTMLResponse(shown)
-            if path and not path.endswith("/") and pages.render(path + "/", q) is not None:
-                return RedirectResponse(f"{request.scope.get('root_path', '')}/{path}/", 308)
-            return HTMLResponse(pages.missing(path), 404)
-        except Exception:
-            _log.exception("cannot make the page /%s of %s", inert(path), inert(watch.source.name))
-            return HTMLResponse(pages.failed(path), 500)
+    def show(path: str, words: str, above: str) -> Response:
+        if path == "search/" and (hit := pages.only_hit(words)):
+            return RedirectResponse(f"../{hit}", 303)
+        shown = pages.render(path, words)
+        if shown is not None:
+            return HTMLResponse(shown)
+        if path and not path.endswith("/") and pages.render(path + "/", words) is not None:
+            return RedirectResponse(f"{above}/{path}/", 308)
+        return HTMLResponse(pages.missing(path), 404)
+
+    _site(app, lambda: watch.sight.version, show, lambda path: HTMLResponse(pages.failed(path), 500))
 
 
 def host_of(headers: list[str]) -> str:
@@ -262,3 +270,21 @@ def serving(
         finally:
             server.should_exit = True
             thread.join(_STOP_SECONDS)
+
+
+@contextmanager
+def live_pages(
+    network: Network, deployment: Deployment, store: ContentReader, name: str, command: str, indexes: Path
+) -> Iterator[str]:
+    """Serve pages about a federation on a free port of this machine; gives their address.
+
+    Parameters
+    ----------
+    name, command : str
+        What people call the source, and the command that audits the same.
+    indexes : Path
+        Folder of the index.
+    """
+    source = LiveSource(network, deployment, store, name, command)
+    with open_index(source, indexes) as index, IndexWatch(source, index) as watch, serving(watch) as address:
+        yield address

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fedgrove.ipfs.store import ContentReader, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.sums import sum_up
-from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.status.clusters import config_from, has_clusters, read_head
 
@@ -56,7 +55,7 @@ def survey(index: Index, store: ContentReader, number: int, at_most: int, second
     pending = index.rows(query, number, at_most)
     found: list[Found] = []
     deadline = time.monotonic() + seconds
-    clusters = has_clusters(latest_config(index))
+    clusters = has_clusters(index.latest_config())
     try:
         for row in pending:
             if time.monotonic() > deadline:

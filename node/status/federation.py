@@ -22,8 +22,7 @@ from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.spending import Spending, Spent
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.status.budget import Budget, Purse
-from fedgrove.node.status.costs import CostReader, Costs
+from fedgrove.node.status.costs import Budget, CostReader, Costs, Purse
 from fedgrove.node.status.pace import pace
 from fedgrove.node.status.rounds import Round, RoundReader
 from fedgrove.node.status.standing import Standing, standing

@@ -8,8 +8,7 @@ from markupsafe import Markup
 
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.drawings import COLOURS, Series
-from fedgrove.node.explorer.views.cluster_steps import ClusterStep
-from fedgrove.node.explorer.views.clusters import ClustersView
+from fedgrove.node.explorer.views.clusters import ClusterStep, ClustersView
 from fedgrove.node.explorer.views.words import people
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster

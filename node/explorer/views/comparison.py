@@ -1,23 +1,21 @@
 """Several runs next to each other: figures, curves, terms with their differences, and rounds by number."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, takewhile, zip_longest
 from pathlib import PurePath
 
 from markupsafe import Markup
 
 from fedgrove.node.explorer import drawings
-from fedgrove.node.explorer.checks import Checks, Summary
 from fedgrove.node.explorer.figures import UNITS, unit_of
 from fedgrove.node.explorer.inert import inert
-from fedgrove.node.explorer.terms import latest_config
-from fedgrove.node.explorer.views.rounds import CheckedRound, all_rounds
-from fedgrove.node.explorer.views.rows import count_records
+from fedgrove.node.explorer.views.rounds import CheckedRound
+from fedgrove.node.explorer.views.runs import RunView
 from fedgrove.node.explorer.views.settings import LEARNING, flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.status.price import Price
-from fedgrove.node.status.subject import subject_of
 
 MAX_RUNS = 8
 """As many as there are colours that people can tell apart."""
@@ -36,45 +34,30 @@ _CURVES = (
 _SPENT = (("Gas so far", "gas_used"), ("Uploaded bytes so far", "bytes"))
 
 
-@dataclass(frozen=True)
-class ComparedRun:
+class ComparedRun(RunView):
     """One of several runs.
 
     Attributes
     ----------
     number : int
         From 1, in the order in which they were given.
-    name, label : str
-        What people call it: in full, and as short as it stays unique.
-    command : str
-        The command that checks the same.
-    summary : Summary
-        How far it is checked.
-    subject : str
-        What is learned, and how; empty where the terms are not at hand.
-    known : bool
-        The records were read; before, no figure is known.
-    members : int
-        How many registered.
-    rounds : tuple of CheckedRound
-        Up to now.
-    terms : mapping of (str, str) to str
-        Value of each term, by table and key; empty where the terms are not at hand.
-    practice : bool
-        It ran on a practice chain, whose fees cost nothing.
+    label : str
+        What people call it, as short as it stays unique.
     """
 
-    number: int
-    name: str
-    label: str
-    command: str
-    summary: Summary
-    subject: str
-    known: bool
-    members: int
-    rounds: tuple[CheckedRound, ...]
-    terms: Mapping[tuple[str, str], str]
-    practice: bool = False
+    def __init__(self, number: int, label: str, watch: IndexWatch) -> None:
+        super().__init__(watch)
+        self.number, self.label = number, label
+
+    @property
+    def known(self) -> bool:
+        """Whether the records were read; before, no figure is known."""
+        return self.index is not None or self.sight.read
+
+    @cached_property
+    def terms(self) -> dict[tuple[str, str], str]:
+        """Value of each term, by table and key; empty where the terms are not at hand."""
+        return {name: shown(value) for name, value in flat(self.config.to_tables())} if self.config is not None else {}
 
     @property
     def path(self) -> str:
@@ -134,12 +117,10 @@ class Comparison:
     @classmethod
     def of(cls, watches: Sequence[IndexWatch]) -> "Comparison":
         """The comparison as it stands."""
-        # Before the rest is read, so that no later change is missed.
-        version, settled = version_of(watches), all(watch.sight.settled(watch.source.live) for watch in watches)
-        labels = labels_of([inert(watch.source.name) for watch in watches])
-        named = enumerate(zip(watches, labels, strict=True), 1)
-        runs = tuple(_run(number, watch, label) for number, (watch, label) in named)
-        return cls(runs, version, settled, any(watch.source.live for watch in watches))
+        version = version_of(watches)  # before the rest is read, so that no later change is missed
+        runs = tuple(compared_runs(watches))
+        settled, live = all(run.settled for run in runs), any(run.source.live for run in runs)
+        return cls(runs, version, settled, live)
 
     @property
     def terms(self) -> list[Term]:
@@ -219,23 +200,11 @@ def labels_of(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def _run(number: int, watch: IndexWatch, label: str) -> ComparedRun:
-    sight, source = watch.sight, watch.source
-    index, checks = watch.index if watch.known else None, Checks(sight)
-    config = latest_config(index) if index is not None else None
-    return ComparedRun(
-        number=number,
-        name=inert(source.name),
-        label=label,
-        command=inert(source.command, 1000),
-        summary=checks.summary(count_records(index) if index is not None else 0 if sight.read else None),
-        subject=inert(subject_of(config).sentence) if config is not None else "",
-        known=index is not None or sight.read,
-        members=index.value("SELECT count(*) FROM members") if index is not None else 0,
-        rounds=tuple(all_rounds(index, checks)) if index is not None else (),
-        terms={name: shown(value) for name, value in flat(config.to_tables())} if config is not None else {},
-        practice=source.deployment is not None and source.deployment.practice,
-    )
+def compared_runs(watches: Sequence[IndexWatch]) -> Iterator[ComparedRun]:
+    """Each run with its number and its label."""
+    labels = labels_of([inert(watch.source.name) for watch in watches])
+    for number, (watch, label) in enumerate(zip(watches, labels, strict=True), 1):
+        yield ComparedRun(number, label, watch)
 
 
 def _stated(rounds: Sequence[CheckedRound], name: str) -> list[tuple[int, float]]:

@@ -14,7 +14,6 @@ from fedgrove.node.explorer.drawings import PhaseWindow
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert_values
 from fedgrove.node.explorer.placing import MAX_INTEGER
-from fedgrove.node.explorer.terms import config_of, latest_config
 from fedgrove.node.explorer.tree_drawing import Leaf
 from fedgrove.node.explorer.views.rows import Blob, RecordRow, blob_of, rows_of, text_of
 from fedgrove.node.explorer.views.words import PHASES
@@ -121,7 +120,7 @@ def round_list(rows: Sequence[CheckedRound], page: int) -> RoundList | None:
 
 def first_stage(index: Index) -> str:
     """What the first round is for: a key of ``words.STAGES``, or nothing where there are no clusters."""
-    return "blind" if has_clusters(latest_config(index)) else ""
+    return "blind" if has_clusters(index.latest_config()) else ""
 
 
 def stage_of(index: Index, number: int) -> str:
@@ -140,7 +139,7 @@ def one_round(index: Index, checks: Checks, number: int) -> RoundPage | None:
     records = rows_of(index, checks, "round = ?", number, stage=stage)
     deadlines = Deadlines.of(row["opened_at"], index.deployment.settings, _ends(records))
     return RoundPage(
-        row=_checked(row, stage, checks, [record.place for record in records]),
+        row=_checked(row, stage, checks, [record.record for record in records]),
         rate=row["rate"],
         seed=row["seed"],
         order_seed=row["order_seed"],
@@ -188,7 +187,7 @@ def regrouped(index: Index, number: int, leaves: Sequence[Leaf]) -> tuple[tuple[
     query = f"SELECT number FROM rounds WHERE number < ? AND reason IN ({marks}) ORDER BY number"
     if not leaves or not follows_spoilt([row["number"] for row in index.rows(query, number, *reasons)], number):
         return None
-    config = config_of(index, number)
+    config = index.config_of(number)
     if config is None:
         return ()
     parts = method_of(config).parts(len(leaves))

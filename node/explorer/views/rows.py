@@ -21,7 +21,7 @@ class Blob:
     digest: str
     role: str
     state: str
-    cid: str = ""
+    cid: str | None = None
     size: int | None = None
     stage: str = ""
 
@@ -44,9 +44,9 @@ class Blob:
 
 @dataclass(frozen=True)
 class RecordRow:
-    """A record: where it is on the chain, what it says apart from naming blobs, how far it is checked."""
+    """A record by its place in the history: where it is on the chain, what it says, how far it is checked."""
 
-    place: int
+    record: int
     kind: str
     title: str
     round: int | None
@@ -56,11 +56,6 @@ class RecordRow:
     detail: str
     blobs: tuple[Blob, ...]
     check: Check
-
-
-def count_records(index: Index) -> int:
-    """How many records there are."""
-    return index.value("SELECT count(*) FROM records")
 
 
 def rows_of(index: Index, checks: Checks, condition: str, *values: object, stage: str = "") -> list[RecordRow]:
@@ -79,7 +74,7 @@ def blob_of(index: Index, digest: bytes, role: str, stage: str = "") -> Blob:
     row = index.row("SELECT * FROM blobs WHERE digest = ?", digest)
     if row is None:
         return Blob(digest.hex(), role, "unseen")
-    return Blob(digest.hex(), role, row["state"], row["cid"] or "", row["size"], stage)
+    return Blob(digest.hex(), role, row["state"], row["cid"], row["size"], stage)
 
 
 def text_of(index: Index, digest: bytes) -> str:
@@ -99,7 +94,7 @@ def detail(entry: Entry) -> str:
 def _row(checks: Checks, entry: Entry, transaction: bytes, blobs: tuple[Blob, ...]) -> RecordRow:
     upload = next((blob.name.capitalize() for blob in blobs if blob.role == "update" and blob.stage), "")
     return RecordRow(
-        place=entry.id,
+        record=entry.id,
         kind=entry.kind,
         title=upload or KINDS[entry.kind],
         round=entry.round,
@@ -119,6 +114,6 @@ def _blobs_of(index: Index, condition: str, values: Iterable[object], stage: str
     )
     found: dict[int, tuple[Blob, ...]] = defaultdict(tuple)
     for row in index.rows(query, *values):
-        blob = Blob(row["digest"].hex(), row["role"], row["state"], row["cid"] or "", row["size"], stage)
+        blob = Blob(row["digest"].hex(), row["role"], row["state"], row["cid"], row["size"], stage)
         found[row["record"]] += (blob,)
     return found

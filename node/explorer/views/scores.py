@@ -9,7 +9,6 @@ from markupsafe import Markup
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.score_drawings import confusion
-from fedgrove.node.explorer.terms import config_of
 from fedgrove.node.protocol.content import InvalidBlob, Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.terms import FederationConfig
@@ -51,7 +50,7 @@ def scores_of(index: Index, number: int) -> RoundScores | None:
         found = Metrics.from_bytes(text)
     except InvalidBlob:
         return None
-    config = config_of(index, number)
+    config = index.config_of(number)
     stated = found.scores.to_table() if found.scores is not None else {}
     own = confusion_of(stated.get("confusion"), config)
     summed = found.members.confusion if isinstance(found.members, MembersMetrics) else None

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from fedgrove.ipfs.store import Unreachable
-from fedgrove.node.audit import blame
-from fedgrove.node.audit.blame import name_left_out
+from fedgrove.node.audit import findings
 from fedgrove.node.audit.verdict import CannotTell
 
 
@@ -14,8 +13,8 @@ def test_a_group_left_out_is_not_judged_while_its_shares_cannot_be_fetched(monke
     def unreachable(*_):
         raise Unreachable("the store does not answer")
 
-    monkeypatch.setattr(blame, "released_shares", unreachable)
+    monkeypatch.setattr(findings, "released_shares", unreachable)
     graph = SimpleNamespace(groups=((0, 1), (2, 3)), client=lambda position: position + 1)
     inputs = SimpleNamespace(current=SimpleNamespace(number=4), graph=graph)
     with pytest.raises(CannotTell, match="the store does not answer"):
-        name_left_out(inputs, 1, findings=None)
+        findings.name_left_out(inputs, 1, findings=None)

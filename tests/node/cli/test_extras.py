@@ -90,9 +90,6 @@ print(*sorted({"eth_utils", "numpy", "requests"} & sys.modules.keys()))
 
 
 def test_a_command_of_the_core_imports_nothing_of_lab_or_devnet(tmp_path):
-    names = [
-        each.place.split(":")[0] for name, each in COMMANDS.items() if name not in (*OF_COMMANDS, *ON_THIS_MACHINE)
-    ]
     code = f"""
 import importlib
 for name in {CORE!r}:
@@ -124,9 +121,6 @@ def required(names: list[str]) -> set[str]:
 def test_the_core_is_small_and_imports_nothing_else(tmp_path):
     core = required(PROJECT["dependencies"])
     assert len(core) + 1 <= 43, sorted(core)
-    names = [
-        each.place.split(":")[0] for name, each in COMMANDS.items() if name not in (*OF_COMMANDS, *ON_THIS_MACHINE)
-    ]
     code = f"""
 import importlib, sys
 for name in {CORE!r}:

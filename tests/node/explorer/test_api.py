@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgrove.node.explorer.api_answers import MAX_LIMIT
+from fedgrove.node.explorer.api import MAX_LIMIT
 from fedgrove.node.explorer.inert import MAX_TEXT
 from fedgrove.node.explorer.server import HEADERS
 from fedgrove.node.explorer.sources import DirectorySource

@@ -11,10 +11,10 @@ import pytest
 
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import STORE, export_car
+from fedgrove.node.explorer.comparing import ROUNDS, TERMS, rounds_csv, terms_csv
 from fedgrove.node.explorer.export import export_comparison
 from fedgrove.node.explorer.server import HEADERS
 from fedgrove.node.explorer.views.comparison import Comparison, labels_of
-from fedgrove.node.explorer.views.comparison_tables import ROUNDS, TERMS, rounds_csv, terms_csv
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.explorer.conftest import comparing, damage
 from tests.node.explorer.test_export import links

@@ -27,7 +27,7 @@ def check_failed(answer, caplog) -> None:
 
 
 PAGES = {
-    "": "all_rounds",
+    "": "charts",
     "rounds/1/": "one_round",
     "clients/": "members",
     "clients/1/": "one_client",
@@ -48,7 +48,7 @@ def test_a_page_that_cannot_be_made_says_so_like_the_others(explorer, monkeypatc
 
 
 def test_it_says_so_where_what_all_pages_need_is_broken(explorer, monkeypatch, caplog):
-    monkeypatch.setattr("fedgrove.node.explorer.pages.count_records", break_down)
+    monkeypatch.setattr("fedgrove.node.explorer.pages.RunView.count", break_down)
     for path in ("", "help/", "nothing/", "rounds/1"):
         caplog.clear()
         answer = explorer.client.get(f"/{path}")
@@ -70,7 +70,7 @@ def test_a_page_of_a_compared_run_says_so(compared, monkeypatch, caplog):
 
 
 def test_an_answer_in_json_says_so(explorer, monkeypatch, caplog):
-    monkeypatch.setattr("fedgrove.node.explorer.api_answers.all_rounds", break_down)
+    monkeypatch.setattr("fedgrove.node.explorer.api.all_rounds", break_down)
     answer = explorer.client.get("/api/v1/runs/1/rounds")
     check_failed(answer, caplog)
     assert list(answer.json()) == ["error"]

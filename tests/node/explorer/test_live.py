@@ -15,7 +15,6 @@ from fedgrove.node.explorer.export import export
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.server import make_app
 from fedgrove.node.explorer.sources import LiveSource
-from fedgrove.node.explorer.terms import latest_config
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.rounds import Rounds
@@ -197,5 +196,5 @@ def test_a_watch_tells_when_something_is_new(life):
     federation, source, index, _ = life
     with IndexWatch(source, index, interval=0.05) as watch, watch.changed:
         assert watch.changed.wait_for(lambda: watch.sight.standing is not None, timeout=120)
-        assert watch.changed.wait_for(lambda: latest_config(index) == federation.config, timeout=120)
+        assert watch.changed.wait_for(lambda: index.latest_config() == federation.config, timeout=120)
     assert watch.sight.version > 0 and not watch.sight.waiting

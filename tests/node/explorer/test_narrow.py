@@ -2,9 +2,9 @@
 
 import pytest
 
+from fedgrove.node.explorer.comparing import rounds_csv
 from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.views.comparison import Comparison
-from fedgrove.node.explorer.views.comparison_tables import rounds_csv
 from tests.node.explorer.conftest import check_everybody_can_use
 from tests.node.explorer.test_drawings import contrast
 

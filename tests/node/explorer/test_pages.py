@@ -14,8 +14,8 @@ from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_director
 from fedgrove.node.explorer.figures import duration, minute
 from fedgrove.node.explorer.sources import CarSource, DirectorySource
 from fedgrove.node.explorer.sums import sum_up
+from fedgrove.node.explorer.tree_drawing import MAX_LEAVES
 from fedgrove.node.explorer.views.search import place_of
-from fedgrove.node.explorer.views.trees import MAX_LEAVES
 from tests.node.explorer.conftest import damage, exploring
 
 PARTS = "SELECT client, position FROM parts"
@@ -377,6 +377,6 @@ def test_a_broken_car_file_is_said_to_be_broken(run, tmp_path):
 
 
 def test_a_round_too_large_to_draw_is_still_shown(explorer, monkeypatch):
-    monkeypatch.setattr("fedgrove.node.explorer.views.trees.MAX_LEAVES", 2)
+    monkeypatch.setattr("fedgrove.node.explorer.tree_drawing.MAX_LEAVES", 2)
     assert MAX_LEAVES > 500
     assert "too large to draw" in explorer.page("rounds/1/")

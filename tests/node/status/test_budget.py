@@ -7,7 +7,7 @@ from fedgrove.chain.records import Closed, Committed, Drawn, Recovered, Released
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import FederationSettings
-from fedgrove.node.status.budget import Purse
+from fedgrove.node.status.costs import Purse
 from tests.node.federation import Federation
 
 
