@@ -25,10 +25,6 @@ class WrongChain(ChainError):
     """The node serves another chain than the one expected."""
 
 
-class TransactionTimeout(ChainError):
-    """A transaction was sent but is in no block in time."""
-
-
 class TransactionRefused(ChainError):
     """The node did not take a transaction, for a reason other than funds."""
 
@@ -49,15 +45,14 @@ class InsufficientFunds(ChainError):
     """The account cannot pay for a transaction."""
 
 
-class InvalidLog(ChainError):
-    """A log that is not a record of the contracts."""
+class BadHistory(ChainError):
+    """Blocks that contradict themselves; ``block`` is the first bad one (None: a file's head), ``what`` the fault."""
 
-    def __init__(self, block: int, log_index: int, reason: str) -> None:
-        super().__init__(
-            f"Log {log_index} of block {block} cannot be read: {reason}; check that the address is a fedgrove ledger's."
-        )
+    def __init__(self, block: int | None, what: str) -> None:
+        place = "The history" if block is None else f"Block {block} of the history"
+        super().__init__(f"{place} does not hold: {what}; get it again from a node that you trust.")
         self.block = block
-        self.log_index = log_index
+        self.what = what
 
 
 class KeystoreError(ChainError):

@@ -6,6 +6,8 @@ from functools import cached_property
 from eth_keys import keys
 from eth_keys.exceptions import BadSignature, ValidationError
 
+from fedgrove.common.errors import InvalidContent
+
 MAX_S = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 """Half of secp256k1's order: chains refuse signatures with a larger s (EIP-2)."""
 
@@ -38,16 +40,16 @@ class Account:
 
 
 def signer_of(digest: bytes, parity: int, r: int, s: int) -> str:
-    """The checksummed address whose key signed a digest; ValueError where no key did."""
+    """The checksummed address whose key signed a digest; InvalidContent where no key did."""
     try:
         return keys.Signature(vrs=(parity, r, s)).recover_public_key_from_msg_hash(digest).to_checksum_address()
     except (BadSignature, ValidationError) as fault:
-        raise ValueError(f"not a signature ({type(fault).__name__})") from None
+        raise InvalidContent(f"not a signature ({type(fault).__name__})") from None
 
 
 def signer_of_bytes(digest: bytes, signature: bytes) -> str:
-    """As ``signer_of``, for r ‖ s ‖ v; ValueError also for another length, and for v other than 27 or 28."""
+    """As ``signer_of``, for r ‖ s ‖ v; InvalidContent also for another length, and for v other than 27 or 28."""
     if len(signature) != SIGNATURE_BYTES or signature[64] not in (_FIRST_PARITY, _FIRST_PARITY + 1):
-        raise ValueError("not a signature of 65 bytes")
+        raise InvalidContent("not a signature of 65 bytes")
     r, s = (int.from_bytes(signature[at : at + 32], "big") for at in (0, 32))
     return signer_of(digest, signature[64] - _FIRST_PARITY, r, s)

@@ -22,8 +22,7 @@ from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.crypto.secret_storage import STANDARD_COST
 from fedgrove.chain.errors import KeystoreError
-from fedgrove.common.errors import InvalidContent
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import Digest, Malformed, Table, parse_json
 
 MAX_KEYSTORE_BYTES = 1 << 18
 MAX_PAST_MAILBOXES = 256
@@ -136,15 +135,20 @@ def restore(source: Path, backup_password: str, path: Path, password: str, cost:
     return keys
 
 
+class _Secrets(Table, frozen=True):
+    """What is sealed apart from the account's key, which it names; keys in hexadecimal."""
+
+    account: str
+    mailbox: Digest
+    storage: Digest
+    vrf: Digest
+    past_mailboxes: tuple[Digest, ...] = ()
+
+
 def _to_json(keys: Keys, password: str, cost: int) -> bytes:
-    secrets = {
-        "account": keys.address,
-        "vrf": keys.vrf.hex(),
-        "mailbox": keys.mailbox.hex(),
-        "storage": keys.storage.hex(),
-        "past_mailboxes": [key.hex() for key in keys.past_mailboxes],
-    }
-    account, others = secret_storage.seal((keys.account.key, json.dumps(secrets).encode()), password, cost)
+    past = tuple(key.hex() for key in keys.past_mailboxes)
+    secrets = _Secrets(keys.address, keys.mailbox.hex(), keys.storage.hex(), keys.vrf.hex(), past)
+    account, others = secret_storage.seal((keys.account.key, secrets.to_bytes()), password, cost)
     document = {
         "version": 3,
         "id": str(uuid.uuid4()),
@@ -158,16 +162,10 @@ def _to_json(keys: Keys, password: str, cost: int) -> bytes:
 def _from_plain(path: Path, account_key: bytes, secrets: bytes) -> Keys:
     """Join the two entries; the second names the account, so entries of two files cannot be mixed."""
     try:
-        values = json.loads(secrets)
-        keys = Keys(
-            Account(account_key),
-            bytes.fromhex(values["vrf"]),
-            bytes.fromhex(values["mailbox"]),
-            bytes.fromhex(values["storage"]),
-            tuple(bytes.fromhex(key) for key in values["past_mailboxes"]),
-        )
-        sound = values["account"] == keys.address and len(keys.vrf_public) == 33
-        sound &= all(len(key) == 32 for key in (keys.mailbox, keys.storage, *keys.past_mailboxes))
+        found = _Secrets.from_bytes(secrets)
+        own = (bytes.fromhex(each) for each in (found.vrf, found.mailbox, found.storage))
+        keys = Keys(Account(account_key), *own, tuple(map(bytes.fromhex, found.past_mailboxes)))
+        sound = found.account == keys.address and len(keys.vrf_public) == 33
     except Exception:
         # Whatever went wrong, its message could quote a secret, so neither it nor its kind is passed on.
         sound = False
@@ -183,9 +181,9 @@ def _read(path: Path) -> Any:
         raise KeystoreError(f"Cannot read {path} ({fault.strerror}); give the path of your keystore file.") from None
     try:
         if len(data) > MAX_KEYSTORE_BYTES:
-            raise ValueError("too large")
+            raise Malformed("too large")
         return parse_json(data)
-    except (ValueError, InvalidContent):
+    except Malformed:
         raise KeystoreError(f"{path} is not a keystore, or is damaged; restore it from its backup.") from None
 
 

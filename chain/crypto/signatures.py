@@ -3,6 +3,7 @@
 from eth_utils import keccak
 
 from fedgrove.chain.crypto.account import SIGNATURE_BYTES, Account, signer_of_bytes
+from fedgrove.common.errors import InvalidContent
 
 __all__ = ["SIGNATURE_BYTES", "is_signed_by", "sign_message"]
 
@@ -16,7 +17,7 @@ def is_signed_by(address: str, message: bytes, signature: bytes) -> bool:
     """Whether the holder of an account signed a message."""
     try:
         return signer_of_bytes(_digest(message), signature).lower() == address.lower()
-    except ValueError:
+    except InvalidContent:
         return False
 
 

@@ -32,7 +32,7 @@ class Contract:
         answer = self.network.call(self.address, self.data(function, *arguments), block=block)
         try:
             values = decode_abi(functions(self.name)[function].outputs, answer)
-        except (ValueError, InvalidContent):
+        except InvalidContent:
             raise ConnectionFailed(
                 f"No fedgrove {self.name} answers at {self.address}; check the address and the chain."
             ) from None

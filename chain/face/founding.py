@@ -74,10 +74,7 @@ def read_deployment(network: Network, ledger: str, first_block: int | None = Non
 
     ``first_block`` spares the search for the first record.
 
-    Raises
-    ------
-    ConnectionFailed
-        No ledger answers at the address.
+    Raises ConnectionFailed: no ledger answers at the address.
     """
     ledger = to_checksum_address(ledger)
     book = Contract(network, "TrainingLedger", ledger)
@@ -100,7 +97,7 @@ def read_deployment(network: Network, ledger: str, first_block: int | None = Non
             settings=LedgerSettings(*settings),
             terms=Terms(config.hex(), model.hex(), tuple(map(tuple, rates)), rounds, repeats),
         )
-    except (ValueError, InvalidInput) as fault:
+    except InvalidInput as fault:
         raise WrongChain(
             f"The contract at {ledger} states terms that a fedgrove ledger cannot have: {fault}."
         ) from None

@@ -1,7 +1,7 @@
 """The facade of a federation's contracts: one method for each transition, reads as dataclasses, records in order.
 
 Every transition waits until its transaction is in a block, returns it as ``Mined``, and raises ``ContractRevert`` with
-the contract's own reason, ``InsufficientFunds``, ``TransactionTimeout`` or ``ConnectionFailed``.
+the contract's own reason, ``InsufficientFunds``, ``ConnectionFailed`` or another ``ChainError``.
 """
 
 from collections.abc import Sequence

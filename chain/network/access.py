@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from fedgrove.chain.errors import TransactionTimeout
+from fedgrove.chain.errors import ChainError
 from fedgrove.chain.network.blocks import MIX_FIELD, Body, header_fields
 from fedgrove.chain.network.fees import FeeHistory
 from fedgrove.chain.records import Log
@@ -216,7 +216,7 @@ class Network(ABC):
     def advance_to(self, block: int, timeout: float = 600.0) -> None:
         """Return once the latest block is ``block`` or later: mine on a test chain, wait on any other.
 
-        Raises TransactionTimeout after ``timeout`` seconds.
+        Raises ChainError after ``timeout`` seconds.
         """
         if self.can_mine:
             self.mine(max(0, block - self.block_number()))
@@ -224,7 +224,7 @@ class Network(ABC):
         deadline = time.monotonic() + timeout
         while (latest := self.block_number()) < block:
             if time.monotonic() > deadline:
-                raise TransactionTimeout(
+                raise ChainError(
                     f"Waited {timeout:.0f} s for the chain to reach block {block}, but it is at {latest}; "
                     f"if it makes no blocks, {self.without_blocks}."
                 )

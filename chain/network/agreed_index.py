@@ -7,8 +7,9 @@ signed. Used only on request (``network.proofs``).
 
 from itertools import groupby
 
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.network.blocks import BadHistory, decoded_transaction, records_in
+from fedgrove.chain.network.blocks import decoded_transaction, records_in
 from fedgrove.chain.network.record_index import RecordIndex
 from fedgrove.chain.records import Record
 from fedgrove.chain.records.deployment import Deployment

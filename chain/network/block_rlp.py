@@ -149,34 +149,34 @@ class DecodedReceipt:
 
 
 def decode_receipt(encoded: bytes) -> DecodedReceipt:
-    """Read an EIP-2718 receipt. Raises ValueError on anything else."""
+    """Read an EIP-2718 receipt. Raises InvalidContent on anything else."""
     try:
         kind = type_of(encoded)
         status, gas, bloom, logs, *further = rlp.decode(encoded[1:] if kind else encoded)
         if further and kind in SIGNED_KINDS:
-            raise ValueError("a receipt with too many fields")
+            raise InvalidContent("a receipt with too many fields")
         if status not in (b"", b"\x01") or not isinstance(gas, bytes) or not _is_word(bloom, 256):
-            raise ValueError("a malformed receipt")
+            raise InvalidContent("a malformed receipt")
         for address, topics, data in logs:
             if not (_is_word(address, 20) and isinstance(topics, list) and isinstance(data, bytes)):
-                raise ValueError("a malformed log")
+                raise InvalidContent("a malformed log")
             if len(topics) > MAX_TOPICS or not all(_is_word(topic, 32) for topic in topics):
-                raise ValueError("a log with malformed topics")
+                raise InvalidContent("a log with malformed topics")
         return DecodedReceipt(kind, status == b"\x01", int.from_bytes(gas, "big"), bloom, logs)
-    except (RLPException, TypeError, RecursionError) as fault:
-        raise ValueError(f"not a receipt: {fault}") from None
+    except (RLPException, TypeError, ValueError, RecursionError) as fault:  # of another shape, too
+        raise InvalidContent(f"not a receipt: {fault}") from None
 
 
 def decode_header(encoded: bytes) -> list[bytes]:
-    """The fields of a header, at least the 15 of the first block. Raises ValueError on anything else."""
+    """The fields of a header, at least the 15 of the first block. Raises InvalidContent on anything else."""
     try:
         fields = rlp.decode(encoded) if len(encoded) <= MAX_HEADER_BYTES else []
     except (RLPException, RecursionError) as fault:
-        raise ValueError(f"not a header: {fault}") from None
+        raise InvalidContent(f"not a header: {fault}") from None
     if not isinstance(fields, list) or len(fields) < len(_SIZES) or not all(isinstance(item, bytes) for item in fields):
-        raise ValueError("not a header")
+        raise InvalidContent("not a header")
     if any(size and len(field) != size for field, size in zip(fields, _SIZES, strict=False)):
-        raise ValueError("a header with fields of the wrong size")
+        raise InvalidContent("a header with fields of the wrong size")
     return fields
 
 

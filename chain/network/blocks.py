@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from eth_utils import keccak, to_canonical_address, to_checksum_address
 
-from fedgrove.chain.errors import ChainError, InvalidLog
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.block_rlp import (
     SIGNED_KINDS,
     DecodedReceipt,
@@ -31,16 +31,6 @@ from fedgrove.common.errors import InvalidContent
 
 PARENT_FIELD, TIME_FIELD, MIX_FIELD = 0, 11, 13
 _TRANSACTIONS, _RECEIPTS, _BLOOM, _NUMBER, _BASE_FEE = 4, 5, 6, 8, 15
-
-
-class BadHistory(ChainError):
-    """Blocks that contradict themselves; ``block`` is the first bad one (None: a file's head), ``what`` the fault."""
-
-    def __init__(self, block: int | None, what: str) -> None:
-        place = "The history" if block is None else f"Block {block} of the history"
-        super().__init__(f"{place} does not hold: {what}; get it again from a node that you trust.")
-        self.block = block
-        self.what = what
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +106,7 @@ def header_fields(number: int, header: bytes) -> list[bytes]:
     """The fields of a header; raises BadHistory for what is none."""
     try:
         return decode_header(header)
-    except (ValueError, InvalidContent):
+    except InvalidContent:
         raise BadHistory(number, "its header cannot be decoded") from None
 
 
@@ -140,10 +130,7 @@ class Call:
 def records_of(number: int, body: Body, deployment: Deployment) -> list[Record]:
     """The records in a block, in order, each with the account that answers for it (``at.author``).
 
-    Raises
-    ------
-    BadHistory
-        A log of a contract is no record, or its transaction does not imply it.
+    Raises BadHistory: a log of a contract is no record, or its transaction does not imply it.
     """
     return [record for call in calls_of(number, body, deployment) for record in call.records]
 
@@ -188,23 +175,20 @@ def decoded_transaction(number: int, raw: bytes) -> SignedTransaction:
         raise BadHistory(number, f"a record lies in a transaction of type {kind:#x}, which no member can have signed")
     try:
         return decode_transaction(raw)
-    except (ValueError, InvalidContent):
+    except InvalidContent:
         raise BadHistory(number, "one of its transactions has no valid signature") from None
 
 
 def _record(number: int, log: Log, transaction: SignedTransaction, item: int, deployment: Deployment) -> Record:
     # (3) each log is an event of the contract that emitted it
-    try:
-        record = decode_from(log, deployment)
-    except InvalidLog as fault:
-        raise BadHistory(number, str(fault)) from None
+    record = decode_from(log, deployment)
     # (4) the transaction (which took effect) was signed for this chain, and its author says what the record says
     kind = type(record).__name__
     if transaction.chain_id not in (None, deployment.chain_id):
         raise BadHistory(number, f"the transaction of its record {kind} was signed for another chain")
     try:
         author = author_of(record, transaction, deployment, item)
-    except (ValueError, InvalidContent) as fault:
+    except InvalidContent as fault:
         raise BadHistory(number, f"its record {kind} does not follow from its transaction: {fault}") from None
     return replace(record, at=record.at._replace(author=author))
 
@@ -239,5 +223,5 @@ def _bloom_of(address: bytes) -> int:
 def _receipt(number: int, encoded: bytes) -> DecodedReceipt:
     try:
         return decode_receipt(encoded)
-    except (ValueError, InvalidContent):
+    except InvalidContent:
         raise BadHistory(number, "one of its receipts cannot be decoded") from None

@@ -8,21 +8,20 @@ The chain of headers proves that nothing was altered since; that it is the chain
 of its last block (``head_block``, ``block_hash``) with a node of their own.
 """
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, BinaryIO, TypeVar
 
 from eth_utils import keccak
+from msgspec import Meta
 
-from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.chain.errors import BadHistory, ConnectionFailed
 from fedgrove.chain.network.access import Network, Paid
 from fedgrove.chain.network.blocks import (
     MIX_FIELD,
     TIME_FIELD,
-    BadHistory,
     Block,
     Body,
     Call,
@@ -35,16 +34,15 @@ from fedgrove.chain.network.blocks import (
 from fedgrove.chain.network.log_index import read_blocks
 from fedgrove.chain.records import Record
 from fedgrove.chain.records.deployment import Deployment
-from fedgrove.common.errors import InvalidContent, InvalidInput
-from fedgrove.common.wire import canonical_json
+from fedgrove.common.wire import Malformed, Table
 
-__all__ = ["BadHistory", "Block", "Body", "LedgerHistory", "capture"]
+__all__ = ["Block", "Body", "LedgerHistory", "capture"]
 
-FORMAT = "fedgrove-history-2"
 MAX_LINE_BYTES = 1 << 26
-MAX_BRACKETS = 8  # so that no nesting can exhaust the parser's stack
 MAX_BLOCKS = 10_000_000
 HEADERS_AT_ONCE = 500
+_Hexadecimal = Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{2})*\Z")]
+_Table = TypeVar("_Table", bound=Table)
 
 
 @dataclass(frozen=True)
@@ -132,32 +130,76 @@ class LedgerHistory:
 
     def save(self, path: Path) -> None:
         """Write JSON lines: the deployment, then one line for each block."""
-        head = {"format": FORMAT, "deployment": json.loads(self.deployment.to_json()), "blocks": len(self.blocks)}
-        with path.open("w", encoding="ascii", newline="\n") as file:
-            file.write(_line(head))
-            for block in self.blocks:
-                file.write(_line(_block_fields(block)))
+        with path.open("wb") as file:
+            for table in (_Head(len(self.blocks), self.deployment), *map(_Line.of, self.blocks)):
+                file.write(table.to_bytes() + b"\n")
 
     @staticmethod
     def peek(path: Path) -> Deployment:
         """The deployment that a file of ``save`` begins with; raises BadHistory and OSError as ``load``."""
         with path.open("rb") as file:
-            deployment, _ = _parse(None, lambda: _head(_read_line(file.readline(MAX_LINE_BYTES + 1))))
-        return deployment
+            return _read(_Head, file, None).deployment
 
     # (0) the file: canonical lines, each within bounds
     @classmethod
     def load(cls, path: Path) -> "LedgerHistory":
         """Read what ``save`` wrote; raises BadHistory for a file of another form, and OSError."""
         with path.open("rb") as file:
-            deployment, count = _parse(None, lambda: _head(_read_line(file.readline(MAX_LINE_BYTES + 1))))
-            blocks = []
-            for number in range(deployment.block, deployment.block + count):
-                line = file.readline(MAX_LINE_BYTES + 1)
-                blocks.append(_parse(number, lambda line=line: _block(_read_line(line))))
+            head = _read(_Head, file, None)
+            first = head.deployment.block
+            blocks = tuple(_read(_Line, file, number).block for number in range(first, first + head.blocks))
             if file.read(1):
                 raise BadHistory(None, "there are lines after the last block")
-        return cls(deployment, tuple(blocks))
+        return cls(head.deployment, blocks)
+
+
+class _Head(Table, frozen=True, tag_field="format", tag="fedgrove-history-2"):
+    """The first line of a file."""
+
+    max_bytes = MAX_LINE_BYTES
+    blocks: Annotated[int, Meta(ge=1, le=MAX_BLOCKS)]
+    deployment: Deployment
+
+
+class _Line(Table, frozen=True):
+    """One block, hexadecimal; receipts and transactions only together."""
+
+    max_bytes = MAX_LINE_BYTES
+    hash: _Hexadecimal
+    header: _Hexadecimal
+    receipts: tuple[_Hexadecimal, ...] | None = None
+    transactions: tuple[_Hexadecimal, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.receipts is None) != (self.transactions is None):
+            raise ValueError("it has receipts without transactions, or transactions without receipts")
+
+    @classmethod
+    def of(cls, block: Block) -> "_Line":
+        body = (
+            (tuple(map(bytes.hex, block.body.receipts)), tuple(map(bytes.hex, block.body.transactions)))
+            if block.body
+            else ()
+        )
+        return cls(block.hash.hex(), block.header.hex(), *body)
+
+    @property
+    def block(self) -> Block:
+        body = None
+        if self.receipts is not None and self.transactions is not None:
+            body = Body(tuple(map(bytes.fromhex, self.transactions)), tuple(map(bytes.fromhex, self.receipts)))
+        return Block(bytes.fromhex(self.header), bytes.fromhex(self.hash), body)
+
+
+def _read(kind: type[_Table], file: BinaryIO, number: int | None) -> _Table:
+    """The next line of a file, about the block of this number."""
+    line = file.readline(MAX_LINE_BYTES + 1)
+    try:
+        if not line.endswith(b"\n"):
+            raise Malformed("it is cut short")
+        return kind.from_bytes(line[:-1])
+    except Malformed:
+        raise BadHistory(number, "its line in the file is missing or cannot be read") from None
 
 
 def capture(network: Network, deployment: Deployment) -> LedgerHistory:
@@ -190,49 +232,3 @@ def _check_nonce(number: int, call: Call, nonces: dict[str, int]) -> None:
     if nonce <= nonces.get(sender, -1):
         raise BadHistory(number, f"a transaction of {sender} appears twice, or out of its author's order")
     nonces[sender] = nonce
-
-
-def _block_fields(block: Block) -> dict[str, Any]:
-    fields: dict[str, Any] = {"hash": block.hash.hex(), "header": block.header.hex()}
-    if block.body is not None:
-        fields["receipts"] = [item.hex() for item in block.body.receipts]
-        fields["transactions"] = [item.hex() for item in block.body.transactions]
-    return fields
-
-
-def _block(fields: dict[str, Any]) -> Block:
-    body = None
-    if set(fields) == {"hash", "header", "receipts", "transactions"}:
-        body = Body(tuple(map(bytes.fromhex, fields["transactions"])), tuple(map(bytes.fromhex, fields["receipts"])))
-    elif set(fields) != {"hash", "header"}:
-        raise ValueError("unknown fields")
-    return Block(bytes.fromhex(fields["header"]), bytes.fromhex(fields["hash"]), body)
-
-
-def _head(fields: dict[str, Any]) -> tuple[Deployment, int]:
-    if set(fields) != {"format", "deployment", "blocks"} or fields["format"] != FORMAT:
-        raise ValueError("another format")
-    count = fields["blocks"]
-    if type(count) is not int or not 1 <= count <= MAX_BLOCKS:
-        raise ValueError("the wrong number of blocks")
-    return Deployment.from_json(canonical_json(fields["deployment"]).decode()), count
-
-
-def _line(fields: dict[str, Any]) -> str:
-    return canonical_json(fields).decode() + "\n"
-
-
-def _read_line(line: bytes) -> dict[str, Any]:
-    if len(line) > MAX_LINE_BYTES or line.count(b"[") + line.count(b"{") > MAX_BRACKETS:
-        raise ValueError("the line is too long or too deep")
-    fields = json.loads(line)
-    if not isinstance(fields, dict) or _line(fields).encode() != line:
-        raise ValueError("not in canonical form")
-    return fields
-
-
-def _parse(number: int | None, parse: Callable[[], Any]) -> Any:
-    try:
-        return parse()
-    except (ValueError, TypeError, KeyError, RecursionError, InvalidContent, InvalidInput):
-        raise BadHistory(number, "its line in the file is missing or cannot be read") from None

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from eth_utils import keccak
 
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.blocks import (
     MIX_FIELD,
     PARENT_FIELD,
-    BadHistory,
     Block,
     addresses_of,
     check_body,

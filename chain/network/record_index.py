@@ -3,8 +3,8 @@
 import threading
 from abc import ABC, abstractmethod
 
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.records import Record
 from fedgrove.chain.records.deployment import Deployment
 

@@ -13,7 +13,6 @@ from fedgrove.chain.errors import (
     InsufficientFunds,
     NonceConflict,
     TransactionRefused,
-    TransactionTimeout,
     Underpriced,
     decode_revert,
 )
@@ -145,10 +144,7 @@ class RpcNetwork(Network):
 
         Where they do not agree on it, as when one of them lies and another is behind, the next lower head is tried.
 
-        Raises
-        ------
-        ConnectionFailed
-            Fewer endpoints answer, or they agree on no block that is anybody's head.
+        Raises ConnectionFailed: fewer endpoints answer, or they agree on no block that is anybody's head.
         """
         if self.quorum == 1:
             return self._endpoints.ask(latest)
@@ -265,7 +261,7 @@ class RpcNetwork(Network):
         deadline = time.monotonic() + FUND_SECONDS
         while self.mined(transaction) is None:
             if time.monotonic() > deadline:
-                raise TransactionTimeout(
+                raise ChainError(
                     f"The transfer to {address} is in no block after {FUND_SECONDS} s: if the chain makes none, "
                     f"{self.without_blocks}."
                 )

@@ -125,10 +125,7 @@ def receipts_of(node: Endpoint, numbers: Sequence[int], blocks: Sequence[dict]) 
     A node that does not give the receipts of a block at once is asked for each. Whoever hashes the block sees whether
     they are the chain's, in either way.
 
-    Raises
-    ------
-    AnswerTooLarge
-        They are larger, taken together, than any answer that is read.
+    Raises AnswerTooLarge: they are larger, taken together, than any answer that is read.
     """
     if node.receipts_by_block:
         calls = [("eth_getBlockReceipts", (hex(number),)) for number in numbers]

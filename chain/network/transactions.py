@@ -20,7 +20,6 @@ from fedgrove.chain.errors import (
     InsufficientFunds,
     NonceConflict,
     TransactionRefused,
-    TransactionTimeout,
     Underpriced,
 )
 from fedgrove.chain.network.access import GWEI, Mined, Network, Payer
@@ -130,10 +129,9 @@ class Sender:
         ------
         ContractRevert
             The contract refused it; the error says why.
-        TransactionTimeout
-            It is in no block after ``timeout`` seconds; it may still get there.
-        TransactionTimeout
-            Another transaction took its nonce, or the chain abandoned an earlier one that it needs.
+        ChainError
+            It is in no block after ``timeout`` seconds, and may still get there; or another transaction took its nonce,
+            or the chain abandoned an earlier one that it needs.
         FeeAboveCap
             The chain asks for more than the network's ``max_fee``; nothing was sent.
         """
@@ -245,7 +243,7 @@ class Sender:
             if now > deadline:
                 raise self._too_late(attempt, timeout)
             if warning := standing.note(self._network.known_head()):
-                raise TransactionTimeout(f"Transaction 0x{attempt.hashes[-1].hex()} waits for a block, but {warning}.")
+                raise ChainError(f"Transaction 0x{attempt.hashes[-1].hex()} waits for a block, but {warning}.")
             if now >= next_look:
                 if (mined := self._look(attempt)) is not None:
                     break
@@ -284,7 +282,7 @@ class Sender:
         attempt.lost += 1
         if attempt.lost >= LOOKS_UNTIL_LOST:
             attempt.ended = True
-            raise TransactionTimeout(
+            raise ChainError(
                 f"Transaction 0x{attempt.hashes[-1].hex()} of {self.address} will not be mined at nonce "
                 f"{attempt.nonce}: {why}."
             )
@@ -315,8 +313,8 @@ class Sender:
         except (TransactionRefused, InsufficientFunds):
             return
 
-    def _too_late(self, attempt: Attempt, timeout: float) -> TransactionTimeout:
-        return TransactionTimeout(
+    def _too_late(self, attempt: Attempt, timeout: float) -> ChainError:
+        return ChainError(
             f"Transaction 0x{attempt.hashes[-1].hex()} of {self.address} (nonce {attempt.nonce}, at most "
             f"{attempt.fee / GWEI:g} of {self._cap()}) is in no block after {timeout:g} s; check that the chain makes "
             "blocks, raise max_fee_gwei or max_tip_gwei if its fees are higher, and look it up before you retry."

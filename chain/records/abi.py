@@ -11,6 +11,7 @@ from eth_abi.exceptions import DecodingError
 from eth_utils import keccak
 
 from fedgrove.chain.errors import artifact
+from fedgrove.common.errors import InvalidContent
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,14 @@ class Function:
 
 
 def decode_abi(kinds: Sequence[str], data: bytes) -> tuple[Any, ...]:
-    """The values in ABI-encoded bytes; ValueError for bytes that encode none.
+    """The values in ABI-encoded bytes; InvalidContent for bytes that encode none.
 
     eth-abi follows offsets and lengths of up to 2²⁵⁶ − 1, at which Python's streams raise errors of other kinds.
     """
     try:
         return decode(list(kinds), data)
     except (DecodingError, OverflowError, MemoryError, RecursionError, TypeError) as fault:
-        raise ValueError(f"the bytes are not a valid ABI encoding ({type(fault).__name__})") from None
+        raise InvalidContent(f"the bytes are not a valid ABI encoding ({type(fault).__name__})") from None
 
 
 @functools.cache
@@ -42,7 +43,9 @@ def functions(contract: str) -> dict[str, Function]:
         if item["type"] == "function":
             inputs, outputs = _types(item["inputs"]), _types(item["outputs"])
             selector = keccak(text=f"{item['name']}({','.join(inputs)})")[:4]
-            found[item["name"]] = Function(selector, tuple(map(_name, item["inputs"])), inputs, outputs)
+            found[item["name"]] = Function(
+                selector, tuple(snake_case(each["name"]) for each in item["inputs"]), inputs, outputs
+            )
     return found
 
 
@@ -50,7 +53,7 @@ def functions(contract: str) -> dict[str, Function]:
 def events(contract: str) -> dict[str, list[tuple[str, str, bool]]]:
     """The events of a shipped contract: name (in snake_case) and type of each parameter, and whether it is indexed."""
     return {
-        item["name"]: [(_name(each), each["type"], each["indexed"]) for each in item["inputs"]]
+        item["name"]: [(snake_case(each["name"]), each["type"], each["indexed"]) for each in item["inputs"]]
         for item in artifact(contract)["abi"]
         if item["type"] == "event"
     }
@@ -63,8 +66,9 @@ def creation(contract: str, arguments: Sequence[Any]) -> bytes:
     return bytes.fromhex(shipped["bytecode"][2:]) + encode(_types(inputs), list(arguments))
 
 
-def _name(parameter: dict) -> str:
-    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", parameter["name"])
+def snake_case(name: str) -> str:
+    """A name of Solidity as Python has it."""
+    return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
 
 
 def _types(parameters: Sequence[dict]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from fedgrove.chain.records.calldata import WORD
 from fedgrove.chain.records.deployment import Deployment, created_address, creation_data
 from fedgrove.chain.records.signed_draws import SignedDraw, batched_draw, batched_draws, is_signed
 from fedgrove.chain.records.signed_transactions import SignedTransaction
+from fedgrove.common.errors import InvalidContent
 
 _LEAVES = {kind.CALLS[0]: f"{kind.__name__} " for kind in KINDS if kind.CALLS} | {
     name: expected for kind in KINDS for name, expected in kind.LEAVES.items()
@@ -32,21 +33,21 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
 
     Raises
     ------
-    ValueError
+    InvalidContent
         The transaction does not imply the record; the message says why.
     """
     if isinstance(record, FoundingRecord):
         return _founder(record, transaction, deployment)
     contract = record.CALLED or record.CONTRACT
     if transaction.to != deployment.contracts[contract]:
-        raise ValueError("it calls another contract")
+        raise InvalidContent("it calls another contract")
     call = _call(contract, transaction)
     if call.name not in record.CALLS:
-        raise ValueError(f"it calls {call.name or 'no function of the contract'}")
+        raise InvalidContent(f"it calls {call.name or 'no function of the contract'}")
     if call.name == "drawBatch" and isinstance(record, Drawn | DrawRejected):
         return _batched(record, batched_draw(transaction.data, item), call, deployment)
     if not record.follows_from(call):
-        raise ValueError("its calldata differs from the record")
+        raise InvalidContent("its calldata differs from the record")
     return transaction.sender
 
 
@@ -67,9 +68,9 @@ def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], de
 def _founder(record: FoundingRecord, transaction: SignedTransaction, deployment: Deployment) -> str:
     contract, created = record.CONTRACT, created_address(transaction.sender, transaction.nonce)
     if transaction.to is not None or created != deployment.contracts[contract]:
-        raise ValueError("it does not create the contract")
+        raise InvalidContent("it does not create the contract")
     if transaction.data != creation_data(contract, deployment):
-        raise ValueError(f"it does not create the {contract} of this version with these terms")
+        raise InvalidContent(f"it does not create the {contract} of this version with these terms")
     return transaction.sender
 
 
@@ -84,14 +85,14 @@ def _call(contract: str, transaction: SignedTransaction) -> Call:
 def _batched(record: Drawn | DrawRejected, item: SignedDraw, call: Call, deployment: Deployment) -> str:
     """The account that answers for an item of a batch: its signer if it was accepted, otherwise the sender."""
     if call.number(0) != record.round:
-        raise ValueError("the batch is for another round")
+        raise InvalidContent("the batch is for another round")
     if isinstance(record, DrawRejected):
         if item.account != record.account:
-            raise ValueError("its calldata names another account at this place")
+            raise InvalidContent("its calldata names another account at this place")
         return call.sender
     content = (record.samples, record.mask_key, record.seal_key)
     if (item.samples, item.mask_key, item.seal_key) != content or not item.gives(record.proof):
-        raise ValueError("its calldata holds another draw at this place")
+        raise InvalidContent("its calldata holds another draw at this place")
     if not is_signed(item, deployment, record.round):
-        raise ValueError("the draw at this place is not signed by its account")
+        raise InvalidContent("the draw at this place is not signed by its account")
     return item.account

@@ -9,7 +9,7 @@ from eth_utils import is_checksum_address, keccak, to_canonical_address, to_chec
 from msgspec import Meta
 
 from fedgrove.chain.errors import WrongChain, artifact
-from fedgrove.chain.records.abi import creation
+from fedgrove.chain.records.abi import creation, snake_case
 from fedgrove.common.settings import Settings
 from fedgrove.common.wire import Digest, Malformed, canonical_json, decode
 
@@ -163,7 +163,7 @@ class Deployment(Settings):
 
     @classmethod
     def from_json(cls, text: str) -> "Deployment":
-        """Parse what ``to_json`` wrote. Raises ValueError on anything else."""
+        """Parse what ``to_json`` wrote; Malformed for anything else."""
         deployment = decode(cls, text.encode(), MAX_JSON_BYTES)
         if deployment.to_json() != text:
             raise Malformed("the description of the deployment is not in canonical form")
@@ -185,50 +185,24 @@ def deployed_code(contract: str, deployment: Deployment) -> bytes:
     """The code of a shipped contract with these terms in the places of its immutables."""
     shipped = artifact(contract)
     code = bytearray.fromhex(shipped["deployedBytecode"][2:])
-    values = _registry_immutables(deployment) if contract == "ClientRegistry" else _ledger_immutables(deployment)
-    references = shipped["immutableReferences"]
-    if set(references) != set(values):
+    values, references = _immutables(deployment), shipped["immutableReferences"]
+    if not set(map(snake_case, references)) <= set(values):
         raise WrongChain(f"The {contract} of this version has unexpected immutables; reinstall fedgrove.")
     for name, places in references.items():
+        value = values[snake_case(name)]
         for place in places:
-            code[place["start"] : place["start"] + place["length"]] = values[name].to_bytes(place["length"], "big")
+            code[place["start"] : place["start"] + place["length"]] = value.to_bytes(place["length"], "big")
     return bytes(code)
 
 
-def _registry_immutables(deployment: Deployment) -> dict[str, int]:
-    return {
-        "openMembership": int(deployment.open_membership),
-        "admin": int(deployment.admin, 16),
-        "ledger": int(deployment.ledger, 16),
-        "activationDelay": deployment.activation_delay,
-    }
-
-
-def _ledger_immutables(deployment: Deployment) -> dict[str, int]:
-    s, terms = deployment.settings, deployment.terms
-    return {
-        "seedDelay": s.seed_delay,
-        "drawWindow": s.draw_window,
-        "orderDelay": s.order_delay,
-        "sealWindow": s.seal_window,
-        "shareWindow": s.share_window,
-        "commitWindow": s.commit_window,
-        "recoverWindow": s.recover_window,
-        "closeWindow": s.close_window,
-        "coordinatorGrace": s.coordinator_grace,
-        "quorum": s.quorum,
-        "maxClients": s.max_clients,
-        "absenceLimit": s.absence_limit,
-        "absenceRounds": s.absence_rounds,
-        "maxSamples": s.max_samples,
-        "randao": int(s.randao),
-        "rounds": terms.rounds,
-        "repeats": terms.repeats,
-        "registry": int(deployment.registry, 16),
-        "coordinator": int(deployment.coordinator, 16),
-        "config": int(terms.config, 16),
-        "firstModel": int(terms.model, 16),
-    }
+def _immutables(deployment: Deployment) -> dict[str, int]:
+    """What both contracts fix, as numbers."""
+    terms = deployment.terms
+    fixed = {name: int(value, 16) for name, value in vars(deployment).items() if isinstance(value, str)}
+    fixed |= {"open_membership": int(deployment.open_membership), "activation_delay": deployment.activation_delay}
+    fixed |= {name: int(value) for name, value in asdict(deployment.settings).items()}
+    agreed = {"config": int(terms.config, 16), "first_model": int(terms.model, 16)}
+    return fixed | agreed | {"rounds": terms.rounds, "repeats": terms.repeats}
 
 
 def created_address(sender: str, nonce: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from eth_abi import encode as abi_encode
 from eth_utils import keccak, to_checksum_address
 
-from fedgrove.chain.errors import InvalidLog
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.records import KINDS, FailureReason, Log, Record
 from fedgrove.chain.records.abi import decode_abi, events
 from fedgrove.chain.records.deployment import Deployment
@@ -41,35 +41,33 @@ EVENTS = dict(map(_event, KINDS))
 def decode(log: Log) -> Record:
     """The record in a log of the registry or the ledger.
 
-    Raises
-    ------
-    InvalidLog
-        Unknown event, wrong number of topics, or bytes that are not the canonical encoding of the event's parameters.
+    Raises BadHistory: unknown event, wrong number of topics, or bytes that are not the canonical encoding of the
+    event's parameters.
     """
     event = EVENTS.get(log.topics[0]) if log.topics else None
     if event is None:
-        raise InvalidLog(log.at.block, log.at.log_index, "its first topic is not an event of the contracts")
+        raise BadHistory(log.at.block, f"its log {log.at.log_index} is not an event of the contracts")
     try:
-        values = _values(event, log)
-        return event.record(log.at, *values)
-    except (ValueError, InvalidContent) as fault:
-        reason = f"it is not a well-formed {event.record.__name__}: {fault}"
-        raise InvalidLog(log.at.block, log.at.log_index, reason) from None
+        return event.record(log.at, *_values(event, log))
+    except InvalidContent as fault:
+        what = f"its log {log.at.log_index} is not a well-formed {event.record.__name__}: {fault}"
+        raise BadHistory(log.at.block, what) from None
 
 
 def decode_from(log: Log, deployment: Deployment) -> Record:
     """Like ``decode``, and the event must be one of the deployment's contract that emitted it."""
     event = EVENTS.get(log.topics[0]) if log.topics else None
     if event is not None and deployment.contracts[event.record.CONTRACT] != log.address:
-        raise InvalidLog(log.at.block, log.at.log_index, f"contract {log.address} does not emit this event")
+        what = f"contract {log.address} does not emit the event of its log {log.at.log_index}"
+        raise BadHistory(log.at.block, what)
     return decode(log)
 
 
 def _values(event: Event, log: Log) -> list[Any]:
     if len(log.topics) != 1 + len(event.indexed):
-        raise ValueError(f"{len(log.topics)} topics")
+        raise InvalidContent(f"{len(log.topics)} topics")
     if len(log.data) > MAX_DATA_BYTES:
-        raise ValueError(f"{len(log.data)} bytes of data")
+        raise InvalidContent(f"{len(log.data)} bytes of data")
     head = [_decode_exactly((kind,), topic)[0] for kind, topic in zip(event.indexed, log.topics[1:], strict=True)]
     values = head + list(_decode_exactly(event.plain, log.data))
     kinds = event.indexed + event.plain
@@ -80,7 +78,7 @@ def _decode_exactly(kinds: tuple[str, ...], data: bytes) -> tuple[Any, ...]:
     """Decode, and refuse bytes that Solidity would not have written (padding, offsets, leftovers)."""
     values = decode_abi(kinds, data)
     if abi_encode(kinds, values) != data:
-        raise ValueError("the encoding is not canonical")
+        raise InvalidContent("the encoding is not canonical")
     return values
 
 
@@ -88,7 +86,9 @@ def _convert(kind: str, value: Any) -> Any:
     if kind == "address":
         return to_checksum_address(value)
     if kind == "uint8":
+        if value > max(FailureReason):
+            raise InvalidContent(f"a reason {value}")
         return FailureReason(value)
     if kind == "bytes" and len(value) != PROOF_BYTES:
-        raise ValueError(f"a proof of {len(value)} bytes")
+        raise InvalidContent(f"a proof of {len(value)} bytes")
     return value

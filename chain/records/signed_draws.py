@@ -10,6 +10,7 @@ from fedgrove.chain.crypto.account import MAX_S, Account, signer_of_bytes
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records.calldata import ARGUMENTS, WORD, byte_string, word
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidContent
 
 _DOMAIN = (("name", "string"), ("version", "string"), ("chainId", "uint256"), ("verifyingContract", "address"))
 _DRAW = (
@@ -88,7 +89,7 @@ def is_signed(item: SignedDraw, deployment: Deployment, number: int) -> bool:
         return False
     try:
         return signer_of_bytes(_digest(deployment, number, item), item.signature) == item.account
-    except ValueError:
+    except InvalidContent:
         return False
 
 

@@ -10,6 +10,7 @@ from rlp.exceptions import RLPException
 
 from fedgrove.chain.crypto.account import MAX_S, signer_of
 from fedgrove.chain.records.rlp_bytes import rlp_bytes
+from fedgrove.common.errors import InvalidContent
 
 _UNPROTECTED = (27, 28)
 _LEGACY_FIELDS = 9
@@ -52,7 +53,7 @@ class SignedTransaction:
 
 @lru_cache(maxsize=64)  # roles in one process read the same blocks, and most of it is finding out who signed
 def decode_transaction(raw: bytes) -> SignedTransaction:
-    """Read the EIP-2718 encoding of a signed transaction of types 0 to 4; ValueError for anything else.
+    """Read the EIP-2718 encoding of a signed transaction of types 0 to 4; InvalidContent for anything else.
 
     Fields that records do not need, as access lists and the authorizations of type 4, are only hashed: a chain takes
     values in them that libraries refuse, and no member may make a record that others cannot read.
@@ -62,12 +63,12 @@ def decode_transaction(raw: bytes) -> SignedTransaction:
         fields = rlp.decode(raw[1:] if kind else raw)
         return _typed(kind, fields) if kind else _legacy(fields)
     except (RLPException, TypeError, RecursionError) as fault:
-        raise ValueError(f"not a signed transaction ({type(fault).__name__})") from None
+        raise InvalidContent(f"not a signed transaction ({type(fault).__name__})") from None
 
 
 def _legacy(fields: list[Any]) -> SignedTransaction:
     if len(fields) != _LEGACY_FIELDS:
-        raise ValueError("the wrong number of fields")
+        raise InvalidContent("the wrong number of fields")
     nonce, price, _, to, _, data = fields[:6]
     content = (nonce, to, data, _amount(price), _amount(price))
     v, r, s = map(_number, fields[6:])
@@ -75,13 +76,13 @@ def _legacy(fields: list[Any]) -> SignedTransaction:
         return _signed(rlp_bytes(fields[:6]), (v - 27, r, s), None, content)
     chain_id, parity = divmod(v - 35, 2)
     if chain_id < 0:
-        raise ValueError("an invalid recovery number")
+        raise InvalidContent("an invalid recovery number")
     return _signed(rlp_bytes([*fields[:6], chain_id, 0, 0]), (parity, r, s), chain_id, content)
 
 
 def _typed(kind: int, fields: list[Any]) -> SignedTransaction:
     if len(fields) != _TYPED_FIELDS.get(kind):
-        raise ValueError(f"not a transaction of type {kind}")
+        raise InvalidContent(f"not a transaction of type {kind}")
     at = 3 if kind == 1 else 4  # of the limit of gas: one price before it, or two
     content = (fields[1], fields[at + 1], fields[at + 3], _amount(fields[at - 1]), _amount(fields[2]))
     v, r, s = map(_number, fields[-3:])
@@ -93,9 +94,9 @@ def _signed(
 ) -> SignedTransaction:
     nonce, to, data, max_fee, max_tip = content
     if not (isinstance(to, bytes) and len(to) in (0, 20) and isinstance(data, bytes)):
-        raise ValueError("a malformed recipient or malformed calldata")
+        raise InvalidContent("a malformed recipient or malformed calldata")
     if signature[2] > MAX_S:
-        raise ValueError("a signature with a high s, which chains reject")
+        raise InvalidContent("a signature with a high s, which chains reject")
     signer = signer_of(keccak(message), *signature)
     recipient = to_checksum_address(to) if to else None
     return SignedTransaction(signer, chain_id, _number(nonce), recipient, data, max_fee, max_tip)
@@ -108,5 +109,5 @@ def _amount(word: Any) -> int:
 
 def _number(word: Any) -> int:
     if not isinstance(word, bytes) or len(word) > 32 or word[:1] == b"\0":
-        raise ValueError("a number that is not in canonical form")
+        raise InvalidContent("a number that is not in canonical form")
     return int.from_bytes(word, "big")

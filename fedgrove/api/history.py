@@ -116,7 +116,7 @@ class History:
 
         Raises
         ------
-        StoreError, InvalidBlob
+        StoreError, InvalidContent
             The store lacks the terms, a model's root block or the metrics of a round, or the metrics are malformed.
         """
         return RoundReader(self._store, self.ledger).read(self._sorted)

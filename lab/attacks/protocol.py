@@ -10,11 +10,12 @@ from itertools import combinations
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.keys import RoundSecrets, clamp, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import WORD
-from fedgrove.node.masking.sealing import InvalidShares, SealedShares, open_shares, parse_shares
+from fedgrove.node.masking.sealing import SealedShares, open_shares, parse_shares
 from fedgrove_lab.attacks.measures import correlation, correlation_error, uniformity
 from fedgrove_lab.attacks.played_round import PlayedRound, PublicRound
 
@@ -137,7 +138,7 @@ def opened_shares(public: PublicRound) -> tuple[int, int]:
 def _opens(public: PublicRound, owner: int, holder: int, secrets: RoundSecrets, sealed: SealedShares) -> bool:
     try:
         open_shares(public.graph, owner, holder, secrets, sealed)
-    except InvalidShares:
+    except InvalidContent:
         return False
     return True
 

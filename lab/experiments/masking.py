@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from fedgrove.chain.crypto import tree
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.networks import evaluate, train
@@ -18,7 +18,7 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.masking.client import RoundSecrets, mask_update
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import build_graph
-from fedgrove.node.masking.ring import InvalidVector, decode
+from fedgrove.node.masking.ring import decode
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import Dealt, deal_data
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
@@ -46,7 +46,7 @@ def report(findings: Findings) -> Report:
         try:
             measured = masked_accuracies if findings.reported is None else reported_accuracies
             by_seed[record.scenario.seed] = measured(record.scenario, findings)
-        except (DivergedTraining, InvalidVector) as fault:
+        except (DivergedTraining, InvalidContent) as fault:
             raise InvalidInput(f"seed {record.scenario.seed} leaves no models that can be masked: {fault}") from None
     rows, results = [], {}
     bars = {BEFORE: lambda model: model.before}

@@ -16,7 +16,8 @@ from itertools import chain
 from pathlib import Path
 
 from fedgrove.chain.crypto.regular_file import open_regular, read_regular
-from fedgrove.chain.network.history import BadHistory, LedgerHistory
+from fedgrove.chain.errors import BadHistory
+from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs import car

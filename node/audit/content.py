@@ -24,15 +24,15 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import MaskGraph
-from fedgrove.node.masking.recovery import InvalidRecovery, RecoveryRecord, most_record_bytes
-from fedgrove.node.masking.release import InvalidRelease, most_release_bytes, parse_release
-from fedgrove.node.masking.sealing import InvalidShares, parse_shares, shares_bytes
+from fedgrove.node.masking.recovery import RecoveryRecord, most_record_bytes
+from fedgrove.node.masking.release import most_release_bytes, parse_release
+from fedgrove.node.masking.sealing import parse_shares, shares_bytes
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
 from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.aggregation import outcome, recovery
 from fedgrove.node.protocol.bad_record import RuleBroken, bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics, Model
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Method
@@ -201,7 +201,7 @@ class ContentRules:
             return
         try:
             parse_shares(data, graph, owner)
-        except InvalidShares as fault:
+        except InvalidContent as fault:
             self.findings.remark("share.content", str(fault), record.round, record.client)
 
     def _update(self, record: Committed) -> None:
@@ -235,7 +235,7 @@ class ContentRules:
         shared, committed = current.positions(current.shares), current.positions(current.commits)
         try:
             parse_release(data, graph, holder, shared, committed)
-        except InvalidRelease as fault:
+        except InvalidContent as fault:
             self.findings.remark("release.content", str(fault), record.round, record.client)
 
     def _recovered(self, record: Recovered) -> None:
@@ -248,7 +248,7 @@ class ContentRules:
             return
         try:
             self._recovery = recovery(self._inputs(), data)
-        except InvalidRecovery as fault:
+        except InvalidContent as fault:
             if closed:
                 raise bad("recovery.content", str(fault), number) from None
             self.findings.remark("recovery.content", f"{fault}; recorded by {record.at.author}", number)
@@ -355,7 +355,7 @@ class ContentRules:
             work = (self.rounds, latest, ledger, self.store, self._model)
             try:
                 self._round_inputs = self.findings.get(lambda: self._terms.inputs(*work), "opened.model", latest.number)
-            except (InvalidBlob, InvalidModel) as fault:
+            except InvalidContent as fault:
                 raise bad("opened.model", str(fault), latest.number) from None
         return self._round_inputs
 

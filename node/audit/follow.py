@@ -10,9 +10,8 @@ in any audit.
 
 from dataclasses import replace
 
-from fedgrove.chain.errors import ChainError, ConnectionFailed
+from fedgrove.chain.errors import BadHistory, ChainError, ConnectionFailed
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.indexes import index_of
 from fedgrove.chain.records import Closed, Failed, Record, RoundOpened, Skipped, Voided
 from fedgrove.chain.records.deployment import Deployment

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.network.history import BadHistory, LedgerHistory, capture
+from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.text import command_line
 from fedgrove.ipfs.car import InvalidArchive

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from fedgrove.chain.crypto.tree import EVERYONE
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.status.clusters import config_from, has_clusters, hear
 from fedgrove.node.status.rounds import Round, stated_figures
 
@@ -88,7 +89,7 @@ def _round(database: sqlite3.Connection, row: sqlite3.Row) -> Round:
 def _metrics(text: bytes | None) -> Metrics | None:
     try:
         return Metrics.from_bytes(text) if text is not None else None
-    except InvalidBlob:
+    except InvalidContent:
         return None
 
 

@@ -14,7 +14,6 @@ release      step recover, a holder's side: the shares it lets go of
 recovery     step recover, the coordinator's side: the recovery record
 aggregate    step close: the streaming sum, unmasked
 opening      one update unmasked, for somebody whom its client told a mask secret
-paper        the paper's own scheme (eq. 12–13), for comparisons only
 collusion    the chance that all partners of some honest client collude
 
 Where it departs from the paper (section 2.2):

@@ -91,10 +91,7 @@ class Aggregate:
 
         After an error, also one that ``chunks`` raised, the sum is spoilt: start a new one.
 
-        Raises
-        ------
-        InvalidUpdate
-            Not a survivor, added before, or of another size.
+        Raises InvalidUpdate: not a survivor, added before, or of another size.
         """
         client = self._graph.client(position)
         self._check_whole()

@@ -58,7 +58,7 @@ def mask_update(
     MaskingRefused
         The client did not share, its keys differ, or too few partners shared to hide its model once the self-mask is
         off.
-    InvalidVector
+    InvalidContent
         A value is not finite or over the bound.
     """
     words = encode(vector, layout, graph.participants[position].samples, graph.total_samples, bound)
@@ -100,10 +100,7 @@ def mask_keys(graph: MaskGraph, position: int, secrets: RoundSecrets, sharers: C
 
     NOTE: without a partner nothing hides what it sends once the self-mask is off; callers refuse that.
 
-    Raises
-    ------
-    MaskingRefused
-        The client did not share, or its keys differ.
+    Raises MaskingRefused: the client did not share, or its keys differ.
     """
     check_own(graph, position, secrets)
     me = graph.client(position)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.graph import MaskGraph, encode_positions
 from fedgrove.node.masking.keys import SECRET_BYTES, is_mask_secret, is_self_seed
-from fedgrove.node.masking.release import InvalidRelease, Release, parse_with
-from fedgrove.node.masking.sealing import InvalidShares, Kind, SealedShares, is_committed, parse_shares
+from fedgrove.node.masking.release import Release, parse_with
+from fedgrove.node.masking.sealing import Kind, SealedShares, is_committed, parse_shares
 from fedgrove.node.masking.shamir import recover_secret
 from fedgrove.node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets, without_groups
 
@@ -39,20 +39,6 @@ class TooFewShares(InvalidContent):
         super().__init__(message)
         self.client = client
         self.owner_lied = owner_lied
-
-
-class InvalidRecovery(InvalidContent):
-    """A recovery record is wrong; the message names the client.
-
-    Attributes
-    ----------
-    client : int or None
-        Index on the ledger of the client whose secret is wrong.
-    """
-
-    def __init__(self, message: str, client: int | None = None) -> None:
-        super().__init__(message)
-        self.client = client
 
 
 @dataclass(frozen=True)
@@ -92,22 +78,19 @@ class RecoveryRecord:
     ) -> "RecoveryRecord":
         """Read a record and check every secret in it against the ledger.
 
-        Raises
-        ------
-        InvalidRecovery
-            Not of these lists, of the wrong length, or with a secret that is not the client's.
+        Raises InvalidContent: not of these lists, of the wrong length, or with a secret that is not the client's.
         """
         try:
             needed = needed_secrets(graph, sharers, survivors)
         except UnsafeSurvivors as fault:
-            raise InvalidRecovery(f"the round cannot be recovered: {fault}") from None
+            raise InvalidContent(f"the round cannot be recovered: {fault}") from None
         if data[:_HEADER_BYTES] != _MAGIC + needed.transcript:
-            raise InvalidRecovery("the recovery record belongs to another round or list of survivors")
+            raise InvalidContent("the recovery record belongs to another round or list of survivors")
         left_out, body = _parse_left_out(data[_HEADER_BYTES:], graph)
         needed = without_groups(graph, needed, left_out)
         expected = SECRET_BYTES * (len(needed.seeds) + len(needed.keys))
         if len(body) != expected or not needed.seeds:
-            raise InvalidRecovery(f"the recovery record has {len(body)} bytes of secrets instead of {expected}")
+            raise InvalidContent(f"the recovery record has {len(body)} bytes of secrets instead of {expected}")
         secrets = [body[start : start + SECRET_BYTES] for start in range(0, expected, SECRET_BYTES)]
         record = cls(
             needed.transcript,
@@ -119,15 +102,15 @@ class RecoveryRecord:
         return record
 
     def check(self, graph: MaskGraph, seed_hashes: Mapping[int, bytes]) -> None:
-        """Raise InvalidRecovery for the first secret that is not the one behind the ledger's hash or key."""
+        """Raise InvalidContent for the first secret that is not the one behind the ledger's hash or key."""
         for position, seed in self.self_seeds.items():
             if not is_self_seed(seed, seed_hashes[position]):
                 client = graph.client(position)
-                raise InvalidRecovery(f"the self-mask seed of client {client} is not the one it committed to", client)
+                raise InvalidContent(f"the self-mask seed of client {client} is not the one it committed to")
         for position, secret in self.mask_secrets.items():
             if not is_mask_secret(secret, graph.participants[position].mask_key):
                 client = graph.client(position)
-                raise InvalidRecovery(f"the mask secret of client {client} is not that of its mask key", client)
+                raise InvalidContent(f"the mask secret of client {client} is not that of its mask key")
 
 
 def most_record_bytes(graph: MaskGraph) -> int:
@@ -159,7 +142,7 @@ class Revealed:
         for owner, data in shares.items():
             try:
                 sealed[owner] = parse_shares(data, graph, owner)
-            except InvalidShares:
+            except InvalidContent:
                 continue
         return cls(_parse_all(graph, needed, releases), sealed)
 
@@ -268,7 +251,7 @@ def _parse_all(graph: MaskGraph, needed: Needed, releases: Mapping[int, bytes]) 
     for holder, data in releases.items():
         try:
             parsed[holder] = parse_with(data, graph, holder, needed)
-        except InvalidRelease:
+        except InvalidContent:
             continue  # a holder that writes nonsense is an absent holder; the audit names it
     return parsed
 
@@ -302,10 +285,10 @@ def _parse_left_out(data: bytes, graph: MaskGraph) -> tuple[tuple[int, ...], byt
     count = int.from_bytes(data[:4])
     end = 4 + 4 * count
     if count > len(graph.groups) or len(data) < end:
-        raise InvalidRecovery("the recovery record leaves out groups that do not exist, or is cut short")
+        raise InvalidContent("the recovery record leaves out groups that do not exist, or is cut short")
     numbers = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
     if list(numbers) != sorted(set(numbers)) or any(number >= len(graph.groups) for number in numbers):
-        raise InvalidRecovery("the recovery record does not list groups in order, each once")
+        raise InvalidContent("the recovery record does not list groups in order, each once")
     return numbers, data[end:]
 
 

@@ -15,7 +15,6 @@ from fedgrove.node.masking.graph import MaskGraph, encode_positions
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.sealing import (
     OPENING_BYTES,
-    InvalidShares,
     Kind,
     MaskingRefused,
     Opening,
@@ -29,10 +28,6 @@ from fedgrove.node.masking.survivors import Needed, UnsafeSurvivors, needed_secr
 _MAGIC = b"FGR2"
 _ENTRY_BYTES = 4 + 1 + OPENING_BYTES
 _HEADER_BYTES = len(_MAGIC) + 32 + 4
-
-
-class InvalidRelease(InvalidContent):
-    """A blob of released shares is not what its holder should have written; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ def held_shares(graph: MaskGraph, position: int, secrets: RoundSecrets, blobs: M
         else:
             try:
                 shares[owner] = open_shares(graph, owner, position, secrets, parse_shares(blobs[owner], graph, owner))
-            except InvalidShares as fault:
+            except InvalidContent as fault:
                 bad[owner] = str(fault)
     return HeldShares(position, shares, bad)
 
@@ -165,13 +160,13 @@ def parse_release(
 
     Raises
     ------
-    InvalidRelease
+    InvalidContent
         Not of this round, holder and lists; an owner it holds nothing of; the wrong kind of share; not canonical.
     """
     try:
         needed = needed_secrets(graph, sharers, survivors)
     except UnsafeSurvivors as fault:
-        raise InvalidRelease(f"nothing may be released: {fault}") from None
+        raise InvalidContent(f"nothing may be released: {fault}") from None
     return parse_with(data, graph, position, needed)
 
 
@@ -180,23 +175,23 @@ def parse_with(data: bytes, graph: MaskGraph, position: int, needed: Needed) -> 
     who = f"client {graph.client(position)}"
     header = _header(needed, position)
     if data[: len(header)] != header:
-        raise InvalidRelease(f"the release of {who} belongs to another round, client or list of survivors")
+        raise InvalidContent(f"the release of {who} belongs to another round, client or list of survivors")
     kinds = _kinds(graph, position, needed)
     unavailable, rest = _parse_positions(data[len(header) :], who, len(kinds))
     bad, rest = _parse_positions(rest, who, len(kinds))
     if not set(unavailable) <= set(needed.seeds) & set(kinds) or not set(bad) <= set(kinds):
-        raise InvalidRelease(f"{who} reports on clients whose shares it does not hold, or that never committed")
+        raise InvalidContent(f"{who} reports on clients whose shares it does not hold, or that never committed")
     if len(rest) < 4 or len(rest) != 4 + _ENTRY_BYTES * int.from_bytes(rest[:4]):
-        raise InvalidRelease(f"the release of {who} has the wrong length")
+        raise InvalidContent(f"the release of {who} has the wrong length")
     shares: dict[int, Opening] = {}
     for start in range(4, len(rest), _ENTRY_BYTES):
         owner, kind = int.from_bytes(rest[start : start + 4]), rest[start + 4]
         if kinds.get(owner) != kind or owner in bad or (shares and owner <= max(shares)):
-            raise InvalidRelease(f"{who} released a share that it should not have (position {owner}, kind {kind})")
+            raise InvalidContent(f"{who} released a share that it should not have (position {owner}, kind {kind})")
         try:
             shares[owner] = Opening.from_bytes(rest[start + 5 : start + _ENTRY_BYTES])
-        except (ValueError, InvalidContent) as fault:
-            raise InvalidRelease(f"{who} released an invalid share (position {owner}): {fault}") from None
+        except InvalidContent as fault:
+            raise InvalidContent(f"{who} released an invalid share (position {owner}): {fault}") from None
     return Release(position, unavailable, bad, shares)
 
 
@@ -204,10 +199,10 @@ def _parse_positions(data: bytes, who: str, most: int) -> tuple[tuple[int, ...],
     count = int.from_bytes(data[:4])
     end = 4 + 4 * count
     if count > most or len(data) < end:
-        raise InvalidRelease(f"the release of {who} is cut short, or reports on too many clients")
+        raise InvalidContent(f"the release of {who} is cut short, or reports on too many clients")
     positions = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
     if list(positions) != sorted(set(positions)):
-        raise InvalidRelease(f"{who} does not list positions in order, each once")
+        raise InvalidContent(f"{who} does not list positions in order, each once")
     return positions, data[end:]
 
 

@@ -25,10 +25,6 @@ _SIGNED = np.dtype("<i4")
 _CHUNK = 1 << 15  # parameters at a time, so that temporaries stay in the processor's cache
 
 
-class InvalidVector(InvalidContent):
-    """A model cannot be encoded; the message names the tensor and the fault."""
-
-
 def fraction_bits(bound: float) -> int:
     """f: the number of fractional bits that keeps a weighted sum of values within ±``bound`` in 31 bits.
 
@@ -65,11 +61,11 @@ def encode(
 
     Raises
     ------
-    InvalidVector
+    InvalidContent
         Wrong type or shape, or a value that is not finite or over the bound.
     """
     if vector.dtype != np.float32 or vector.shape != (layout.length,):
-        raise InvalidVector(
+        raise InvalidContent(
             f"the update is {vector.dtype} of shape {vector.shape}, but the model has "
             f"{layout.length} float32 parameters"
         )
@@ -79,7 +75,7 @@ def encode(
     for start in range(0, layout.length, _CHUNK):
         part = vector[start : start + _CHUNK]
         if not (part.max() <= bound and part.min() >= -bound):  # a NaN fails both comparisons
-            raise InvalidVector(_fault(vector, layout, bound, start))
+            raise InvalidContent(_fault(vector, layout, bound, start))
         product = buffer[: len(part)]
         np.multiply(part, scale, out=product, dtype=np.float64)
         np.rint(product, out=product)

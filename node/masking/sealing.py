@@ -35,10 +35,6 @@ _SEAL = b"fedgrove sealed share 2"
 _COMMITMENT = b"fedgrove share commitment 1"
 
 
-class InvalidShares(InvalidContent):
-    """A blob of shares, or one message in it, is not what its owner should have written; the message says why."""
-
-
 class MaskingRefused(Refused):
     """A client would expose itself or cannot be part of the sum; the message says why."""
 
@@ -65,10 +61,10 @@ class Opening:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Opening":
-        """Read what ``to_bytes`` wrote; ValueError for anything else."""
+        """Read what ``to_bytes`` wrote; InvalidContent for anything else."""
         share = int.from_bytes(data[:SHARE_BYTES])
         if len(data) != OPENING_BYTES or share >= PRIME:
-            raise ValueError("it is not a field element and a salt")
+            raise InvalidContent("it is not a field element and a salt")
         return cls(share, data[SHARE_BYTES:])
 
 
@@ -125,16 +121,13 @@ def seal_shares(graph: MaskGraph, position: int, secrets: RoundSecrets, random: 
 def parse_shares(data: bytes, graph: MaskGraph, owner: int) -> SealedShares:
     """Cut a blob into its sealed messages and commitments, by holder, without opening any.
 
-    Raises
-    ------
-    InvalidShares
-        The blob is not of this graph and owner, or not of the exact length.
+    Raises InvalidContent: the blob is not of this graph and owner, or not of the exact length.
     """
     expected = shares_bytes(graph, owner)
     if len(data) != expected:
-        raise InvalidShares(f"the shares of client {graph.client(owner)} have {len(data)} bytes instead of {expected}")
+        raise InvalidContent(f"the shares of client {graph.client(owner)} have {len(data)} bytes instead of {expected}")
     if data[:_HEADER_BYTES] != _header(graph, owner):
-        raise InvalidShares(f"the shares of client {graph.client(owner)} belong to another round or client")
+        raise InvalidContent(f"the shares of client {graph.client(owner)} belong to another round or client")
     messages: dict[int, bytes] = {}
     commitments: dict[tuple[int, Kind], bytes] = {}
     for holder, start in zip(graph.holders[owner], range(_HEADER_BYTES, expected, ENTRY_BYTES), strict=True):
@@ -150,11 +143,8 @@ def open_shares(
 ) -> dict[Kind, Opening]:
     """Open the sealed message from ``owner`` to ``holder`` with the holder's secrets.
 
-    Raises
-    ------
-    InvalidShares
-        The message was not sealed by this owner for this holder in this round, or does not hold what the owner
-        committed to.
+    Raises InvalidContent: the message was not sealed by this owner for this holder in this round, or does not hold what
+    the owner committed to.
     """
     who, message = f"the share of client {graph.client(owner)}", sealed.messages[holder]
     nonce, body = message[:NONCE_BYTES], message[NONCE_BYTES:]
@@ -164,10 +154,10 @@ def open_shares(
         halves = (plain[:OPENING_BYTES], plain[OPENING_BYTES:])
         pair = {kind: Opening.from_bytes(half) for kind, half in zip(Kind, halves, strict=True)}
     except (InvalidTag, ValueError, InvalidContent):
-        raise InvalidShares(f"{who} cannot be opened, or is not a field element") from None
+        raise InvalidContent(f"{who} cannot be opened, or is not a field element") from None
     for kind, opening in pair.items():
         if not is_committed(graph, owner, holder, kind, opening, sealed):
-            raise InvalidShares(f"{who} does not match its commitment")
+            raise InvalidContent(f"{who} does not match its commitment")
     return pair
 
 

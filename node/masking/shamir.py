@@ -23,10 +23,7 @@ _MAX_SUBSETS = 5_000  # subsets of t shares tried when correction fails; bounds 
 def split(secret: int, threshold: int, count: int, random: Random, prime: int = PRIME) -> tuple[int, ...]:
     """Shares for holders 0 … count − 1, any ``threshold`` of them determine the secret.
 
-    Raises
-    ------
-    ValueError
-        Unless 0 ≤ secret < prime and 1 ≤ threshold ≤ count < prime.
+    Raises ValueError: unless 0 ≤ secret < prime and 1 ≤ threshold ≤ count < prime.
     """
     if not 0 <= secret < prime:
         raise ValueError("the secret is not a field element")

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.errors import InvalidContent
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import Malformed, parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
@@ -77,7 +77,7 @@ def parse_config(data: bytes) -> FederationConfig:
         raise InvalidConfig(f"the configuration is larger than {MAX_CONFIG_BYTES} bytes")
     try:
         tables = parse_json(data)
-    except (ValueError, InvalidContent):
+    except Malformed:
         raise InvalidConfig("the configuration in the store is not JSON") from None
     config = _parse(tables)
     if config.to_bytes() != data:

@@ -31,7 +31,7 @@ class WeightedMean(Mechanism):
     def encode(
         self, trained: np.ndarray, start: Start, weight: Weight, random: Random, rates: Rates = ()
     ) -> np.ndarray:
-        """As ``Mechanism``; InvalidVector where a value is not finite, or the model began beyond the bound."""
+        """As ``Mechanism``; InvalidContent where a value is not finite, or the model began beyond the bound."""
         vector = self.vector(trained, start, random)
         return encode(vector, self.layout, weight.samples, weight.total, self.bound, in_place=True)
 

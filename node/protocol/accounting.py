@@ -11,11 +11,6 @@ from fedgrove.node.protocol.terms import FederationConfig
 class Accounting(ABC):
     """One mechanism's releases. Stateless except for the terms.
 
-    Parameters
-    ----------
-    config : FederationConfig
-        The terms.
-
     Attributes
     ----------
     everybody_spends : bool

@@ -24,7 +24,7 @@ def seed_hashes(current: RoundRecords) -> dict[int, bytes]:
 
 
 def recovery(inputs: RoundInputs, data: bytes) -> RecoveryRecord:
-    """Parse a round's recovery record and check it against the ledger; raises node.masking.recovery.InvalidRecovery."""
+    """Parse a round's recovery record and check it against the ledger; raises InvalidContent."""
     return RecoveryRecord.parse(data, inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(inputs.current))
 
 

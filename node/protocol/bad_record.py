@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import Error
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class BadRecord:
         return f"{', '.join([*place, self.field])}: {self.reason}"
 
 
-class RuleBroken(InvalidContent):
+class RuleBroken(Error):
     """Raised at the first record that breaks a rule."""
 
     def __init__(self, record: BadRecord) -> None:

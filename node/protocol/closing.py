@@ -1,16 +1,16 @@
 """Closed rounds, recomputed by those who are to train on them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from fedgrove.chain.records import Closed
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.store import ContentReader, Malformed, StoreError, TooLarge
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.masking.aggregate import InvalidUpdate
-from fedgrove.node.masking.recovery import InvalidRecovery, most_record_bytes
+from fedgrove.node.masking.recovery import most_record_bytes
 from fedgrove.node.protocol.aggregation import outcome, recovery
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob
+from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.policy import closing_fault
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -20,6 +20,7 @@ Key = tuple[int, bytes, bytes]
 """A closing: round, digests of the model and of the metrics."""
 
 
+@dataclass(eq=False, repr=False)
 class Closings:
     """Finds what is wrong with a closed round; each is recomputed once.
 
@@ -41,34 +42,18 @@ class Closings:
         Maps the number of a block, from ``first`` on, to its hash.
     """
 
-    def __init__(
-        self,
-        store: ContentReader,
-        method: Method,
-        inputs: Callable[[RoundRecords], RoundInputs],
-        fraction: float,
-        lot: Callable[[Closed], float],
-        block_hash: Callable[[int], bytes],
-        first: int,
-    ) -> None:
-        self._store = store
-        self._method = method
-        self._terms = cid_of(method.config.to_bytes()).digest
-        self._inputs = inputs
-        self._fraction = fraction
-        self._lot = lot
-        self._block_hash = block_hash
-        self._first = first
-        self._has_to: dict[Key, bool] = {}
-        self._found: dict[Key, str] = {}
+    store: ContentReader
+    method: Method
+    inputs: Callable[[RoundRecords], RoundInputs]
+    fraction: float
+    lot: Callable[[Closed], float]
+    block_hash: Callable[[int], bytes]
+    first: int
+    _has_to: dict[Key, bool] = field(default_factory=dict)
+    _found: dict[Key, str] = field(default_factory=dict)
 
     def fault(self, current: RoundRecords, client: int = 0) -> str:
-        """The fault of a closed round, in one sentence; empty if there is none, or if the round is not checked.
-
-        Parameters
-        ----------
-        client : int
-            Who looks.
+        """The fault of a closed round, in one sentence; empty if there is none, or if ``client`` does not check it.
 
         Raises
         ------
@@ -78,8 +63,8 @@ class Closings:
         end = current.closing
         key = (current.number, end.model_digest, end.metrics_digest)
         if key not in self._found:
-            chance = max(self._fraction, self._method.config.federation.checkers / len(current.commits))
-            if self._lot(end) >= chance and not current.disputes and not self._must(current, client, key):
+            chance = max(self.fraction, self.method.config.federation.checkers / len(current.commits))
+            if self.lot(end) >= chance and not current.disputes and not self._must(current, client, key):
                 return ""
             self._found = {key: self._recompute(current, end)}
         return self._found[key]
@@ -87,24 +72,24 @@ class Closings:
     def _must(self, current: RoundRecords, client: int, key: Key) -> bool:
         """Whether the member repeats this closing, be its fraction 0."""
         if key not in self._has_to:
-            self._has_to = {key: self._method.schedule.has_leaders and self._repeats(current, client)}
+            self._has_to = {key: self.method.schedule.has_leaders and self._repeats(current, client)}
         return self._has_to[key]
 
     def _repeats(self, current: RoundRecords, client: int) -> bool:
         try:
-            return self._method.schedule.repeats(self._inputs(current), client)
+            return self.method.schedule.repeats(self.inputs(current), client)
         except (StoreError, OSError, MemoryError):
             raise
         except Exception:
             return True  # what cannot even be looked at does not follow: repeating it says why
 
     def _recompute(self, current: RoundRecords, end: Closed) -> str:
-        if current.opened.config_digest != self._terms:
+        if current.opened.config_digest != cid_of(self.method.config.to_bytes()).digest:
             return "it ran under terms that this client did not agree to"
-        inputs = self._inputs(current)
+        inputs = self.inputs(current)
         try:
             return self._difference(inputs, end)
-        except (TooLarge, Malformed, InvalidBlob, InvalidModel, InvalidRecovery, InvalidUpdate) as fault:
+        except (TooLarge, Malformed, InvalidContent) as fault:
             return str(fault)
         except (StoreError, OSError, MemoryError):
             raise
@@ -115,13 +100,13 @@ class Closings:
     def _difference(self, inputs: RoundInputs, end: Closed) -> str:
         """How a closing differs from the right one, in one sentence."""
         current = inputs.current
-        record = recovery(inputs, self._store.fetch(current.recovery.digest, most_record_bytes(inputs.graph)))
-        right = outcome(self._method, inputs, record)
+        record = recovery(inputs, self.store.fetch(current.recovery.digest, most_record_bytes(inputs.graph)))
+        right = outcome(self.method, inputs, record)
 
         def metrics() -> bytes:
-            return self._store.fetch(end.metrics_digest, MAX_JSON_BYTES)
+            return self.store.fetch(end.metrics_digest, MAX_JSON_BYTES)
 
-        return str(closing_fault(self._method, inputs, right, end, metrics, self._block_hash, self._first) or "")
+        return str(closing_fault(self.method, inputs, right, end, metrics, self.block_hash, self.first) or "")
 
 
 def evidence(current: RoundRecords, fault: str) -> bytes:

@@ -16,11 +16,6 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
     Whatever is computed from uploads is computed from public records alone, so that the coordinator, every client and
     the auditor get the same bytes.
 
-    Parameters
-    ----------
-    config : FederationConfig
-        The terms.
-
     Attributes
     ----------
     weighs_samples : bool
@@ -34,7 +29,7 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
 
     @abstractmethod
     def check_model(self, model: ModelT, number: int) -> None:
-        """Raise ValueError, with the reason, if round ``number`` cannot start from this model under these terms."""
+        """Raise InvalidContent, with the reason, if round ``number`` cannot start from this model under these terms."""
 
     @abstractmethod
     def expected_bytes(self, inputs: RoundInputs[ModelT], client: int) -> int:
@@ -55,7 +50,7 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
 
         Raises
         ------
-        MaskingRefused, InvalidVector
+        MaskingRefused, InvalidContent
             The client cannot take part; the message says why.
         """
 

@@ -43,10 +43,6 @@ _AT_ONCE = 16
 lists what it never publishes must not hold up the others."""
 
 
-class InvalidBlob(InvalidContent):
-    """A blob is not what its ledger record says it is."""
-
-
 class Metrics(Table, frozen=True):
     """Statements about a closed round in addition to its model.
 
@@ -84,18 +80,18 @@ class Metrics(Table, frozen=True):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Metrics":
-        """Read what ``to_bytes`` wrote; raises InvalidBlob for anything else."""
+        """Read what ``to_bytes`` wrote; raises InvalidContent for anything else."""
         try:
             metrics = super().from_bytes(data)
             if metrics.scores is not None:
                 metrics.scores.check_samples(metrics.samples)
         except (ValueError, InvalidContent) as fault:
-            raise InvalidBlob(f"the metrics are not in their JSON form: {fault}") from None
+            raise InvalidContent(f"the metrics are not in their JSON form: {fault}") from None
         return metrics
 
 
 def fetch_metrics(store: ContentReader, digest: bytes) -> Metrics:
-    """Fetch and parse what a closed round states in addition to its model; raises StoreError or InvalidBlob."""
+    """Fetch and parse what a closed round states in addition to its model; raises StoreError or InvalidContent."""
     return Metrics.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
 
 

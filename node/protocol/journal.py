@@ -100,10 +100,7 @@ class Journal:
 
         Its entries mean nothing elsewhere: rounds have the same numbers in every federation.
 
-        Raises
-        ------
-        JournalDamaged
-            It is another federation's.
+        Raises JournalDamaged: it is another federation's.
         """
         own = canonical_json({"chain_id": chain_id, "ledger": ledger})
         found = self.kept(_FEDERATION)

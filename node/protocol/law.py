@@ -60,14 +60,7 @@ _ENDINGS = {kind.ENDS: kind for kind in KINDS if issubclass(kind, PhaseEnd)}
 
 @dataclass
 class Law:
-    """Checks each record against all records before it. Call ``check`` before the record is added to ``rounds``.
-
-    Attributes
-    ----------
-    facts : ChainFacts
-    rounds : Rounds
-        What the records before say.
-    """
+    """Checks each record against all records before it. Call ``check`` before the record is added to ``rounds``."""
 
     facts: ChainFacts
     rounds: Rounds

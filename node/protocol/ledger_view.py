@@ -1,7 +1,7 @@
 """A role's own, growing picture of the ledger."""
 
 from fedgrove.chain.crypto import tree
-from fedgrove.chain.errors import InvalidLog
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Record
 from fedgrove.chain.records.phases import Deadlines
@@ -60,7 +60,7 @@ class LedgerView:
             # No ledger records this: whoever delivered it left something out or made something up. Read it all anew.
             self._begin()
             self._ledger.forget()
-            raise InvalidLog(record.at.block, record.at.log_index, str(broken)) from None
+            raise BadHistory(record.at.block, f"its log {record.at.log_index} breaks a rule: {broken}") from None
         self.rounds.add(record)
         self._last = record
 

@@ -47,7 +47,7 @@ class LocalWork(Protocol[UpdateT_co]):
 
         Raises
         ------
-        StoreError, InvalidModel, InvalidBlob
+        StoreError, InvalidContent
             What the last round left cannot be read.
         """
         ...

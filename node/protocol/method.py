@@ -142,10 +142,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     def first_model(self) -> bytes:
         """The bytes that round 1 starts from, a function of the terms.
 
-        Raises
-        ------
-        InvalidConfig
-            The terms' mechanism does not suit the model.
+        Raises InvalidConfig: the terms' mechanism does not suit the model.
         """
 
     def starting_model(self, store: ContentReader) -> bytes:
@@ -161,10 +158,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     def first_from(self, tensors: Tensors) -> bytes:
         """The bytes that round 1 starts from where a task says which tensors to begin with.
 
-        Raises
-        ------
-        InvalidConfig
-            The terms' mechanism does not suit them.
+        Raises InvalidConfig: the terms' mechanism does not suit them.
         """
         raise InvalidConfig("these rounds train no model, so they have no task")
 
@@ -218,7 +212,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
 
         Raises
         ------
-        StoreError, InvalidModel, InvalidBlob
+        StoreError, InvalidContent
             What came before the round cannot be read.
         """
 
@@ -272,10 +266,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     def one_model(self, model: ModelT, choice: ModelChoice) -> Tensors:
         """The tensors with which to predict: of the one model, or of the chosen one where rounds leave several.
 
-        Raises
-        ------
-        InvalidConfig
-            There is no model to predict with, or the choice names none.
+        Raises InvalidConfig: there is no model to predict with, or the choice names none.
         """
         raise InvalidConfig("these rounds leave no model that predicts")
 

@@ -26,10 +26,6 @@ _LIMB = (1 << _LIMB_BITS) - 1
 _SHIFT = STOP + 1
 
 
-class ImplausibleMetrics(InvalidContent):
-    """No honest members' metrics add up to these words; the message says why, in one clause."""
-
-
 class MetricSums(Table, frozen=True):
     """Metrics of one model, summed over samples.
 
@@ -66,10 +62,7 @@ def to_words(metrics: MetricSums, names: Sequence[str]) -> np.ndarray:
 def from_words(words: np.ndarray, names: Sequence[str], clients: int) -> MetricSums:
     """Decode the metrics in the sum of the words of ``clients`` clients.
 
-    Raises
-    ------
-    ImplausibleMetrics
-        A word is larger than these clients can have made it.
+    Raises InvalidContent: a word is larger than these clients can have made it.
     """
     left = iter(words.tolist())
     samples = next(left)
@@ -92,5 +85,5 @@ def _split(shifted: int) -> list[int]:
 def _joined(words: Iterator[int], name: str, clients: int) -> int:
     limbs = [next(words) for _ in range(_LIMBS)]
     if max(limbs) > clients * _LIMB:
-        raise ImplausibleMetrics(f"a word of {name} is {max(limbs)}, but at most {clients * _LIMB} are possible")
+        raise InvalidContent(f"a word of {name} is {max(limbs)}, but at most {clients * _LIMB} are possible")
     return sum(limb << (_LIMB_BITS * place) for place, limb in enumerate(limbs)) - clients * _SHIFT

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedgrove.chain.records import Closed
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.privacy.records import difference
 from fedgrove.node.protocol import members_metrics
 from fedgrove.node.protocol.aggregation import spending as spending_of
-from fedgrove.node.protocol.content import InvalidBlob, Metrics, head_fault
+from fedgrove.node.protocol.content import Metrics, head_fault
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -183,7 +184,7 @@ def closing_fault(
         return ClosingFault("model", _other_model(inputs))
     try:
         stated = Metrics.from_bytes(metrics())
-    except InvalidBlob as fault:
+    except InvalidContent as fault:
         return ClosingFault("metrics", str(fault))
     if stated.round != inputs.current.number:
         return ClosingFault("metrics", f"they belong to round {stated.round}")

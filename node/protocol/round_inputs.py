@@ -71,10 +71,7 @@ class RoundInputs(Generic[ModelT]):
     def stated(self) -> Metrics | None:
         """Metrics of the round that produced the model; None for the first model.
 
-        Raises
-        ------
-        InvalidBlob
-            Its metrics are none.
+        Raises InvalidContent: its metrics are none.
         """
         current = self.rounds.base_of(self.current.number)
         if current is None:

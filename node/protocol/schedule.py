@@ -12,11 +12,6 @@ from fedgrove.node.protocol.terms import FederationConfig
 class Schedule(Generic[ModelT]):
     """Rounds follow each other at once, without leaders, and each model is the basis of the next round.
 
-    Parameters
-    ----------
-    config : FederationConfig
-        The terms.
-
     Attributes
     ----------
     on_request : bool

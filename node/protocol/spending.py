@@ -91,6 +91,7 @@ class Spent:
         )
 
 
+@dataclass(eq=False, repr=False)
 class Spending:
     """Answers questions of one moment.
 
@@ -111,14 +112,15 @@ class Spending:
         By any method: the terms of an earlier round cannot be fetched.
     """
 
-    def __init__(self, method: Method, store: ContentReader, rounds: Rounds, parameters: int) -> None:
-        self._method = method
-        self._config = method.config
-        self._store = store
-        self._rounds = rounds
-        self._parameters = parameters
-        self._own = method.accounting
-        self._accountings = {cid_of(method.config.to_bytes()).digest: self._own}
+    method: Method
+    store: ContentReader
+    rounds: Rounds
+    parameters: int
+
+    def __post_init__(self) -> None:
+        self._config = self.method.config
+        self._own = self.method.accounting
+        self._accountings = {cid_of(self._config.to_bytes()).digest: self._own}
         self._listed: dict[tuple[int, bool], Release] = {}
         self._opened: dict[int, bool] = {}
 
@@ -144,11 +146,11 @@ class Spending:
             Towards those who can read the ledger.
         """
         self._judge_openings(through)
-        entries = [each for number, each in self._rounds.rounds.items() if number <= through]
+        entries = [each for number, each in self.rounds.rounds.items() if number <= through]
         listed = [
             self._release_about(each, client, each.number in own, each.number == unmasking, readers) for each in entries
         ]
-        forgotten = [self._planned(self._own, number) for number in own if number not in self._rounds.rounds]
+        forgotten = [self._planned(self._own, number) for number in own if number not in self.rounds.rounds]
         return tuple(release for release in (*listed, *forgotten) if release is not None)
 
     def epsilon(self, client: int, through: int, own: Collection[int] = ()) -> float:
@@ -182,7 +184,7 @@ class Spending:
     def _to_readers(self, through: int, client: int) -> SpentToReaders:
         members = {
             member: _epsilon(_sorted(self.of(member, through, readers=True)), self._own.delta)
-            for member in self._rounds.members
+            for member in self.rounds.members
         }
         who, epsilon = (client, members.get(client, 0.0)) if client else self.largest(through, readers=True)
         median = median_low(members.values()) if members else 0.0
@@ -227,7 +229,7 @@ class Spending:
 
     def exhausted(self, number: int) -> str:
         """Why no round from ``number`` on can have enough clients, in one clause; empty when one can or none is due."""
-        starts, quorum, members = self._starts(number), self._config.ledger.quorum, len(self._rounds.members)
+        starts, quorum, members = self._starts(number), self._config.ledger.quorum, len(self.rounds.members)
         if not self.limited or not starts or members < quorum:
             return ""
         able = max(len(self._able(start)) for start in starts)
@@ -239,12 +241,12 @@ class Spending:
         )
 
     def _able(self, number: int) -> list[int]:
-        return [client for client in self._rounds.members if not self._unaffordable(client, number)]
+        return [client for client in self.rounds.members if not self._unaffordable(client, number)]
 
     def _members(self, number: int) -> int:
         """K, of a round, or of the next."""
-        current = self._rounds.rounds.get(number)
-        return current.members if current is not None else len(self._rounds.members)
+        current = self.rounds.rounds.get(number)
+        return current.members if current is not None else len(self.rounds.members)
 
     def _starts(self, number: int) -> list[int]:
         """Rounds from ``number`` on that differ from those before them in what they cost."""
@@ -252,7 +254,7 @@ class Spending:
         return [start for start in (number, *self._own.later_phases(number)) if start <= rounds]
 
     def _uploaders(self, through: int) -> list[int]:
-        entries = (each for number, each in self._rounds.rounds.items() if number <= through)
+        entries = (each for number, each in self.rounds.rounds.items() if number <= through)
         return sorted({client for each in entries for client in each.commits})
 
     def _release_about(
@@ -271,12 +273,12 @@ class Spending:
             return None
         if (current.number, readers) not in self._listed:
             release = accounting.release_to_readers if readers else accounting.release
-            self._listed[current.number, readers] = release(current, self._parameters)
+            self._listed[current.number, readers] = release(current, self.parameters)
         return self._listed[current.number, readers]
 
     def _judge_openings(self, through: int) -> None:
         """Find out, round by round, whose sum somebody could have read: each depends on what was spent before it."""
-        for number, each in self._rounds.rounds.items():
+        for number, each in self.rounds.rounds.items():
             if number <= through and number not in self._opened:
                 self._opened[number] = each.stands  # known before more is asked, which may ask for it
                 if each.commits and each.releases and not each.stands:
@@ -294,13 +296,13 @@ class Spending:
         return graph.threshold if accounting is self._own and self.overspent(current) else 1
 
     def _planned(self, accounting: Accounting, number: int) -> Release:
-        return accounting.planned_release(number, self._parameters)
+        return accounting.planned_release(number, self.parameters)
 
     def _accounting_of(self, current: RoundRecords) -> Accounting:
         digest = current.opened.config_digest
         if digest not in self._accountings:
-            terms = self._store.fetch(digest, MAX_JSON_BYTES)
-            self._accountings[digest] = self._method.read_terms(terms).accounting
+            terms = self.store.fetch(digest, MAX_JSON_BYTES)
+            self._accountings[digest] = self.method.read_terms(terms).accounting
         return self._accountings[digest]
 
 

@@ -279,13 +279,7 @@ class FederationConfig:
 
     @property
     def trained(self) -> ModelSpec:
-        """The model, of terms whose method trains one.
-
-        Raises
-        ------
-        InvalidConfig
-            They name none.
-        """
+        """The model, of terms whose method trains one; raises InvalidConfig: they name none."""
         if self.model is None:
             raise InvalidConfig("model is missing: add the model that the members train")
         return self.model

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta
 
-from fedgrove.common.settings import Settings
+from fedgrove.common.settings import Rate, Settings
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.methods.procfl.cover import as_threshold, candidates, greedy_cover
+from fedgrove.node.methods.procfl.cover import candidates, greedy_cover
 from fedgrove.node.methods.procfl.similarity import in_the_clear
 
 TRIGGER_SIDE = 3
@@ -139,14 +139,13 @@ class AttackSettings(Settings):
     share: Annotated[float, Meta(gt=0, lt=1)] = 0.2
     placement: Literal["spread", "concentrated"] = "spread"
     majority: Annotated[float, Meta(gt=0.5, le=1)] = 0.7
-    alpha: float = 0.3
+    alpha: Rate = 0.3
     factor: Annotated[float, Meta(ge=0, le=1000, description="from 0 (the default) to 1000")] = 0.0
     start: Annotated[int, Meta(ge=1, le=100_000, description="a round from 1 to 100000")] = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(self.kind in ATTACKS, "kind", f"one of {', '.join(ATTACKS)}")
-        as_threshold(self.alpha)
         fine = not self.factor or hasattr(ATTACKS[self.kind], "factor")
         self.require(fine, "factor", f"left out for {self.kind}")
 

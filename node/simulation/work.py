@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, load
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.masking.ring import WORD, InvalidVector
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.privacy.clipping import l2_norm
 from fedgrove.node.simulation.data import OnDisk
 from fedgrove.node.simulation.uploads import ClientPart, Encoder, Measured
@@ -213,7 +214,7 @@ def train_clients(task: TrainingTask) -> PartialSum:
         try:
             cut_off = task.encoder.cut_off(vector, start, layout)
             words = task.encoder.encode(vector, start, layout, turn)
-        except InvalidVector as fault:
+        except InvalidContent as fault:
             raise DivergedTraining(f"client {result.client} in round {task.round}: {fault}") from None
         np.add(total, words, out=total)
         results.append(replace(result, cut_off=cut_off))

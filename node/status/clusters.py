@@ -24,7 +24,7 @@ from fedgrove.node.methods.procfl.suspicion import scores
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.procfl.watching import Score
 from fedgrove.node.methods.terms import parse_config
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, InvalidBlob, Metrics
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -74,7 +74,7 @@ class Left:
         """Out of two columns of the index, or None where another version of fedgrove wrote them."""
         try:
             return cls(ClusterState.outline(state), tuple(ClusterScore(*each) for each in json.loads(scores)))
-        except (InvalidModel, ValueError, TypeError, InvalidInput, InvalidContent):
+        except (ValueError, TypeError, InvalidInput, InvalidContent):
             return None
 
     def to_row(self) -> tuple[bytes, str]:
@@ -91,7 +91,7 @@ def hear(head: bytes, digest: bytes, metrics: bytes, config: FederationConfig) -
         if closed.stage != "watch" or stated is None:
             return Left(state, ())
         return Left(state, _scored(course_of(config), closed, state, stated))
-    except (InvalidModel, InvalidBlob, ValueError, LookupError, ArithmeticError, InvalidInput, InvalidContent):
+    except (InvalidContent, ValueError, LookupError, ArithmeticError, InvalidInput):
         return None  # the audit says of the record what is wrong with it
 
 

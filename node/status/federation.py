@@ -9,14 +9,13 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.standstill import stopped
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentStore, StoreError
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, state_after
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -122,7 +121,7 @@ class StatusReader:
         for name, read in self._parts.items():
             try:
                 parts |= read(view)
-            except (StoreError, InvalidModel, InvalidBlob) as fault:
+            except (StoreError, InvalidContent) as fault:
                 faults[name] = f"unknown, because the store cannot be read: {fault}"
         exhausted, ended = (parts.pop(name, "") for name in ("exhausted", "ended"))
         over = exhausted or ended

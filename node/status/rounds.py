@@ -10,8 +10,9 @@ from typing import Any, Self, TypeGuard
 from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Failed
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, TooLarge
-from fedgrove.node.protocol.content import InvalidBlob, Metrics, fetch_metrics
+from fedgrove.node.protocol.content import Metrics, fetch_metrics
 from fedgrove.node.protocol.members_metrics import described
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.status.price import ETHER
@@ -245,7 +246,7 @@ class RoundReader:
 
         Raises
         ------
-        StoreError, InvalidBlob
+        StoreError, InvalidContent
             The store lacks terms, a model's root block or the metrics of a round, or these are malformed.
         """
         return tuple(self.one(rounds, each) for each in rounds.rounds.values() if each.end is not None or not ended)
@@ -286,7 +287,7 @@ class RoundReader:
     def _metrics(self, records: RoundRecords) -> Metrics | None:
         try:
             return fetch_metrics(self._store, records.closing.metrics_digest) if records.stands else None
-        except InvalidBlob:
+        except InvalidContent:
             if self._strict:
                 raise
             return None

@@ -10,12 +10,11 @@ import pytest
 from eth_utils import keccak, to_canonical_address, to_checksum_address
 
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import ContractRevert, WrongChain, artifact
+from fedgrove.chain.errors import BadHistory, ContractRevert, WrongChain, artifact
 from fedgrove.chain.face import founding
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.founding import LEDGER_GAS, REGISTRY_GAS, deploy, verify_code
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records.deployment import Deployment, created_address, creation_data, deployed_code
 from fedgrove.node.protocol.ledger_view import LedgerView

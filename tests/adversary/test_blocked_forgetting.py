@@ -18,8 +18,9 @@ import pytest
 
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, Position
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.kmeans.client_work import LocalClustering
-from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code, SumError
+from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.exchange import Exchange
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of, groups_of
@@ -83,7 +84,7 @@ def sum_differences(patched) -> None:
     def finish(self, number, survivors, decoded, rng):
         counts = self.before.counts + decoded[0]
         if (counts.counts < 0).any():
-            raise SumError("more points were taken from a bin than it had")
+            raise InvalidContent("more points were taken from a bin than it had")
         model = cluster(counts, self.settings.grid, self.settings.k, rng, restarts=2)
         return KMeansState(counts, tuple(sorted(survivors)), model.centres, number, number)
 

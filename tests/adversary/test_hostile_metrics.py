@@ -11,11 +11,12 @@ import json
 import pytest
 
 from fedgrove.chain.records import Closed, Position, RoundOpened
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.learning import settings
 from fedgrove.node.privacy.records import LocalRecord
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.status.figure_targets import FigureLogs, watched_rounds
@@ -62,14 +63,14 @@ def logged(directory, metrics: bytes) -> list[str]:
 
 @pytest.mark.parametrize("lie", HOSTILE)
 def test_they_are_no_metrics_and_nothing_of_them_is_logged(tmp_path, lie):
-    with pytest.raises(InvalidBlob):
+    with pytest.raises(InvalidContent):
         Metrics.from_bytes(lying(lie))
     assert logged(tmp_path, lying(lie)) == ["drawn", "committed", "blocks"]
 
 
 @pytest.mark.parametrize("lie", [{"\x1b[2J\n" * 10_000: 1}, {"privacy": {"mechanism": "\x1b[2J\n" * 10_000}}])
 def test_a_refusal_quotes_nothing_that_moves_a_terminal_or_fills_a_log(lie):
-    with pytest.raises(InvalidBlob) as refused:
+    with pytest.raises(InvalidContent) as refused:
         Metrics.from_bytes(canonical_json(HONEST.to_table() | lie))
     assert len(str(refused.value)) < 300 and str(refused.value).isprintable()
 

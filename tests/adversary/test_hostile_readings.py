@@ -15,6 +15,7 @@ import pytest
 
 import fedgrove as fg
 from fedgrove.api.saving import read_model_file
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.spreadsheets import csv_text
@@ -24,7 +25,7 @@ from fedgrove.node.learning.scores import class_scores
 from fedgrove.node.learning.settings import RIGHT, confusion_names
 from fedgrove.node.learning.tables.files import InvalidTable, names_of, rows_of
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.prediction import Predictions
 from fedgrove.node.protocol.terms import FederationConfig
@@ -54,7 +55,7 @@ def test_counts_that_no_samples_have_are_no_metrics(counts):
     honest = Metrics(1, 0.1, 10, 0.5, members=MembersMetrics(10, LOSSES)).to_table()
     lie = honest | {"members": honest["members"] | {"sums": LOSSES | counts}}
     assert Metrics.from_bytes(canonical_json(honest))
-    with pytest.raises(InvalidBlob, match=r"sums|counts"):
+    with pytest.raises(InvalidContent, match=r"sums|counts"):
         Metrics.from_bytes(canonical_json(lie))
 
 

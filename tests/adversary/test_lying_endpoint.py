@@ -25,9 +25,9 @@ from fedgrove.chain.network.access import Network
 from fedgrove.chain.records import Drawn, Record
 from fedgrove.chain.records.abi import functions
 from fedgrove.chain.records.signed_transactions import decode_transaction
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.keys import RoundSecrets
-from fedgrove.node.masking.sealing import InvalidShares
 from fedgrove.node.protocol import policy
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.terms import MembershipSettings
@@ -145,7 +145,7 @@ def is_read_by_some(federation, victim, stolen) -> bool:
     """As ``is_read``; it is not where somebody's secrets are missing, or do not open the shares."""
     try:
         return is_read(federation, victim, stolen)
-    except (InvalidShares, KeyError):
+    except (InvalidContent, KeyError):
         return False
 
 

@@ -14,13 +14,12 @@ from eth_account import Account as EthAccount
 from eth_utils import keccak
 
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import ConnectionFailed, InvalidLog
+from fedgrove.chain.errors import BadHistory, ConnectionFailed
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.founding import LEDGER_GAS, REGISTRY_GAS
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network import block_rlp, blocks, endpoint
-from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import Drawn, LedgerFounded, Registered, RegistryFounded, authors, calldata, signed_draws
@@ -39,7 +38,7 @@ from tests.chain.nodes import anvil_or_skip
 from tests.embedded_evm import py_evm
 
 STEPS, MANY_STEPS = 150, 600
-STOPPED = (BadHistory, InvalidLog, RuleBroken)
+STOPPED = (BadHistory, RuleBroken)
 """What a reader cannot go on after."""
 
 

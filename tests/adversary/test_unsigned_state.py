@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
 from fedgrove.node.audit.content import ContentRules
 from fedgrove.node.methods.procfl import method, stated
@@ -245,6 +246,6 @@ def test_statements_are_of_one_form(federation):
         if name in ("numbers beyond all sets", "a signature of the right length"):
             assert Stated.from_table(table).to_bytes() == canonical_json(table)  # that is for the signature to say
             continue
-        with pytest.raises(stated.InvalidStatement):
+        with pytest.raises(InvalidContent):
             Stated.from_table(table)
     assert np.array(Stated.from_table(statement(overlaps=[[1, 0], [0, 1]])).overlaps).shape == (2, 2)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import fedgrove as fg
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.networks import anvil
-from fedgrove.chain.network.history import BadHistory
 from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import export_car

@@ -15,7 +15,7 @@ import pytest
 from typer.core import TyperGroup
 
 import fedgrove as fg
-from fedgrove.chain.network.history import BadHistory
+from fedgrove.chain.errors import BadHistory
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.base.tensors import InvalidModel

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.score_drawings import confusion
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -48,7 +49,7 @@ def scores_of(index: Index, number: int) -> RoundScores | None:
         return None
     try:
         found = Metrics.from_bytes(text)
-    except InvalidBlob:
+    except InvalidContent:
         return None
     config = index.config_of(number)
     stated = found.scores.to_table() if found.scores is not None else {}

@@ -6,7 +6,6 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Mined
 from fedgrove.chain.records import Withdrawn
 from fedgrove.common.errors import InvalidInput
-from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.notebook import read_notebook
 from fedgrove.node.methods.kmeans.request import Request, name_of
 from fedgrove.node.protocol.journal import Journal
@@ -65,7 +64,7 @@ def _check(client: int, journal: Journal, rows: Collection[int], asked: Sequence
         raise InvalidInput(f"client {client} has not taken part in a round: it has nothing to forget")
     try:
         left = notebook.left_after(rows, [row for request in asked for row in request.rows])
-    except UnknownPoint as fault:
+    except InvalidInput as fault:
         raise InvalidInput(f"client {client}: {fault}") from None
     if not left:
         raise InvalidInput(f"client {client} would have no points left: use --all to let it leave")

@@ -15,10 +15,6 @@ from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.seeding import REMOVED, Seeding, forget, resume, seed
 
 
-class UnknownPoint(InvalidInput):
-    """A point to be removed is not there."""
-
-
 class KMeansClient:
     """Points of one client and what was computed from them.
 
@@ -98,20 +94,17 @@ class KMeansClient:
     def check(self, rows: np.ndarray) -> np.ndarray:
         """The rows of a request, ascending, each once.
 
-        Raises
-        ------
-        UnknownPoint
-            A row does not exist or was removed before.
+        Raises InvalidInput: a row does not exist or was removed before.
         """
         rows = np.array(sorted(set(np.asarray(rows, np.intp).tolist())), np.intp)
         if len(rows) and (rows[0] < 0 or rows[-1] >= len(self._points)):
-            raise UnknownPoint(f"points are numbered from 0 to {len(self._points) - 1}")
+            raise InvalidInput(f"points are numbered from 0 to {len(self._points) - 1}")
         if REMOVED in self.seeding.labels[rows].tolist():
-            raise UnknownPoint("a point was already removed")
+            raise InvalidInput("a point was already removed")
         return rows
 
     def forget(self, rows: np.ndarray) -> int:
-        """Remove points in one request and overwrite them; after an UnknownPoint nothing is removed.
+        """Remove points in one request and overwrite them; after an InvalidInput nothing is removed.
 
         Returns
         -------

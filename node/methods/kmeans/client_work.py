@@ -7,13 +7,13 @@ gets another.
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedgrove.chain.records import Withdrawn
+from fedgrove.common.errors import InvalidInput
 from fedgrove.common.wire import Malformed
-from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.notebook import Notebook, begin, read_notebook, write_notebook
 from fedgrove.node.methods.kmeans.request import Request, name_of
@@ -28,36 +28,21 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
 
+@dataclass(eq=False, repr=False)
 class LocalClustering:
     """Forgets what a client was asked to forget, and clusters the points that are left.
 
-    Parameters
-    ----------
-    config : FederationConfig
-    points : float array of shape (n, d)
-        The private data. Looked at once: from then on the journal has them, without those that were removed.
-    journal : Journal
-    rounds : callable
-        The ledger as the client sees it now.
-    inputs : callable
-        The public inputs of a sealed round.
+    ``given``, the points as a float array (n, d), is looked at once: from then on the journal has them, without those
+    that were removed.
     """
 
-    def __init__(
-        self,
-        config: FederationConfig,
-        points: np.ndarray,
-        journal: Journal,
-        rounds: Callable[[], Rounds],
-        inputs: Callable[[RoundRecords], RoundInputs[KMeansState]],
-    ) -> None:
-        self._config = config
-        self._given = points
-        self._journal = journal
-        self._rounds = rounds
-        self._inputs = inputs
-        self._notebook: Notebook | None = None
-        self._drawn: tuple[tuple, BinCounts] | None = None
+    config: FederationConfig
+    given: np.ndarray
+    journal: Journal
+    rounds: Callable[[], Rounds]
+    inputs: Callable[[RoundRecords], RoundInputs[KMeansState]]
+    _notebook: Notebook | None = None
+    _drawn: tuple[tuple, BinCounts] | None = None
 
     def samples(self, current: RoundRecords, client: int) -> int:
         """How many points the client counts at most in a round: not how many it has.
@@ -67,7 +52,7 @@ class LocalClustering:
         CannotTakePart
             None; or the ledger shows a request that this client's journal knows nothing of.
         """
-        most = self._config.ledger.max_samples
+        most = self.config.ledger.max_samples
         count = len(self._points(current, client))
         if count > most:
             raise CannotTakePart(f"it has {count} points, but the terms allow {most} (ledger.max_samples)")
@@ -82,16 +67,16 @@ class LocalClustering:
         Raises CannotTakePart, InvalidModel.
         """
         points = self._points(current, client)
-        if exchange_of(self._inputs(current)).sum_of(client) is None:
-            return BinCounts.empty(terms_of(self._config).dimensions)
+        if exchange_of(self.inputs(current)).sum_of(client) is None:
+            return BinCounts.empty(terms_of(self.config).dimensions)
         drawn_for = (current.number, self._open().applied)
         if self._drawn is None or self._drawn[0] != drawn_for:
-            self._drawn = drawn_for, draw_vector(points, terms_of(self._config), _fresh())
+            self._drawn = drawn_for, draw_vector(points, terms_of(self.config), _fresh())
         return self._drawn[1]
 
     def _points(self, current: RoundRecords, client: int) -> np.ndarray:
         """Points that remain after applying all requests that were on the ledger when the round opened."""
-        for record in self._rounds().withdrawals:
+        for record in self.rounds().withdrawals:
             due = record.client == client and record.at.block <= current.opened.opened_at
             if due and record.digest.hex() not in self._open().applied:
                 self._apply(record)
@@ -102,10 +87,10 @@ class LocalClustering:
 
     def _apply(self, record: Withdrawn) -> None:
         """Forget what a request names, and save that; before it is saved nobody has seen anything of it."""
-        data = self._journal.kept(name_of(record.digest))
+        data = self.journal.kept(name_of(record.digest))
         try:
             left = self._open().without(Request.from_bytes(data or b"").rows)
-        except (Malformed, UnknownPoint) as fault:
+        except (Malformed, InvalidInput) as fault:
             raise CannotTakePart(
                 f"the ledger has a request of it (block {record.at.block}) to forget {record.points} points, which its "
                 f"journal cannot name ({fault}): withdraw all"
@@ -117,19 +102,19 @@ class LocalClustering:
 
     def leave(self) -> None:
         """Forget every point."""
-        notebook = read_notebook(self._journal)
+        notebook = read_notebook(self.journal)
         if notebook is None or len(notebook.left):
-            shape = self._given.shape if notebook is None else notebook.points.shape
+            shape = self.given.shape if notebook is None else notebook.points.shape
             self._drawn = None
             self._save(Notebook(np.full(shape, np.nan)))
 
     def _open(self) -> Notebook:
         if self._notebook is None:
-            self._notebook = read_notebook(self._journal) or begin(self._journal, self._given, terms_of(self._config))
+            self._notebook = read_notebook(self.journal) or begin(self.journal, self.given, terms_of(self.config))
         return self._notebook
 
     def _save(self, notebook: Notebook) -> None:
-        write_notebook(self._journal, notebook)
+        write_notebook(self.journal, notebook)
         self._notebook = notebook
 
 

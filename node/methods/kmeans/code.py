@@ -33,7 +33,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans import field as gf
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import PIECE_BITS, BinGrid
@@ -44,14 +44,6 @@ REDUNDANT = 2
 MAX_LIMIT = 1 << 40
 
 _ELEMENTS_AT_ONCE = 1 << 17  # of a table of products, so that it stays in the processor's cache
-
-
-class SumError(InvalidContent):
-    """The sum is not one of vectors within what was agreed; it is not decoded."""
-
-
-class CapacityExceeded(InvalidInput):
-    """More bins or points than the code was made for."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +120,7 @@ class Code:
 
         Raises
         ------
-        CapacityExceeded
+        InvalidInput
             The vector alone is beyond what the sum may hold.
         """
         self.check(vector)
@@ -140,13 +132,13 @@ class Code:
         return encoded
 
     def check(self, vector: BinCounts) -> None:
-        """Raise CapacityExceeded if a vector is beyond capacity or limit, or has a negative count where none may be."""
+        """Raise InvalidInput if a vector is beyond capacity or limit, or has a negative count where none may be."""
         if len(vector) > self.capacity:
-            raise CapacityExceeded(f"{len(vector)} bins are occupied, but the terms allow {self.capacity} in a sum")
+            raise InvalidInput(f"{len(vector)} bins are occupied, but the terms allow {self.capacity} in a sum")
         if not self.signed and (vector.counts < 0).any():
-            raise CapacityExceeded("a count is negative, but the terms allow counts from 1")
+            raise InvalidInput("a count is negative, but the terms allow counts from 1")
         if int(np.abs(vector.counts).sum()) > self.limit:
-            raise CapacityExceeded(
+            raise InvalidInput(
                 f"{np.abs(vector.counts).sum()} points are counted, but the terms allow {self.limit} in a sum"
             )
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.masking.aggregate import InvalidUpdate, left_over
@@ -17,7 +18,7 @@ from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.code import CapacityExceeded, Code, SumError
+from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.masks import apply_masks
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of
@@ -33,7 +34,7 @@ class CountCodec(Codec[KMeansState, BinCounts]):
 
     def check_model(self, model: KMeansState, number: int) -> None:
         if number == 1 and model.clients:
-            raise ValueError("the first round must start from an empty state")
+            raise InvalidContent("the first round must start from an empty state")
 
     def expected_bytes(self, inputs: RoundInputs[KMeansState], client: int) -> int:
         own = exchange_of(inputs).sum_of(client)
@@ -49,7 +50,7 @@ class CountCodec(Codec[KMeansState, BinCounts]):
             raise MaskingRefused(f"no partner of client {client} shared: its upload would not be hidden")
         try:
             elements = own.code.encode(update)
-        except CapacityExceeded as fault:
+        except InvalidInput as fault:
             raise MaskingRefused(str(fault)) from None
         return _lay(elements, keys).astype(gf.ELEMENT).tobytes()
 
@@ -68,7 +69,7 @@ class CountCodec(Codec[KMeansState, BinCounts]):
                 faults.append(fault)
         try:
             return Outcome(planned.finish(current.number, tuple(current.commits), decoded, _generator(inputs)))
-        except SumError as fault:
+        except InvalidContent as fault:
             raise faults[0] if faults else InvalidUpdate(str(fault), 0) from None
 
 
@@ -87,7 +88,6 @@ def _change(
         The library that decodes is not installed.
     """
     try:
-        from fedgrove.node.methods.kmeans.code import SumError
         from fedgrove.node.methods.kmeans.decoder import decode
     except ModuleNotFoundError:
         raise InvalidConfig("sums are decoded with python-flint: pip install 'fedgrove[kmeans]'") from None
@@ -98,7 +98,7 @@ def _change(
         total = gf.add(total, elements)
     try:
         return decode(code, _lay(total, list(left_over(inputs.graph, positions, record))))
-    except SumError as fault:
+    except InvalidContent as fault:
         raise InvalidUpdate(f"the sum cannot be decoded: {fault}", 0) from None
 
 

@@ -97,12 +97,7 @@ def covtype_points(directory: Path) -> np.ndarray:
 
 def covtype(directory: Path, clients: int = 100, clusters_each: int = 3, seed: int = 0) -> Points:
     """The points of Covtype, 7 clusters; clients draw up to K′ of the central clusters."""
-    points = covtype_points(directory)
-    rng = np.random.default_rng(seed)
-    weights = np.ones(len(points), np.int64)
-    centres = kmeans(points, weights, 7, rng, restarts=_REFERENCE_RESTARTS).centres
-    parts = split_by_cluster(points, nearest(points, centres), clients, clusters_each, rng)
-    return Points("covtype", parts, len(centres), _split_text(clients, clusters_each, seed))
+    return dealt("covtype", covtype_points(directory), 7, clients, clusters_each, seed=seed)
 
 
 def gaussian_mixture(deviation: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -13,8 +13,9 @@ does the polynomial arithmetic, in time almost linear in N.
 import flint
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.code import Code, SumError
+from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 
 _RING = flint.fmpz_mod_poly_ctx(gf.PRIME)
@@ -31,15 +32,15 @@ def decode(code: Code, sums: np.ndarray) -> BinCounts:
 
     Raises
     ------
-    SumError, SumError, SumError
+    InvalidContent
         See there. A sum of vectors beyond the capacity is an error, except for a chance of about p⁻² over the points.
     """
     if sums.shape != (code.length,) or sums.dtype != gf.ELEMENT or (sums >= gf.PRIME).any():
-        raise SumError(f"the sum is not {code.length} elements of the field")
+        raise InvalidContent(f"the sum is not {code.length} elements of the field")
     syndromes, payload = sums[: code.syndromes], sums[code.syndromes :].reshape(code.rows, code.capacity)
     if not syndromes.any():
         if payload.any():
-            raise SumError("all counts are 0, but there are occupied bins: the masks do not cancel")
+            raise InvalidContent("all counts are 0, but there are occupied bins: the masks do not cancel")
         return BinCounts.empty(code.grid.dimensions)
     locator = _locator(code, syndromes)
     points = _points(code, locator)
@@ -63,8 +64,8 @@ def _locator(code: Code, syndromes: np.ndarray) -> flint.fmpz_mod_poly:
         return locator
     points_counted = int(syndromes[0])
     if min(points_counted, gf.PRIME - points_counted) > code.limit:
-        raise SumError("the sum is noise: the masks do not cancel, or an upload is wrong")
-    raise SumError(
+        raise InvalidContent("the sum is noise: the masks do not cancel, or an upload is wrong")
+    raise InvalidContent(
         f"more than {code.capacity} bins are occupied (or an upload is wrong): agree on a larger capacity "
         "and repeat the round"
     )
@@ -73,7 +74,7 @@ def _locator(code: Code, syndromes: np.ndarray) -> flint.fmpz_mod_poly:
 def _points(code: Code, locator: flint.fmpz_mod_poly) -> np.ndarray:
     points = np.array([int(root) for root in locator.roots(multiplicities=False)], gf.ELEMENT)
     if len(points) != locator.degree() or not ((points > 0) & (points <= code.largest_point)).all():
-        raise SumError("the sum does not decode to bins: the masks do not cancel, or an upload is wrong")
+        raise InvalidContent("the sum does not decode to bins: the masks do not cancel, or an upload is wrong")
     return np.sort(points)
 
 
@@ -86,17 +87,11 @@ class _Vandermonde:
         self._slopes = locator.derivative().multipoint_evaluate(self._points)
 
     def solve(self, row: np.ndarray) -> list[flint.fmpz_mod]:
-        """The weights of all points.
-
-        Raises
-        ------
-        SumError
-            None fit the whole row.
-        """
+        """The weights of all points; raises InvalidContent: none fit the whole row."""
         n, length = len(self._points), len(row)
         numerator = _RING(row[:n].tolist()).mul_low(self._reciprocal, n)
         if numerator.mul_low(self._reciprocal.inverse_series_trunc(length), length) != _RING(row.tolist()):
-            raise SumError("the sums contradict each other: the masks do not cancel, or an upload is wrong")
+            raise InvalidContent("the sums contradict each other: the masks do not cancel, or an upload is wrong")
         values = numerator.reverse(n - 1).multipoint_evaluate(self._points)
         return [value / slope for value, slope in zip(values, self._slopes, strict=True)]
 
@@ -105,12 +100,14 @@ def _levels(code: Code, pieces: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The bins behind decoded pieces, which must be those of the points."""
     levels = code.grid.levels(pieces)
     if levels is None or not np.array_equal(code.points(pieces), points):
-        raise SumError("a decoded bin does not exist: an upload is wrong, or two bins share a hash; repeat the round")
+        raise InvalidContent(
+            "a decoded bin does not exist: an upload is wrong, or two bins share a hash; repeat the round"
+        )
     return levels
 
 
 def _check_counts(code: Code, vector: BinCounts) -> None:
     if not code.signed and (vector.counts < 0).any():
-        raise SumError("a count is negative: an upload is wrong")
+        raise InvalidContent("a count is negative: an upload is wrong")
     if sum(map(abs, vector.counts.tolist())) > code.limit:
-        raise SumError(f"the sum counts more than the {code.limit} points that the terms allow")
+        raise InvalidContent(f"the sum counts more than the {code.limit} points that the terms allow")

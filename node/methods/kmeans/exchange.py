@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgrove.node.methods.kmeans.code import Code, SumError
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.server import cluster
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
@@ -81,7 +82,7 @@ class Exchange:
 
         Raises
         ------
-        SumError
+        InvalidContent
             No group has a sum that its members can have sent.
         """
         settings = self.settings
@@ -95,7 +96,7 @@ class Exchange:
                 continue
             counts, clients = counts + own, clients | members
         if not clients:
-            raise SumError("none of the sums can come from honest members")
+            raise InvalidContent("none of the sums can come from honest members")
         model = cluster(counts, settings.grid, settings.k, rng, restarts=settings.restarts)
         last_whole = number if whole else self.before.whole
         groups = 1 if whole else len(self.sums)

@@ -12,8 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
-from fedgrove.common.errors import InvalidContent
-from fedgrove.node.methods.kmeans.client import UnknownPoint
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 
@@ -47,10 +46,7 @@ class Notebook:
     def without(self, rows: Collection[int]) -> "Notebook":
         """The notebook with some points overwritten.
 
-        Raises
-        ------
-        UnknownPoint
-            One of the rows is not there, or was removed before.
+        Raises InvalidInput: one of the rows is not there, or was removed before.
         """
         self.left_after(rows, ())
         points = self.points.copy()
@@ -60,17 +56,14 @@ class Notebook:
     def left_after(self, rows: Collection[int], asked: Collection[int]) -> int:
         """How many points are left when ``rows`` are forgotten, too, after what was asked for before.
 
-        Raises
-        ------
-        UnknownPoint
-            One of the rows is not there, or the client has asked for it before.
+        Raises InvalidInput: one of the rows is not there, or the client has asked for it before.
         """
         left = set(np.flatnonzero(self._present).tolist()) - set(asked)
         unknown = sorted(set(rows) - left)
         if unknown and 0 <= unknown[0] < len(self.points):
-            raise UnknownPoint(f"point {unknown[0]} has already been withdrawn")
+            raise InvalidInput(f"point {unknown[0]} has already been withdrawn")
         if unknown:
-            raise UnknownPoint(f"there is no point {unknown[0]}: points are numbered from 0 to {len(self.points) - 1}")
+            raise InvalidInput(f"there is no point {unknown[0]}: points are numbered from 0 to {len(self.points) - 1}")
         return len(left - set(rows))
 
     def to_bytes(self) -> bytes:
@@ -86,13 +79,7 @@ class Notebook:
 
 
 def begin(journal: Journal, points: np.ndarray, settings: KMeansSettings) -> Notebook:
-    """Put a client's points into its journal.
-
-    Raises
-    ------
-    InvalidInput
-        A point is outside the federation's grid.
-    """
+    """Put a client's points into its journal; raises InvalidInput: a point is outside the federation's grid."""
     if points.ndim != 2 or points.shape[1] != settings.dimensions:
         raise ValueError(f"points of shape {points.shape} do not fit a grid with {settings.dimensions} dimensions")
     settings.grid.quantise(points)

@@ -71,13 +71,7 @@ class KMeansState:
 
     @classmethod
     def from_bytes(cls, data: bytes, settings: KMeansSettings) -> "KMeansState":
-        """Parse what ``to_bytes`` wrote.
-
-        Raises
-        ------
-        InvalidModel
-            Anything else, and other terms' states.
-        """
+        """Parse what ``to_bytes`` wrote; raises InvalidModel: anything else, and other terms' states."""
         try:
             arrays = arrays_of(data)
         except InvalidArrays as fault:

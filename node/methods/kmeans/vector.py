@@ -37,10 +37,7 @@ def draw_client(
 ) -> tuple[KMeansClient, np.ndarray]:
     """Seed a random part of a client's points; also which rows of ``points`` they are.
 
-    Raises
-    ------
-    InvalidInput
-        A coordinate is outside the grid.
+    Raises InvalidInput: a coordinate is outside the grid.
     """
     rows = thinned(len(points), least_share, rng)
     return KMeansClient(points[rows], k, grid, rng, iterations=iterations), rows

@@ -46,14 +46,7 @@ Work = tuple[Any, ...]
 
 
 class LocalClusters:
-    """Does what the stage of each round asks of this client.
-
-    Parameters
-    ----------
-    config : FederationConfig
-    workplace : Workplace
-        Its keys' mailbox opens models that are shown to it.
-    """
+    """Does what the stage of each round asks of this client."""
 
     def __init__(self, config: FederationConfig, workplace: Workplace[ClusterState, LearnedData]) -> None:
         store, journal, inputs = workplace.store, workplace.journal, workplace.inputs
@@ -73,10 +66,7 @@ class LocalClusters:
     def samples(self, current: RoundRecords, client: int) -> int:
         """The client's statement when it draws: the size of its set, or the number of ``Course.number_of``.
 
-        Raises
-        ------
-        CannotTakePart
-            It has more samples than are compared.
+        Raises CannotTakePart: it has more samples than are compared.
         """
         state = state_before(self._rounds(), current, self._config, self._store)
         if state.stage == "blind":
@@ -90,7 +80,7 @@ class LocalClusters:
     def result(self, current: RoundRecords, client: int) -> ClusterUpdate | None:
         """The client's upload in a round; None while it computes.
 
-        Raises CannotTakePart, Diverged, StateLost, InvalidModel, InvalidBlob.
+        Raises CannotTakePart, Diverged, StateLost, InvalidContent.
         """
         inputs = self._inputs(current)
         state = inputs.previous

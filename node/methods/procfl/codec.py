@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.base.tensors import Layout, flatten
 from fedgrove.node.masking.keys import RoundSecrets
@@ -25,7 +26,6 @@ from fedgrove.node.methods.procfl.course import FEWEST
 from fedgrove.node.methods.procfl.evaluating import evaluated, not_evaluated
 from fedgrove.node.methods.procfl.labels import is_sum_of_shares
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
-from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import (
     ballots_in,
     counts_sent_before,
@@ -65,7 +65,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
 
     def check_model(self, model: ClusterState, number: int) -> None:
         if number == 1 and model.to_bytes() != ClusterState.first(model.models[0]).to_bytes():
-            raise ValueError("the first round must start without clusters")
+            raise InvalidContent("the first round must start without clusters")
 
     def expected_bytes(self, inputs: RoundInputs[ClusterState], client: int) -> int:
         state = inputs.previous
@@ -184,7 +184,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         for client, data in _read(inputs, self).items():
             try:
                 sets[client] = (inputs.current.commits[client].digest.hex(), set_size(data, session, client))
-            except InvalidMessage:
+            except InvalidContent:
                 continue
         if len(sets) < FEWEST:
             return state

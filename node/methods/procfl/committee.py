@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.evidence import Evidence, Rule, evidence_bytes
 from fedgrove.node.methods.procfl.similarity import Similarity
 
@@ -48,14 +49,14 @@ class Ballot:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Ballot":
-        """Read what ``to_bytes`` wrote; ValueError for anything else."""
+        """Read what ``to_bytes`` wrote; InvalidContent for anything else."""
         voter, count = (int.from_bytes(data[start : start + 4]) for start in (4, 8))
         bits, evidence = data[_HEAD_BYTES:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
         if data[:4] != _BALLOT or len(data) != _HEAD_BYTES + (count + 7) // 8 + _DIGEST_BYTES:
-            raise ValueError("these bytes are not a ballot")
+            raise InvalidContent("these bytes are not a ballot")
         ballot = cls(voter, tuple(np.unpackbits(np.frombuffer(bits, np.uint8))[:count].astype(bool).tolist()), evidence)
         if ballot.to_bytes() != data:
-            raise ValueError("a ballot needs at least one vote")
+            raise InvalidContent("a ballot needs at least one vote")
         return ballot
 
 
@@ -72,17 +73,15 @@ def vote_bytes(members: int) -> int:
 def opened_ballot(data: bytes, voter: int, members: int, rule: Rule) -> Ballot:
     """A ballot whose evidence opens.
 
-    Raises
-    ------
-    ValueError
-        Not in their form, somebody else's, on others, evidence of another digest, or votes that do not follow from it.
+    Raises InvalidContent: not in their form, somebody else's, on others, evidence of another digest, or votes that do
+    not follow from it.
     """
     end = len(data) - evidence_bytes(members)
     ballot, evidence = Ballot.from_bytes(data[:end]), Evidence.from_bytes(data[end:])
     if ballot.voter != voter or len(ballot.against) != members or len(evidence.findings) != members:
-        raise ValueError("this ballot belongs to another judge, or is about other members")
+        raise InvalidContent("this ballot belongs to another judge, or is about other members")
     if ballot.evidence != evidence.digest() or ballot.against != evidence.votes(rule):
-        raise ValueError("the evidence does not open, or the votes do not follow from it")
+        raise InvalidContent("the evidence does not open, or the votes do not follow from it")
     return ballot
 
 

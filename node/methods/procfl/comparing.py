@@ -13,9 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.keys import clamp
 from fedgrove.node.methods.procfl import ecdh
-from fedgrove.node.methods.procfl.messages import TAG_BYTES, InvalidMessage, message_bytes
+from fedgrove.node.methods.procfl.messages import TAG_BYTES, message_bytes
 from fedgrove.node.methods.procfl.points import POINT_BYTES
 from fedgrove.node.methods.procfl.sets import elements
 from fedgrove.node.methods.procfl.stated import Counts
@@ -65,7 +66,7 @@ def blinded_bytes(size: int) -> int:
 
 
 def set_size(message: bytes, session: bytes, client: int) -> int:
-    """Elements of the set behind a first message; raises InvalidMessage for anything else."""
+    """Elements of the set behind a first message; raises InvalidContent for anything else."""
     return len(ecdh.read_points(message, session, client))
 
 
@@ -86,7 +87,7 @@ def answers(party: Party, sizes: Sizes, blinded: Mapping[int, bytes]) -> bytes:
     for partner, length in answer_lengths(sizes, party.client).items():
         try:
             part = party.blinder.answer(partner, blinded[partner])
-        except InvalidMessage:
+        except InvalidContent:
             part = bytes(length)
         parts.append(part)
     return b"".join(parts)

@@ -19,9 +19,8 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.cover import candidates, greedy_cover
 from fedgrove.node.methods.procfl.labels import contradicts
-from fedgrove.node.methods.procfl.similarity import Inconsistent
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.stated import Counts, InvalidStatement, Stated
+from fedgrove.node.methods.procfl.stated import Counts, Stated
 from fedgrove.node.methods.procfl.sums import GroupSum, mean_of, together
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.procfl.training import Cluster, global_rounds, global_weights
@@ -67,25 +66,22 @@ class Course:
     # --- what is stated ---------------------------------------------------------------------------------------------
 
     def check_called_for(self, state: ClusterState, stated: Stated | None) -> None:
-        """Raise InvalidStatement where a statement is missing, or nobody asked for one."""
+        """Raise InvalidContent where a statement is missing, or nobody asked for one."""
         if (stated is None) == (state.stage in ("count", "watch")):
-            raise InvalidStatement("the statement on the clusters is missing, or was not called for")
+            raise InvalidContent("the statement on the clusters is missing, or was not called for")
 
     def after_statement(self, state: ClusterState, stated: Stated | None) -> ClusterState:
         """The state when the statement that it waits for has been heard.
 
-        Raises
-        ------
-        InvalidStatement
-            It is missing, cannot be true, or is not called for.
+        Raises InvalidContent: it is missing, cannot be true, or is not called for.
         """
         self.check_called_for(state, stated)
         if not self.terms.seats and state.stage in _GUARDED:
-            raise InvalidStatement(f"these terms have no committees, so there is no stage '{state.stage}'")
+            raise InvalidContent(f"these terms have no committees, so there is no stage '{state.stage}'")
         if any(len(row) not in (0, self.labels) for row in (*state.labels, *state.right, state.tested)):
-            raise InvalidStatement(f"the state does not count {self.labels} labels")
+            raise InvalidContent(f"the state does not count {self.labels} labels")
         if bool(state.clusters) != bool(state.overlaps):
-            raise InvalidStatement("the state has clusters without overlaps, or overlaps without clusters")
+            raise InvalidContent("the state has clusters without overlaps, or overlaps without clusters")
         if stated is None:
             return state
         if state.stage == "count":
@@ -95,19 +91,12 @@ class Course:
     def clustered(self, state: ClusterState, overlaps: tuple[Counts, ...]) -> ClusterState:
         """Clusters that follow from the overlaps (algorithm 2).
 
-        Raises
-        ------
-        InvalidStatement
-            No sets of these sizes have these overlaps.
+        Raises InvalidContent: no sets of these sizes have these overlaps.
         """
         sizes = [state.sizes[client] for client in state.clients]
         if len(overlaps) != len(sizes) or [row[k] for k, row in enumerate(overlaps)] != sizes:
-            raise InvalidStatement("the overlaps do not belong to the sets that were compared")
-        compared = replace(state, overlaps=overlaps)
-        try:
-            found = candidates(compared.similarity, self.terms.alpha)
-        except (Inconsistent, ValueError, InvalidContent) as fault:
-            raise InvalidStatement(str(fault)) from None
+            raise InvalidContent("the overlaps do not belong to the sets that were compared")
+        found = candidates(replace(state, overlaps=overlaps).similarity, self.terms.alpha)
         clusters = tuple(tuple(state.clients[k] for k in each.members) for each in greedy_cover(found))
         # Nothing but the comparisons has happened yet, whatever the state says.
         found = ClusterState("labels" if self.terms.seats else "train", state.models[:1])

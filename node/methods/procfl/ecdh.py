@@ -32,16 +32,9 @@ from functools import lru_cache
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.keys import SECRET_BYTES, Random, clamp
-from fedgrove.node.methods.procfl.messages import (
-    TAG_BYTES,
-    Answered,
-    Header,
-    InvalidMessage,
-    digest,
-    read_sorted,
-    write,
-)
+from fedgrove.node.methods.procfl.messages import TAG_BYTES, Answered, Header, digest, read_sorted, write
 from fedgrove.node.methods.procfl.points import POINT_BYTES, PRIME
 from fedgrove.node.methods.procfl.similarity import Intersection
 
@@ -88,19 +81,16 @@ class EcdhClient:
     def answer(self, partner: int, blinded: bytes) -> bytes:
         """Message 2, for the counter only: 80 + 16·(size of the partner's set) bytes.
 
-        Raises
-        ------
-        InvalidMessage
-            This is no blinded set of the partner, or its second.
+        Raises InvalidContent: this is no blinded set of the partner, or its second.
         """
         points = read_points(blinded, self._session, partner)
         self._answered.admit(partner, blinded)
         try:
             products = self._times(points)
         except ValueError:
-            raise InvalidMessage(f"the blinded set of client {partner} has a point of low order") from None
+            raise InvalidContent(f"the blinded set of client {partner} has a point of low order") from None
         if len(set(products)) != len(products):
-            raise InvalidMessage(f"the blinded set of client {partner} encodes one element in two ways")
+            raise InvalidContent(f"the blinded set of client {partner} encodes one element in two ways")
         ordered = [self._blinded, blinded] if self._client < partner else [blinded, self._blinded]
         header = Header(_TAGS, self._session, self._client, partner, digest(*ordered))
         prefix = hashlib.sha256(_TAG + header.session + header.transcript)
@@ -133,10 +123,7 @@ class Comparison:
     def count(self, left_answer: bytes, right_answer: bytes) -> Intersection:
         """How much the sets have in common.
 
-        Raises
-        ------
-        InvalidMessage
-            An answer is not of this client, to this partner's blinded set and of its size.
+        Raises InvalidContent: an answer is not of this client, to this partner's blinded set and of its size.
         """
         sizes = (
             len(read_points(self.left_blinded, self.session, self.left)),
@@ -147,16 +134,16 @@ class Comparison:
         right = read_sorted(right_answer, Header(_TAGS, self.session, self.right, self.left, transcript), TAG_BYTES)
         for client, tags, size in ((self.left, left, sizes[1]), (self.right, right, sizes[0])):
             if len(tags) != size:
-                raise InvalidMessage(f"client {client} answers {len(tags)} elements, but its partner has {size}")
+                raise InvalidContent(f"client {client} answers {len(tags)} elements, but its partner has {size}")
         return Intersection(self.left, self.right, *sizes, len(set(left).intersection(right)))
 
 
 def read_points(blinded: bytes, session: bytes, client: int) -> list[bytes]:
-    """The points of a client's message 1; raises InvalidMessage for anything else. Their order is not looked for."""
+    """The points of a client's message 1; raises InvalidContent for anything else. Their order is not looked for."""
     points = read_sorted(blinded, Header(_BLINDED, session, client), POINT_BYTES)
     # Bytes are little-endian: only a point that ends so can be p or above.
     if any(point[-1] >= 0x7F and int.from_bytes(point, "little") >= PRIME for point in points):
-        raise InvalidMessage(f"the blinded set of client {client} has a coordinate that is not reduced")
+        raise InvalidContent(f"the blinded set of client {client} has a coordinate that is not reduced")
     return points
 
 

@@ -9,15 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
+from fedgrove.common.errors import InvalidContent
+from fedgrove.common.settings import Settings
 from fedgrove.node.learning.samples import Samples
 
 # Cosines and lengths are whole ten-thousandths, so that evidence has one form in bytes, and votes follow from it.
 _PARTS = 10_000
 _LARGEST = (1 << 63) - 1
 _PERCENT = 100
+_BelowOne = Annotated[float, Meta(ge=0, lt=1)]
 
 _MAGIC = b"FGX1"
 _DIGEST_BYTES = 32
@@ -26,7 +31,7 @@ _FINDING_BYTES = _DIGEST_BYTES + 4 + 8 + 1
 
 
 @dataclass(frozen=True)
-class Rule:
+class Rule(Settings):
     """When a judge calls a model malicious.
 
     Attributes
@@ -46,22 +51,11 @@ class Rule:
         from before the drop: in a cluster that is malicious as a whole nothing stands out.
     """
 
-    test: str = "direction"
-    least_cosine: float = -0.01
-    most_length: float = 3.0
-    margin: float = 0.1
-    floor: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.test not in ("direction", "gap", "mean"):
-            raise ValueError(f"test is {self.test!r}; set it to direction, gap or mean")
-        for name, value in (("margin", self.margin), ("floor", self.floor)):
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} is {value}, set it from 0 to below 1")
-        if not -1 <= self.least_cosine < 1:
-            raise ValueError(f"least_cosine is {self.least_cosine}, set it from -1 to below 1")
-        if not 1 <= self.most_length <= 1e6:
-            raise ValueError(f"most_length is {self.most_length}, set it from 1 to 1000000")
+    test: Literal["direction", "gap", "mean"] = "direction"
+    least_cosine: Annotated[float, Meta(ge=-1, lt=1)] = -0.01
+    most_length: Annotated[float, Meta(ge=1, le=1e6)] = 3.0
+    margin: _BelowOne = 0.1
+    floor: _BelowOne = 0.5
 
     def least(self, scores: Sequence[Fraction]) -> Fraction:
         """The lowest score that does not count as malicious, given the others."""
@@ -101,7 +95,7 @@ class Finding:
     def __post_init__(self) -> None:
         fine = len(self.model) == _DIGEST_BYTES and any(self.model) and 0 <= self.score <= _PERCENT
         if not (fine and -_PARTS <= self.cosine <= _PARTS and 0 <= self.length <= _LARGEST):
-            raise ValueError("a finding has a digest, a cosine, a length and a score in their ranges")
+            raise InvalidContent("a finding has a digest, a cosine, a length and a score in their ranges")
 
 
 def direction(update: np.ndarray, own: np.ndarray, steps: float = 1.0) -> tuple[int, int]:
@@ -156,7 +150,7 @@ class Evidence:
 
     def __post_init__(self) -> None:
         if not self.findings or not 0 <= self.reference <= _PERCENT:
-            raise ValueError("evidence needs at least one member, and scores from 0 to 100")
+            raise InvalidContent("evidence needs at least one member, and scores from 0 to 100")
 
     def votes(self, rule: Rule) -> tuple[bool, ...]:
         """Whether each member is called malicious. Who shows nothing is, else silence would be a defence."""
@@ -175,14 +169,14 @@ class Evidence:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Evidence":
-        """Read what ``to_bytes`` wrote; ValueError for anything else."""
+        """Read what ``to_bytes`` wrote; InvalidContent for anything else."""
         count = int.from_bytes(data[4:8])
         if data[:4] != _MAGIC or not count or len(data) != evidence_bytes(count):
-            raise ValueError("these bytes are not evidence")
+            raise InvalidContent("these bytes are not evidence")
         parts = [data[start : start + _FINDING_BYTES] for start in range(_HEAD_BYTES, len(data), _FINDING_BYTES)]
         evidence = cls(tuple(_unpacked(part) if any(part) else None for part in parts), data[_HEAD_BYTES - 1])
         if evidence.to_bytes() != data:
-            raise ValueError("these bytes are not evidence in canonical form")
+            raise InvalidContent("these bytes are not evidence in canonical form")
         return evidence
 
     def digest(self) -> bytes:

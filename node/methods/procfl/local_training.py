@@ -22,16 +22,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 
 class ClusterTraining(LocalTraining):
-    """Trains the model of a client's group.
-
-    Parameters
-    ----------
-    store, config, trainer, journal
-        As ``LocalTraining`` takes them.
-    inputs : callable
-        The public inputs of a sealed round.
-    course : Course
-    """
+    """Trains the model of a client's group."""
 
     def __init__(
         self,

@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.keys import SECRET_BYTES, Random, agree, clamp, derive, is_low_order, public_key
-from fedgrove.node.methods.procfl.messages import InvalidMessage
 
 OVERHEAD = SECRET_BYTES + 16
 """Bytes that a sealed message has more than what it says."""
@@ -33,7 +32,7 @@ def seal(public: bytes, plain: bytes, context: bytes, random: Random) -> bytes:
 def unseal(secrets: Iterable[bytes], sealed: bytes, context: bytes) -> bytes:
     """Open a message sealed to one of the reader's mailbox keys; after rotations there are several.
 
-    Raises InvalidMessage.
+    Raises InvalidContent.
     """
     own, body = sealed[:SECRET_BYTES], sealed[SECRET_BYTES:]
     for secret in secrets:
@@ -42,4 +41,4 @@ def unseal(secrets: Iterable[bytes], sealed: bytes, context: bytes) -> bytes:
             return ChaCha20Poly1305(key).decrypt(_NONCE, body, context)
         except (InvalidTag, ValueError, InvalidContent):
             continue
-    raise InvalidMessage("the message was sealed for another reader or another purpose")
+    raise InvalidContent("the message was sealed for another reader or another purpose")

@@ -23,10 +23,6 @@ NOTHING = bytes(32)
 _HEADER_BYTES = 4 + SESSION_BYTES + 32 + 3 * 4
 
 
-class InvalidMessage(InvalidContent):
-    """A message is not what its sender should have written; the message says why."""
-
-
 @dataclass(frozen=True)
 class Header:
     """Header of a message, which its reader expects.
@@ -67,21 +63,18 @@ def write(header: Header, items: Sequence[bytes]) -> bytes:
 def read(data: bytes, header: Header, width: int) -> list[bytes]:
     """The items of a message, each there once.
 
-    Raises
-    ------
-    InvalidMessage
-        Another header, an impossible count, a wrong length, or the same item twice.
+    Raises InvalidContent: another header, an impossible count, a wrong length, or the same item twice.
     """
     count = int.from_bytes(data[_HEADER_BYTES - 4 : _HEADER_BYTES])
     if data[: _HEADER_BYTES - 4] != header.to_bytes():
-        raise InvalidMessage(
+        raise InvalidContent(
             f"the message is not from client {header.sender}, or has another kind, session or transcript"
         )
     if not 1 <= count <= MAX_ELEMENTS or len(data) != message_bytes(count, width):
-        raise InvalidMessage(f"the message of client {header.sender} has {len(data)} bytes for {count} items")
+        raise InvalidContent(f"the message of client {header.sender} has {len(data)} bytes for {count} items")
     items = [data[start : start + width] for start in range(_HEADER_BYTES, len(data), width)]
     if len(set(items)) != count:
-        raise InvalidMessage(f"the message of client {header.sender} contains an item twice")
+        raise InvalidContent(f"the message of client {header.sender} contains an item twice")
     return items
 
 
@@ -89,7 +82,7 @@ def read_sorted(data: bytes, header: Header, width: int) -> list[bytes]:
     """As ``read``, for items whose order must tell nothing: ascending."""
     items = read(data, header, width)
     if items != sorted(items):
-        raise InvalidMessage(f"the items of client {header.sender} are not in ascending order")
+        raise InvalidContent(f"the items of client {header.sender} are not in ascending order")
     return items
 
 
@@ -107,11 +100,8 @@ class Answered:
     def admit(self, partner: int, message: bytes) -> None:
         """Let the first message of a partner pass, and the same one again.
 
-        Raises
-        ------
-        InvalidMessage
-            The partner sent another one before.
+        Raises InvalidContent: the partner sent another one before.
         """
         found = digest(message)
         if not hmac.compare_digest(self._digests.setdefault(partner, found), found):
-            raise InvalidMessage(f"client {partner} asked twice in one session, about different sets")
+            raise InvalidContent(f"client {partner} asked twice in one session, about different sets")

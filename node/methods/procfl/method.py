@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fedgrove.chain.crypto.keys import Keys
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -12,7 +13,7 @@ from fedgrove.node.methods.procfl.codec import ClusterCodec, ClusterUpdate
 from fedgrove.node.methods.procfl.round_inputs import accepted, course_of, groups_of, seated, state_after, state_before
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
-from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.training.learner import LearnedData
 from fedgrove.node.methods.training.model_method import ModelMethod
 from fedgrove.node.protocol.accounting import NoMechanism
@@ -68,18 +69,19 @@ class ProCfl(ModelMethod[ClusterState, ClusterUpdate]):
         state = model.to_bytes()
         try:
             accepted(self.config, model, cid_of(state).digest, Stated.of(metrics.stated))
-        except InvalidStatement as fault:
+        except InvalidContent as fault:
             return str(fault)
-        size, most = len(metrics.to_bytes()), MAX_JSON_BYTES
-        if size > most:
-            return f"they take {size} bytes, but at most {most} are read: there are too many clients"
-        size, most = len(model.head()), MAX_HEAD_BYTES
-        if size > most:
-            return f"the state's clusters take {size} bytes, but at most {most} are read: there are too many clusters"
-        size, most = len(state), self.config.max_blob_bytes
-        if size > most:
-            return f"its models take {size} bytes, but max_blob_mib allows {most}: there are too many clusters"
-        return ""
+        sizes = (
+            ("they take", len(metrics.to_bytes()), MAX_JSON_BYTES, "clients"),
+            ("the state's clusters take", len(model.head()), MAX_HEAD_BYTES, "clusters"),
+            ("its models take", len(state), self.config.max_blob_bytes, "clusters"),
+        )
+        faults = (
+            f"{what} {size} bytes, but at most {most} are read: there are too many {several}"
+            for what, size, most, several in sizes
+            if size > most
+        )
+        return next(faults, "")
 
     def work(self, workplace: Workplace[ClusterState, LearnedData]) -> LocalWork[ClusterUpdate]:
         from fedgrove.node.methods.procfl.client_work import LocalClusters

@@ -22,9 +22,9 @@ from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.terms import labels_of, terms_of
-from fedgrove.node.protocol.content import InvalidBlob, fetch_available, fetch_metrics
+from fedgrove.node.protocol.content import fetch_available, fetch_metrics
 from fedgrove.node.protocol.round_inputs import RoundInputs, only_evaluates
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
@@ -58,22 +58,17 @@ def state_before(
 ) -> ClusterState:
     """State of the federation when a round opened: the last round's result and the statements about it.
 
-    Raises StoreError, InvalidModel, InvalidBlob.
+    Raises StoreError, InvalidContent.
     """
     base = rounds.base_of(current.number)
     if base is not None:
         state = state_after(base, config, store, model)
         return state.at_rest if is_over(config, rounds, current.number, store) else state
-    try:
-        return course_of(config).after_statement(
-            model or _fetch_state(store, current.opened.model_digest, config), None
-        )
-    except InvalidStatement as fault:
-        raise InvalidBlob(str(fault)) from None
+    return course_of(config).after_statement(model or _fetch_state(store, current.opened.model_digest, config), None)
 
 
 def is_over(config: FederationConfig, rounds: Rounds, number: int, store: ContentReader) -> bool:
-    """Whether members only evaluate the last models in a round; raises StoreError or InvalidBlob."""
+    """Whether members only evaluate the last models in a round; raises StoreError or InvalidContent."""
     base = rounds.base_of(number)
     return only_evaluates(
         config, rounds, number, lambda: fetch_metrics(store, base.closing.metrics_digest) if base else None
@@ -85,14 +80,11 @@ def state_after(
 ) -> ClusterState:
     """State of the federation after a closed round: its model, possibly cached, and the statements about it.
 
-    Raises StoreError, InvalidModel, InvalidBlob.
+    Raises StoreError, InvalidContent.
     """
     state = model or _fetch_state(store, base.closing.model_digest, config)
     metrics = fetch_metrics(store, base.closing.metrics_digest)
-    try:
-        return accepted(config, state, base.closing.model_digest, Stated.of(metrics.stated))
-    except InvalidStatement as fault:
-        raise InvalidBlob(str(fault)) from None
+    return accepted(config, state, base.closing.model_digest, Stated.of(metrics.stated))
 
 
 def accepted(config: FederationConfig, state: ClusterState, digest: bytes, stated: Stated | None) -> ClusterState:
@@ -105,7 +97,7 @@ def accepted(config: FederationConfig, state: ClusterState, digest: bytes, state
 
     Raises
     ------
-    InvalidStatement
+    InvalidContent
         It is missing, cannot be true, is not called for, or is not the coordinator's.
     """
     course = course_of(config)
@@ -113,7 +105,7 @@ def accepted(config: FederationConfig, state: ClusterState, digest: bytes, state
     if stated is None:
         return course.after_statement(state, stated)
     if not is_signed_by(terms_of(config).signer, stated.message(digest), bytes.fromhex(stated.signature)):
-        raise InvalidStatement("the statement on the clusters is not signed by procfl.signer")
+        raise InvalidContent("the statement on the clusters is not signed by procfl.signer")
     return course.after_statement(state, stated)
 
 
@@ -272,6 +264,6 @@ def ballots_in(data: bytes, cases: Iterable[Case], client: int, rule: Rule) -> d
     for case in own_cases:
         size = vote_bytes(len(case.members))
         own, data = data[:size], data[size:]
-        with suppress(ValueError, InvalidContent):
+        with suppress(InvalidContent):
             found[case.cluster] = opened_ballot(own, client, len(case.members), rule)
     return found

@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedgrove.chain.crypto.vrf import proof_to_hash
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import Malformed, TooLarge
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.codec import clients_at
 from fedgrove.node.methods.procfl.leaders import draw_leader
 from fedgrove.node.methods.procfl.round_inputs import course_of, state_after
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
-from fedgrove.node.protocol.content import InvalidBlob
+from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.schedule import Schedule
 from fedgrove.node.protocol.terms import FederationConfig
@@ -46,7 +45,7 @@ class ClusterSchedule(Schedule[ClusterState]):
             return True
         try:
             state = state_after(inputs.current, self.config, inputs.store)
-        except (TooLarge, Malformed, InvalidBlob, InvalidModel):
+        except (TooLarge, Malformed, InvalidContent):
             return True  # whatever it is, it does not follow
         match state.stage:
             case "answer":
@@ -59,5 +58,5 @@ class ClusterSchedule(Schedule[ClusterState]):
         """Without models that fell; the state as it is where a statement is missing, as others are to close it then."""
         try:
             return self._course.after_statement(model, Stated.of(stated))
-        except InvalidStatement:
+        except InvalidContent:
             return model

@@ -5,10 +5,8 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from fedgrove.common.settings import Rate, Settings
-from fedgrove.node.methods.procfl.cover import as_threshold
+from fedgrove.common.settings import Rate, Settings, Share
 from fedgrove.node.methods.procfl.evidence import Rule
-from fedgrove.node.methods.procfl.training import global_rounds
 
 MAX_SEATS = 1000
 
@@ -43,8 +41,8 @@ class ProCflSettings(Settings):
 
     method: ClassVar[str] = "procfl"
 
-    alpha: float = 0.3
-    global_share: float = 0.5
+    alpha: Rate = 0.3
+    global_share: Share = 0.5
     seats: Annotated[int, Meta(ge=0, le=MAX_SEATS, description=f"from 0 (no committees) to {MAX_SEATS}")] = 0
     public_samples: Annotated[int, Meta(ge=1, le=1_000_000)] = 500
     tolerance: Annotated[float, Meta(ge=0, lt=1)] = 0.1
@@ -53,8 +51,3 @@ class ProCflSettings(Settings):
     least_pool: Annotated[float, Meta(ge=0, lt=1)] = 0.5
     shown_noise: Annotated[float, Meta(ge=0, le=100)] = 1.0
     rule: Rule = field(default_factory=Rule)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        as_threshold(self.alpha)
-        global_rounds(1, self.global_share)

@@ -6,6 +6,7 @@ the vote is closed, or it is plain that there is none.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,45 +28,27 @@ _SECRET = "shown"
 _NUMBER_BYTES = 8
 
 
+@dataclass(eq=False, repr=False)
 class ShownUploads:
-    """A member's side: keep, show, destroy; and a judge's: open.
+    """A member's side: keep, show, destroy; and a judge's: open. ``inputs`` are a sealed round's public ones."""
 
-    Parameters
-    ----------
-    store, config, journal
-        As ``LocalClusters`` takes them.
-    inputs : callable
-        The public inputs of a sealed round.
-    """
-
-    def __init__(
-        self,
-        store: ContentReader,
-        config: FederationConfig,
-        journal: Journal,
-        inputs: Callable[[RoundRecords], RoundInputs[ClusterState]],
-    ) -> None:
-        self._store, self._config, self._journal, self._inputs = store, config, journal, inputs
-        self._codec = ClusterCodec(config)
-        self._settled: tuple[int, bytes, bytes] | None = None
+    store: ContentReader
+    config: FederationConfig
+    journal: Journal
+    inputs: Callable[[RoundRecords], RoundInputs[ClusterState]]
+    _settled: tuple[int, bytes, bytes] | None = None
 
     # --- the member -------------------------------------------------------------------------------------------------
 
     def keep(self, number: int) -> None:
         """Have the mask secret of a round of training where it outlives the round: durable when this returns."""
         if self._kept_of() != number:
-            secrets = RoundSecrets.from_bytes(bytes.fromhex(self._journal.noted(number).secrets))
-            self._journal.keep(_SECRET, number.to_bytes(_NUMBER_BYTES) + secrets.mask_secret)
+            secrets = RoundSecrets.from_bytes(bytes.fromhex(self.journal.noted(number).secrets))
+            self.journal.keep(_SECRET, number.to_bytes(_NUMBER_BYTES) + secrets.mask_secret)
 
     def plain(self, inputs: RoundInputs[ClusterState]) -> bytes:
-        """The disclosure of a suspected member in a "show" round: e, 32 bytes.
-
-        Raises
-        ------
-        CannotTakePart
-            It is gone.
-        """
-        kept = self._journal.kept(_SECRET)
+        """The disclosure of a suspected member in a "show" round: e, 32 bytes; raises CannotTakePart: it is gone."""
+        kept = self.journal.kept(_SECRET)
         if kept is None or self._kept_of() != inputs.rounds.base_before(inputs.current.number).number:
             raise CannotTakePart("its journal has lost the secret that opens its upload")
         return kept[_NUMBER_BYTES:]
@@ -78,20 +61,20 @@ class ShownUploads:
 
         Raises
         ------
-        StoreError, InvalidModel, InvalidBlob
+        StoreError, InvalidContent
             What the last round left cannot be read: the secret stays.
         """
         number = self._kept_of()
         if number is None or number not in rounds.rounds or rounds.rounds[number].end is None:
             return
         base = rounds.base
-        over = base is None or base.number < number or len(rounds.ended()) >= self._config.federation.rounds
+        over = base is None or base.number < number or len(rounds.ended()) >= self.config.federation.rounds
         over = over or rounds.disputed_by(client) is not None  # a round that stands: it takes no further part
         if base is not None and not over:
             known = (base.number, base.closing.model_digest, base.closing.metrics_digest)
             if known == self._settled:
                 return
-            state = state_after(base, self._config, self._store)
+            state = state_after(base, self.config, self.store)
             over = not _asked(state, client)
             self._settled = known
         if over:
@@ -99,11 +82,11 @@ class ShownUploads:
 
     def destroy(self) -> None:
         """Overwrite the secret; durable when this returns."""
-        self._journal.keep(_SECRET, b"")
+        self.journal.keep(_SECRET, b"")
 
     def _kept_of(self) -> int | None:
         """The round whose secret is kept."""
-        kept = self._journal.kept(_SECRET)
+        kept = self.journal.kept(_SECRET)
         return int.from_bytes(kept[:_NUMBER_BYTES]) if kept else None
 
     # --- the judge --------------------------------------------------------------------------------------------------
@@ -118,9 +101,9 @@ class ShownUploads:
         shown : mapping of int to bytes
             What members showed to this judge.
         """
-        trained = self._inputs(current)
-        record = recovery(trained, self._store.fetch(current.recovery.digest, most_record_bytes(trained.graph)))
-        return self._codec.opened(trained, record, case.members, shown)
+        trained = self.inputs(current)
+        record = recovery(trained, self.store.fetch(current.recovery.digest, most_record_bytes(trained.graph)))
+        return ClusterCodec(self.config).opened(trained, record, case.members, shown)
 
 
 def _asked(state: ClusterState, client: int) -> bool:

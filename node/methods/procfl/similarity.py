@@ -15,10 +15,6 @@ import numpy as np
 from fedgrove.common.errors import InvalidContent
 
 
-class Inconsistent(InvalidContent):
-    """Comparisons that no sets can have given; the message names the clients."""
-
-
 @dataclass(frozen=True)
 class Intersection:
     """Result of one comparison of two clients.
@@ -41,7 +37,7 @@ class Intersection:
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap <= min(self.left_size, self.right_size):
-            raise Inconsistent(
+            raise InvalidContent(
                 f"clients {self.left} and {self.right} cannot have {self.overlap} elements in common: "
                 f"their sets have {self.left_size} and {self.right_size}"
             )
@@ -62,9 +58,9 @@ class Similarity:
     def __post_init__(self) -> None:
         found = self.overlaps
         if found.ndim != 2 or found.shape[0] != found.shape[1] or found.dtype != np.int64:
-            raise Inconsistent(f"overlaps must be int64 (clients, clients), not {found.dtype} {found.shape}")
+            raise InvalidContent(f"overlaps must be int64 (clients, clients), not {found.dtype} {found.shape}")
         if (found != found.T).any() or (found < 0).any() or (found > self.sizes[:, None]).any() or not self.sizes.all():
-            raise Inconsistent("overlaps must be symmetric, and none may exceed the size of a set")
+            raise InvalidContent("overlaps must be symmetric, and none may exceed the size of a set")
 
     @property
     def clients(self) -> int:
@@ -105,25 +101,22 @@ def pairs(clients: int) -> Iterator[tuple[int, int]]:
 def assemble(clients: int, intersections: Iterable[Intersection]) -> Similarity:
     """Put all comparisons together.
 
-    Raises
-    ------
-    Inconsistent
-        A pair is missing or there twice, or a client compared sets of different sizes.
+    Raises InvalidContent: a pair is missing or there twice, or a client compared sets of different sizes.
     """
     overlaps = np.zeros((clients, clients), np.int64)
     missing = set(pairs(clients))
     for found in intersections:
         if (found.left, found.right) not in missing:
-            raise Inconsistent(f"the pair {found.left}, {found.right} was not due, or was compared twice")
+            raise InvalidContent(f"the pair {found.left}, {found.right} was not due, or was compared twice")
         missing.remove((found.left, found.right))
         for client, size in ((found.left, found.left_size), (found.right, found.right_size)):
             if overlaps[client, client] not in (0, size):
-                raise Inconsistent(
+                raise InvalidContent(
                     f"client {client} compared sets of different sizes, {overlaps[client, client]} and {size}"
                 )
             overlaps[client, client] = size
         overlaps[found.left, found.right] = overlaps[found.right, found.left] = found.overlap
     if missing:
         left, right = min(missing)
-        raise Inconsistent(f"{len(missing)} comparisons are missing, the first between clients {left} and {right}")
+        raise InvalidContent(f"{len(missing)} comparisons are missing, the first between clients {left} and {right}")
     return Similarity(overlaps)

@@ -19,7 +19,7 @@ from fedgrove.common.wire import Count, Digest, OptionalDigest, canonical_json, 
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
-from fedgrove.node.methods.procfl.similarity import Inconsistent, Similarity
+from fedgrove.node.methods.procfl.similarity import Similarity
 from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.training import Client, Cluster
 
@@ -170,13 +170,7 @@ class ClusterState:
 
     @classmethod
     def from_bytes(cls, data: bytes, layout: Layout | None = None) -> "ClusterState":
-        """Parse what ``to_bytes`` wrote.
-
-        Raises
-        ------
-        InvalidModel
-            Anything else, or models of another layout.
-        """
+        """Parse what ``to_bytes`` wrote; raises InvalidModel: anything else, or models of another layout."""
         end = head_end(data)
         if end > len(data):
             raise InvalidModel("the state of the clusters is cut short")
@@ -192,10 +186,7 @@ class ClusterState:
     def outline(cls, head: bytes) -> "ClusterState":
         """A state out of what ``head`` wrote: its models have no tensors, and are there to be counted.
 
-        Raises
-        ------
-        InvalidModel
-            Anything else.
+        Raises InvalidModel: anything else.
         """
         state = _parsed(head, _counted)
         if state.head() != head:
@@ -222,7 +213,7 @@ def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[T
         without_models = convert(ClusterState, head | {"models": []})
         state = replace(without_models, **models(counts))
         sound = _holds_together(state)
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, Inconsistent, InvalidContent) as fault:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InvalidContent) as fault:
         raise InvalidModel(f"this is not a state of clusters: {one_line(str(fault), 200)}") from None
     if not sound:
         raise InvalidModel("the state names clients, clusters or models that do not exist")

@@ -16,10 +16,6 @@ Counts = tuple[Count, ...]
 """Samples, or right answers, of each label."""
 
 
-class InvalidStatement(InvalidContent):
-    """A statement is missing, or cannot be true; the message says why."""
-
-
 class Stated(Table, frozen=True, omit_defaults=False):
     """A statement. Fields that a round does not call for are empty.
 
@@ -52,12 +48,12 @@ class Stated(Table, frozen=True, omit_defaults=False):
 
     @classmethod
     def of(cls, table: Any) -> "Stated | None":
-        """The statement in a round's metrics, or None; raises InvalidStatement as ``from_table``."""
+        """The statement in a round's metrics, or None; raises InvalidContent as ``from_table``."""
         return None if table is None else cls.from_table(table)
 
     @classmethod
     def from_table(cls, table: Any) -> "Stated":
-        """Read what ``to_table`` wrote; InvalidStatement for anything else.
+        """Read what ``to_table`` wrote; InvalidContent for anything else.
 
         Rows of a table have one length, as many as there are rows where all pairs are stated: whoever reads an element
         finds it.
@@ -65,17 +61,17 @@ class Stated(Table, frozen=True, omit_defaults=False):
         try:
             stated = convert(cls, table)
         except Malformed as fault:
-            raise InvalidStatement(f"the statement on the clusters is not in its JSON form: {fault}") from None
+            raise InvalidContent(f"the statement on the clusters is not in its JSON form: {fault}") from None
         if not _is_whole(stated) or stated.to_bytes() != canonical_json(table):
-            raise InvalidStatement("the statement on the clusters is not in its JSON form")
+            raise InvalidContent("the statement on the clusters is not in its JSON form")
         return stated
 
     def check_models(self, models: int, labels: int) -> None:
-        """Raise InvalidStatement unless it scores this many models on samples of this many labels."""
+        """Raise InvalidContent unless it scores this many models on samples of this many labels."""
         rows = (self.tested, *self.right)
         fine = len(self.right) == models and all(len(row) == labels for row in rows) and any(self.tested)
         if not fine or any(n > most for row in self.right for n, most in zip(row, self.tested, strict=True)):
-            raise InvalidStatement(f"it does not state how {models} models score on public samples of {labels} labels")
+            raise InvalidContent(f"it does not state how {models} models score on public samples of {labels} labels")
 
 
 def _is_whole(stated: Stated) -> bool:

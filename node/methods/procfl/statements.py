@@ -7,13 +7,13 @@ from typing import Any
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.signatures import sign_message
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import BlobError
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.methods.procfl.comparing import answer_lengths, part_of
 from fedgrove.node.methods.procfl.ecdh import Comparison
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD, unseal
-from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import first_message
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts, Stated
@@ -65,7 +65,7 @@ class ClusterStatements:
         rows = {client: dict.fromkeys(clients, 0) | {client: state.sizes[client]} for client in clients}
         for left, right in combinations(clients, 2):
             pair = Comparison(session, left, right, blinded[left], blinded[right])
-            with suppress(InvalidMessage):
+            with suppress(InvalidContent):
                 found = pair.count(answers[left].get(right, b""), answers[right].get(left, b""))
                 rows[left][right] = rows[right][left] = found.overlap
         return tuple(tuple(row.values()) for row in rows.values())
@@ -76,6 +76,6 @@ class ClusterStatements:
         digest, size = inputs.current.commits[client].digest, OVERHEAD + sum(lengths.values())
         try:
             plain = unseal(self._mailboxes, inputs.store.fetch(digest, size), bytes.fromhex(state.session))
-        except (BlobError, InvalidMessage):
+        except (BlobError, InvalidContent):
             return {}
         return {partner: part_of(lengths, partner, plain) for partner in lengths}

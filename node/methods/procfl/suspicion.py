@@ -12,26 +12,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot, Opens, by_lot, drawn_members, pool_of, tally
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.stated import Counts, InvalidStatement, Stated
+from fedgrove.node.methods.procfl.stated import Counts, Stated
 from fedgrove.node.methods.procfl.watching import Score, fallen, score
 
 
 def watched(terms: ProCflSettings, labels: int, state: ClusterState, stated: Stated) -> ClusterState:
     """Whether models fell, on the labels that they are for, and whom that makes suspect.
 
-    Raises
-    ------
-    InvalidStatement
-        The statement is not of these models, or cannot be true.
+    Raises InvalidContent: the statement is not of these models, or cannot be true.
     """
     several = len(state.models)
     stated.check_models(several + len(state.trials), labels)
     if state.tested not in ((), stated.tested):
-        raise InvalidStatement("the models were scored on another public set than the models before them")
+        raise InvalidContent("the models were scored on another public set than the models before them")
     right, trials = stated.right[:several], stated.right[several:]
     if not state.references:
         kept = replace(state, references=state.models, right=right, tested=stated.tested)

@@ -11,6 +11,7 @@ from hashlib import sha256
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
@@ -40,7 +41,6 @@ from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.sampling import sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.accounting import Accounting
-from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
@@ -128,7 +128,7 @@ class ClientLevelUploads(ModelCodec):
             return self._settings.clip
         least, most = clip_range(self._settings)
         if not least <= base.next_clip <= most:
-            raise InvalidBlob(f"the round before states {base.next_clip} as the next clip, which is impossible")
+            raise InvalidContent(f"the round before states {base.next_clip} as the next clip, which is impossible")
         return base.next_clip
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import CONFUSION, LOSSES, RIGHT, EvaluationSettings, confusion_names, is_pair
 from fedgrove.node.methods.training.update import ModelUpdate
@@ -17,7 +18,7 @@ from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics, next_course, of_sums, with_course
 from fedgrove.node.protocol.members_rates import MembersRates
-from fedgrove.node.protocol.metric_words import UNIT, ImplausibleMetrics, MetricSums, from_words, to_words, words_for
+from fedgrove.node.protocol.metric_words import UNIT, MetricSums, from_words, to_words, words_for
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -118,7 +119,7 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
 
     Raises
     ------
-    StoreError, InvalidBlob
+    StoreError, InvalidContent
         What the round before stated cannot be read.
     """
     if inputs.config.evaluation is None:
@@ -143,7 +144,7 @@ def sum_of(config: FederationConfig, words: np.ndarray, samples: Sequence[int]) 
     expected = sum(count or 0 for count in held_out) if settings.held_out else None
     try:
         return of_sums(from_words(words, metric_names(config), len(samples)), expected, least_loss(config))
-    except ImplausibleMetrics as fault:
+    except InvalidContent as fault:
         return MembersMetrics(0, {}, str(fault))
 
 
@@ -157,7 +158,7 @@ def with_course_before(inputs: RoundInputs, found: MembersMetrics, *, anew: bool
 
     Raises
     ------
-    StoreError, InvalidBlob
+    StoreError, InvalidContent
         What the round before stated cannot be read.
     """
     course = course_before(inputs)

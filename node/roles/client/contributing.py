@@ -4,11 +4,10 @@ from dataclasses import replace
 from functools import partial
 
 from fedgrove.chain.records import Phase
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.client import MaskingRefused
-from fedgrove.node.masking.ring import InvalidVector
-from fedgrove.node.protocol.content import InvalidBlob, Update
+from fedgrove.node.protocol.content import Update
 from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.step import Kind, Step, missing
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn
@@ -60,7 +59,7 @@ class Commit:
             return Step.act("train", f"removed its strategy's state and trains without it: {loss}")
         except BeginsAnew as fault:
             return Step.act("train", f"turned to the first model, as most fail to train from the one in force: {fault}")
-        except (CannotTakePart, InvalidBlob, InvalidModel, InvalidVector, MaskingRefused) as fault:
+        except (CannotTakePart, InvalidContent, MaskingRefused) as fault:
             self._unable = (turn.current.number, str(fault))
             return turn.sit_out(f"this client: {fault}")
         # (4) commit to the digest; the bytes follow once it is confirmed

@@ -10,13 +10,12 @@ from typing import Protocol
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Phase
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.closing import Closings
-from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
@@ -176,7 +175,7 @@ class Client:
         current = self.view.refresh()
         try:
             return attempt(lambda: self._act(current), self.view.block)
-        except (InvalidBlob, InvalidModel, JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
+        except (InvalidContent, JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
             end = self.view.deadlines(self.view.rounds.last).close_end
             return Step.wait("sit out", f"this client: {fault}", end, Kind.SITS_OUT)
 

@@ -5,10 +5,9 @@ from typing import Protocol
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Phase
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentStore, StoreError
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.method import Aides
@@ -114,7 +113,7 @@ class Coordinator:
         except ContractRevert as refusal:
             # Somebody else was quicker, or a window closed while the transaction was on its way: look again.
             return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self.view.block + 1)
-        except (InvalidBlob, InvalidModel) as fault:
+        except InvalidContent as fault:
             return Step.wait(
                 "content", f"members to dispute the model that the round trains from: {fault}", self.view.block + 1
             )

@@ -3,16 +3,9 @@
 from collections.abc import Mapping
 
 from fedgrove.chain.records import FailureReason, Phase
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import BlobError
-from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.masking.aggregate import InvalidUpdate
-from fedgrove.node.masking.recovery import (
-    InvalidRecovery,
-    RecoveryRecord,
-    TooFewShares,
-    most_record_bytes,
-    unavailable_updates,
-)
+from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, unavailable_updates
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
 from fedgrove.node.protocol.aggregation import recovered, recovery, released_shares
 from fedgrove.node.protocol.content import Metrics, unavailable
@@ -83,7 +76,7 @@ class RecordRecovery:
         """Wait, or record the failure, where no model follows from a recovery; None where one does."""
         try:
             self.context.outcomes.of(inputs, record)
-        except (InvalidUpdate, InvalidModel) as fault:
+        except InvalidContent as fault:
             return self._fail(turn, FailureReason.INVALID_UPDATE, str(fault))
         except BlobError as fault:
             if self._is_last_call(turn, released):
@@ -147,11 +140,13 @@ class Close:
         inputs = self.context.inputs(turn.current)
         data = self.context.store.fetch(turn.current.recovery.digest, most_record_bytes(inputs.graph))
         try:
-            result = self.context.outcomes.of(inputs, recovery(inputs, data))
-        except InvalidRecovery as fault:
+            record = recovery(inputs, data)
+        except InvalidContent as fault:
             # A member may record the recovery in the coordinator's place, and may record anything.
             return fail(self.context, turn.current, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
-        except (InvalidUpdate, InvalidModel) as fault:
+        try:
+            result = self.context.outcomes.of(inputs, record)
+        except InvalidContent as fault:
             return fail(self.context, turn.current, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
         return self._close(turn, result, *self._metrics(inputs, result))
 

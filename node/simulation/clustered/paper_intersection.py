@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gmpy2 import gcd, invert, is_prime, mpz, powmod, powmod_sec
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.keys import SECRET_BYTES, Random
 from fedgrove.node.methods.procfl.messages import (
     TAG_BYTES,
     Answered,
     Header,
-    InvalidMessage,
     digest,
     message_bytes,
     read,
@@ -130,13 +130,13 @@ class RsaSigner:
 
         Raises
         ------
-        InvalidMessage
+        InvalidContent
             Not a question to this offer, a number that is not below n, or a second question.
         """
         header = Header(_QUESTION, self._session, partner, self._client, digest(self._offer))
         blinded = [mpz(int.from_bytes(item)) for item in read(question, header, self._width)]
         if not all(0 < number < self._power.modulus for number in blinded):
-            raise InvalidMessage(f"client {partner} asks for the signature of a number out of range")
+            raise InvalidContent(f"client {partner} asks for the signature of a number out of range")
         self._answered.admit(partner, question)
         header = Header(_ANSWER, self._session, self._client, partner, digest(self._offer, question))
         return write(header, [self._bytes(self._power(number)) for number in blinded])
@@ -171,7 +171,7 @@ class RsaAsker:
 
         Raises
         ------
-        InvalidMessage
+        InvalidContent
             The offer is malformed, its key too small, or one under which a question would not hide the elements.
         """
         public, _ = self._read(signer, offer)
@@ -193,19 +193,19 @@ class RsaAsker:
 
         Raises
         ------
-        InvalidMessage
+        InvalidContent
             The answer is malformed, or holds something that is no signature of what was asked.
         """
         public, tags = self._read(signer, offer)
         header = Header(_ANSWER, self._session, signer, self._client, digest(offer, question))
         signed = [mpz(int.from_bytes(item)) for item in read(answer, header, self._width)]
         if len(signed) != len(self._elements):
-            raise InvalidMessage(f"client {signer} signed {len(signed)} numbers, {len(self._elements)} were asked")
+            raise InvalidContent(f"client {signer} signed {len(signed)} numbers, {len(self._elements)} were asked")
         common = 0
         for number, factor, power in zip(self._hashes(public), self._factors(public, offer), signed, strict=True):
             signature = power * invert(factor, public.modulus) % public.modulus
             if powmod(signature, EXPONENT, public.modulus) != number:
-                raise InvalidMessage(f"client {signer} answered with an invalid signature")
+                raise InvalidContent(f"client {signer} answered with an invalid signature")
             common += public.tag(signature) in tags
         own, other = (self._client, len(signed)), (signer, len(tags))
         (left, left_size), (right, right_size) = sorted((own, other))
@@ -217,10 +217,10 @@ class RsaAsker:
         modulus, *roots = (mpz(int.from_bytes(item)) for item in items)
         bits = 8 * self._width
         if len(roots) != ROOTS or modulus.bit_length() != bits or modulus.is_even():
-            raise InvalidMessage(f"the key of client {signer} is not an odd number of {bits} bits with its proof")
+            raise InvalidContent(f"the key of client {signer} is not an odd number of {bits} bits with its proof")
         public = _PublicKey(self._session, signer, modulus)
         if [powmod(root, EXPONENT, modulus) for root in roots] != public.challenges():
-            raise InvalidMessage(f"client {signer} does not prove that its key hides what it is asked")
+            raise InvalidContent(f"client {signer} does not prove that its key hides what it is asked")
         return public, frozenset(read_sorted(offer[length:], Header(_TAGS, self._session, signer), TAG_BYTES))
 
     def _hashes(self, public: "_PublicKey") -> list[mpz]:
@@ -230,7 +230,7 @@ class RsaAsker:
         for number in found:
             product = product * number % public.modulus
         if gcd(product, public.modulus) != 1:
-            raise InvalidMessage(f"the key of client {public.signer} has small factors")
+            raise InvalidContent(f"the key of client {public.signer} has small factors")
         return found
 
     def _factors(self, public: "_PublicKey", offer: bytes) -> Iterable[mpz]:
@@ -239,7 +239,7 @@ class RsaAsker:
         for place in range(len(self._elements)):
             factor = public.expand(prefix, place.to_bytes(4))
             if gcd(factor, public.modulus) != 1:
-                raise InvalidMessage(f"the key of client {public.signer} has small factors")
+                raise InvalidContent(f"the key of client {public.signer} has small factors")
             yield factor
 
 

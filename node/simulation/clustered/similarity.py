@@ -17,14 +17,7 @@ import numpy as np
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.cover import MAX_OPTIMUM, best_cover, candidates, greedy_cover, total_cost
-from fedgrove.node.methods.procfl.similarity import (
-    Inconsistent,
-    Intersection,
-    Similarity,
-    assemble,
-    in_the_clear,
-    pairs,
-)
+from fedgrove.node.methods.procfl.similarity import Intersection, Similarity, assemble, in_the_clear, pairs
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.simulation.clustered.work import ComparisonTask, Sets
@@ -139,7 +132,7 @@ def compare_all(
                 progress(len(done), total)
     try:
         return assemble(clients, done.values())
-    except Inconsistent as fault:
+    except InvalidContent as fault:
         raise InvalidContent(f"{path} is damaged ({fault}): remove it, and clients are compared again") from None
 
 

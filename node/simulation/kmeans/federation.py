@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
-from fedgrove.node.methods.kmeans.code import Code, SumError
+from fedgrove.node.methods.kmeans.client import KMeansClient
+from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
@@ -166,7 +167,7 @@ class Federation:
 
         Raises
         ------
-        UnknownPoint
+        InvalidInput
             A client or a row is not there; nothing is removed then.
         """
         self._check_members(requests)
@@ -189,7 +190,7 @@ class Federation:
 
         Raises
         ------
-        UnknownPoint
+        InvalidInput
             As ``forget``.
         """
         self._check_members(requests)
@@ -252,7 +253,7 @@ class Federation:
     def _check_members(self, indices: Collection[int]) -> None:
         for index in indices:
             if index not in self.clients:
-                raise UnknownPoint(f"there is no client {index}, or it has left")
+                raise InvalidInput(f"there is no client {index}, or it has left")
 
     def _code(self, capacity: int, limit: int, *, signed: bool) -> Code:
         grid = self._settings.grid
@@ -279,7 +280,7 @@ class Federation:
         start = self._clock()
         counts = before + decode(code, total)
         if (counts.counts < 0).any():
-            raise SumError("more points were taken from a bin than it had: an upload is wrong")
+            raise InvalidContent("more points were taken from a bin than it had: an upload is wrong")
         decoded = self._clock()
         model = self._cluster(counts, before)
         seconds = Seconds(computing, uploading, decoded - start, self._clock() - decoded)

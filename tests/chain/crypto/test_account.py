@@ -15,6 +15,7 @@ from fedgrove.chain.crypto.account import MAX_S, Account, signer_of, signer_of_b
 from fedgrove.chain.network.transactions import Content, Offer, signed
 from fedgrove.chain.records import signed_draws
 from fedgrove.chain.records.signed_draws import SignedDraw, is_signed, signed_by
+from fedgrove.common.errors import InvalidContent
 
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 KEYS = st.integers(1, ORDER - 1).map(lambda number: number.to_bytes(32, "big"))
@@ -63,13 +64,13 @@ def test_whoever_signed_is_found_and_nobody_else(key, digest):
 
 @pytest.mark.parametrize("values", [(0, 0, 1), (0, 1, 0), (0, ORDER, 1), (0, 1, ORDER), (2, 1, 1), (0, 1 << 256, 1)])
 def test_values_out_of_range_are_no_signature(values):
-    with pytest.raises(ValueError, match="not a signature"):
+    with pytest.raises(InvalidContent, match="not a signature"):
         signer_of(bytes(32), *values)
 
 
 @pytest.mark.parametrize("length", [0, 64, 66])
 def test_another_length_is_no_signature(length):
-    with pytest.raises(ValueError, match="not a signature"):
+    with pytest.raises(InvalidContent, match="not a signature"):
         signer_of_bytes(bytes(32), bytes([27]) * length)
 
 

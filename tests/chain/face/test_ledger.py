@@ -6,9 +6,8 @@ import pytest
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import ChainError, InsufficientFunds
+from fedgrove.chain.errors import BadHistory, ChainError, InsufficientFunds
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.records import (
     AbsenceRecorded,
     Closed,

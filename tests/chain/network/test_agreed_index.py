@@ -3,10 +3,9 @@
 import pytest
 from eth_utils import keccak
 
-from fedgrove.chain.errors import ConnectionFailed
+from fedgrove.chain.errors import BadHistory, ConnectionFailed
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
-from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.endpoint import RpcError
 from fedgrove.chain.network.rpc import RpcNetwork
 from tests.chain.federations import found

@@ -10,10 +10,11 @@ from eth_bloom import BloomFilter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.block_rlp import bloom_of
 from fedgrove.chain.network.blocks import Body
-from fedgrove.chain.network.history import BadHistory, Block, LedgerHistory, capture
+from fedgrove.chain.network.history import Block, LedgerHistory, capture
 from tests.chain.federations import found
 
 

@@ -9,12 +9,13 @@ import pytest
 import rlp
 from eth_utils import keccak, to_canonical_address
 
-from fedgrove.chain.errors import ChainError
+from fedgrove.chain.errors import BadHistory, ChainError
 from fedgrove.chain.face.networks import connect, embedded
 from fedgrove.chain.network.block_rlp import DEPOSIT, decode_receipt, receipt_rlp, transaction_rlp
-from fedgrove.chain.network.blocks import BadHistory, Body
+from fedgrove.chain.network.blocks import Body
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.network.log_index import LogIndex
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from tests.adversary import served
@@ -180,5 +181,5 @@ def test_receipts_of_deposits_before_canyon_have_four_fields():
 
 
 def test_receipts_of_signed_transactions_have_no_further_fields():
-    with pytest.raises(ValueError, match="too many fields"):
+    with pytest.raises(InvalidContent, match="too many fields"):
         decode_receipt(b"\2" + receipt()[1:])

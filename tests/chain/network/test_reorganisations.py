@@ -10,11 +10,10 @@ from contextlib import suppress
 import pytest
 
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import ChainError, ConnectionFailed, ContractRevert
+from fedgrove.chain.errors import BadHistory, ChainError, ConnectionFailed, ContractRevert
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import anvil, anvil_command, connect, free_port
 from fedgrove.chain.network import anvil_state, endpoints
-from fedgrove.chain.network.blocks import BadHistory
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import SeedFixed
 from tests.chain.federations import MODEL, found

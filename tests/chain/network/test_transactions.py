@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import FeeAboveCap, TransactionTimeout
+from fedgrove.chain.errors import ChainError, FeeAboveCap
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.network.access import GWEI
 from fedgrove.chain.network.fees import FeeHistory
@@ -145,7 +145,7 @@ def test_no_fee_is_raised_while_the_chain_makes_no_blocks(slow_chain, account):
     sending = Background(lambda: pay(Sender(slow_chain, account), timeout=3))
     until(lambda: pending(slow_chain, account))
     first = pending(slow_chain, account)[0]["hash"]
-    with pytest.raises(TransactionTimeout, match=r"no block after 3 s.*check"):
+    with pytest.raises(ChainError, match=r"no block after 3 s.*check"):
         sending.result()
     assert pending(slow_chain, account)[0]["hash"] == first
     slow_chain.mine()
@@ -170,7 +170,7 @@ def test_at_the_cap_it_waits_until_the_timeout(slow_chain, account):
     sending = Background(lambda: pay(Sender(slow_chain, account), timeout=10))
     until(lambda: pending(slow_chain, account))
     mine_full_blocks(slow_chain, lambda: not sending.running)
-    with pytest.raises(TransactionTimeout, match="max_fee_gwei"):
+    with pytest.raises(ChainError, match="max_fee_gwei"):
         sending.result()
     assert 3.5 * GWEI < int(pending(slow_chain, account)[0]["maxFeePerGas"], 16) <= 4 * GWEI
 
@@ -187,7 +187,7 @@ def test_above_the_cap_nothing_is_sent(slow_chain, account):
 def test_what_a_former_life_left_in_the_pool_is_replaced(slow_chain, account):
     former = Sender(slow_chain, account)
     for amount in (1, 2):
-        with pytest.raises(TransactionTimeout):
+        with pytest.raises(ChainError):
             pay(former, amount, timeout=0.1)
     assert list(pending(slow_chain, account)) == [0, 1]
     sending = Background(lambda: pay(Sender(slow_chain, account), 3))
@@ -199,7 +199,7 @@ def test_what_a_former_life_left_in_the_pool_is_replaced(slow_chain, account):
 def test_a_former_life_that_offered_more_is_outbid_or_told(slow_chain, account):
     rich = Sender(slow_chain, account)
     rich._fees = (slow_chain.block_number(), FeeHistory(99 * GWEI))
-    with pytest.raises(TransactionTimeout):
+    with pytest.raises(ChainError):
         pay(rich, timeout=0.1)
     slow_chain.max_fee = 100 * GWEI
     with pytest.raises(FeeAboveCap, match="pending ones"):
@@ -213,7 +213,7 @@ def test_a_former_life_that_offered_more_is_outbid_or_told(slow_chain, account):
 
 def test_the_same_call_after_a_timeout_waits_for_what_was_sent(slow_chain, account):
     sender = Sender(slow_chain, account)
-    with pytest.raises(TransactionTimeout):
+    with pytest.raises(ChainError):
         pay(sender, timeout=0.1)
     sent = pending(slow_chain, account)[0]["hash"]
     again = Background(lambda: pay(sender))
@@ -242,7 +242,7 @@ def test_a_nonce_that_somebody_else_used_is_told(slow_chain, account):
     slow_chain.resend_seconds, before = 1000, slow_chain.resend_seconds
     slow_chain.request("anvil_setNonce", account.address, "0x1")
     try:
-        with pytest.raises(TransactionTimeout, match="another transaction used it"):
+        with pytest.raises(ChainError, match="another transaction used it"):
             sending.result()
     finally:
         slow_chain.resend_seconds = before
@@ -286,7 +286,7 @@ def test_waiting_ends_when_an_earlier_nonce_is_lost(slow_chain, account):
     until(lambda: 1 in pending(slow_chain, account))
     slow_chain.request("evm_revert", snapshot)
     slow_chain.request("anvil_dropAllTransactions")
-    with pytest.raises(TransactionTimeout, match="abandoned"):
+    with pytest.raises(ChainError, match="abandoned"):
         second.result()
     again = Background(lambda: pay(sender, 2))
     until(lambda: 0 in pending(slow_chain, account))
@@ -311,7 +311,7 @@ def test_two_processes_of_one_account_get_through(slow_chain, account):
                 try:
                     pay(sender, amount)
                     break
-                except TransactionTimeout:
+                except ChainError:
                     continue
             else:
                 raise AssertionError("never mined")

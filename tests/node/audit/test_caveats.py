@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.records import Closed
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.content import Metrics
 from tests.node.cli.test_bad_input import fedgrove
 
 PRACTICE = "practice chain"
@@ -57,7 +58,7 @@ def test_the_class_is_stated_in_the_metrics_and_bounded():
     assert Metrics.from_bytes(stated.to_bytes()) == stated
     assert b"only_class" not in Metrics(1, 0.5, 100, 0.8).to_bytes()
     for wrong in (b"-1", b"1e3", b'"0"', b"null", b"99999999999999999999"):
-        with pytest.raises(InvalidBlob):
+        with pytest.raises(InvalidContent):
             Metrics.from_bytes(stated.to_bytes().replace(b'"only_class":0', b'"only_class":' + wrong))
 
 

@@ -5,11 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate, InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused, mask_update
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.masking.ring import InvalidVector
 from fedgrove.node.masking.survivors import UnsafeSurvivors
 from tests.node.masking.rounds import Round
 
@@ -173,7 +173,7 @@ def test_with_kappa_below_one_each_tensor_needs_two_pairs():
 def test_a_value_over_the_bound_is_refused_before_anything_is_masked(work):
     vector = work.vectors[0].copy()
     vector[-1] = 8.5
-    with pytest.raises(InvalidVector, match=r"tensor 'norm' holds 8\.5"):
+    with pytest.raises(InvalidContent, match=r"tensor 'norm' holds 8\.5"):
         mask_update(work.graph, 0, work.secrets[0], EVERYBODY, vector, work.layout, bound=8.0)
 
 

@@ -12,14 +12,7 @@ from fedgrove.node.masking.aggregate import Aggregate
 from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.graph import encode_positions
 from fedgrove.node.masking.parameters import Sharing
-from fedgrove.node.masking.recovery import (
-    InvalidRecovery,
-    RecoveryRecord,
-    TooFewShares,
-    most_record_bytes,
-    recover,
-    unavailable_updates,
-)
+from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, recover, unavailable_updates
 from fedgrove.node.masking.release import parse_release
 from fedgrove.node.masking.ring import WORD, encode
 from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets, opened_groups, summed_groups
@@ -173,7 +166,7 @@ def test_a_record_that_leaves_out_what_there_is_not_is_refused(grouped, listed):
     work, blobs, survivors, releases = grouped
     data = work.recovered(blobs, survivors, releases, (0,)).to_bytes()
     wrong = data[:36] + encode_positions(listed) + data[44:]
-    with pytest.raises(InvalidRecovery):
+    with pytest.raises(InvalidContent):
         RecoveryRecord.parse(wrong, work.graph, blobs, survivors, work.seed_hashes(survivors))
 
 
@@ -181,7 +174,7 @@ def test_a_record_that_leaves_out_what_there_is_not_is_refused(grouped, listed):
 def test_a_count_of_groups_beyond_the_groups_is_refused_unread(grouped, count):
     work, blobs, survivors, releases = grouped
     data = work.recovered(blobs, survivors, releases).to_bytes()
-    with pytest.raises(InvalidRecovery, match="groups that do not exist, or is cut short"):
+    with pytest.raises(InvalidContent, match="groups that do not exist, or is cut short"):
         wrong = data[:36] + count.to_bytes(4) + data[40:]
         RecoveryRecord.parse(wrong, work.graph, blobs, survivors, work.seed_hashes(survivors))
 
@@ -190,7 +183,7 @@ def test_without_groups_a_record_leaves_nothing_out():
     work = Round.make(6)
     blobs = {p: work.blob(p) for p in range(6)}
     data = work.record(blobs, range(6), range(6)).to_bytes()
-    with pytest.raises(InvalidRecovery, match="groups that do not exist"):
+    with pytest.raises(InvalidContent, match="groups that do not exist"):
         wrong = data[:36] + encode_positions((0,)) + data[40:]
         RecoveryRecord.parse(wrong, work.graph, blobs, range(6), work.seed_hashes(range(6)))
 

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.parameters import Sharing
-from fedgrove.node.masking.release import InvalidRelease, held_shares, most_release_bytes, parse_release, release
+from fedgrove.node.masking.release import held_shares, most_release_bytes, parse_release, release
 from fedgrove.node.masking.sealing import Kind, MaskingRefused, open_shares, parse_shares
 from fedgrove.node.masking.shamir import PRIME
 from tests.node.masking.rounds import Round
@@ -162,7 +163,7 @@ def test_a_flipped_bit_in_any_field_but_share_and_salt_is_found(work, blobs, byt
     """Magic, transcript, holder, counts of unavailable, of bad, of shares; owner, kind."""
     data = bytearray(work.released(0, blobs, SURVIVORS))
     data[byte] ^= 1
-    with pytest.raises(InvalidRelease):
+    with pytest.raises(InvalidContent):
         parse(work, bytes(data))
 
 
@@ -178,14 +179,14 @@ def test_another_share_or_salt_parses_and_is_not_the_one_committed_to(work, blob
 def test_a_cut_or_padded_blob_is_found(work, blobs, cut):
     data = work.released(0, blobs, SURVIVORS)
     for wrong in (data[:cut], data + b"\0"):
-        with pytest.raises(InvalidRelease):
+        with pytest.raises(InvalidContent):
             parse(work, wrong)
 
 
 def test_a_share_outside_the_field_is_found(work, blobs):
     data = bytearray(work.released(0, blobs, SURVIVORS))
     data[FIRST + 5 : FIRST + 5 + 33] = PRIME.to_bytes(33)
-    with pytest.raises(InvalidRelease, match=r"released an invalid share \(position 1\)"):
+    with pytest.raises(InvalidContent, match=r"released an invalid share \(position 1\)"):
         parse(work, bytes(data))
 
 
@@ -193,7 +194,7 @@ def test_entries_out_of_order_or_twice_are_found(work, blobs):
     data = work.released(0, blobs, SURVIVORS)
     entries = [data[FIRST + ENTRY * i : FIRST + ENTRY * (i + 1)] for i in range(6)]
     for wrong in ([entries[1], entries[0], *entries[2:]], [entries[0], entries[0], *entries[2:]]):
-        with pytest.raises(InvalidRelease, match="should not have"):
+        with pytest.raises(InvalidContent, match="should not have"):
             parse(work, data[:FIRST] + b"".join(wrong))
 
 
@@ -202,9 +203,9 @@ def test_unavailable_positions_must_be_survivors_in_order(work, blobs):
     body = data[HEADER + 4 :]
     for wrong in ([6], [9], [2, 1], [1, 1], [2**32 - 1]):
         listed = len(wrong).to_bytes(4) + b"".join(p.to_bytes(4) for p in wrong)
-        with pytest.raises(InvalidRelease):
+        with pytest.raises(InvalidContent):
             parse(work, data[:HEADER] + listed + body)
-    with pytest.raises(InvalidRelease, match="cut short"):
+    with pytest.raises(InvalidContent, match="cut short"):
         parse(work, data[:HEADER] + b"\xff" * 4 + body)
 
 
@@ -214,7 +215,7 @@ def test_bad_positions_must_be_owners_of_held_shares_in_order(work, blobs):
     start = HEADER + 4
     for wrong in ([7], [0], [9], [2, 1], [1, 1], [2**32 - 1], [1]):
         listed = len(wrong).to_bytes(4) + b"".join(p.to_bytes(4) for p in wrong)
-        with pytest.raises(InvalidRelease):
+        with pytest.raises(InvalidContent):
             parse(work, data[:start] + listed + data[start + 4 :])
     without_first = (5).to_bytes(4) + data[FIRST + ENTRY :]
     parsed = parse(work, data[:start] + (1).to_bytes(4) + (1).to_bytes(4) + without_first)
@@ -226,7 +227,7 @@ def test_bad_positions_must_be_owners_of_held_shares_in_order(work, blobs):
 def test_a_list_that_is_longer_than_what_is_held_is_refused_unread(work, blobs, field, count):
     data = work.released(0, blobs, SURVIVORS)
     padded = data[:field] + count.to_bytes(4) + b"".join(p.to_bytes(4) for p in range(min(count, 1 << 16)))
-    with pytest.raises(InvalidRelease, match="cut short, or reports on too many"):
+    with pytest.raises(InvalidContent, match="cut short, or reports on too many"):
         parse(work, padded + data[field + 4 :])
 
 
@@ -235,7 +236,7 @@ def test_a_list_that_is_longer_than_what_is_held_is_refused_unread(work, blobs, 
     [(1, SHARERS, SURVIVORS), (0, SHARERS, SHARERS), (0, range(N), SURVIVORS), (0, SHARERS, (0, 1))],
 )
 def test_a_release_for_other_lists_or_another_holder_is_found(work, blobs, position, sharers, survivors):
-    with pytest.raises(InvalidRelease):
+    with pytest.raises(InvalidContent):
         parse(work, work.released(0, blobs, SURVIVORS), position, sharers, survivors)
 
 

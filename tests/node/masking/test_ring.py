@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, InvalidVector, decode, encode, fraction_bits, values_beyond
+from fedgrove.node.masking.ring import MAX_BOUND, MIN_BOUND, decode, encode, fraction_bits, values_beyond
 
 FLAT = Layout(("w",), ((4,),))
 
@@ -73,7 +74,7 @@ def test_a_value_that_cannot_be_encoded_is_an_error_that_names_the_tensor(value,
     layout = Layout(("bias", "kernel"), ((3,), (200, 200)))
     vector = np.zeros(layout.length, np.float32)
     vector[index] = value
-    with pytest.raises(InvalidVector, match=f"tensor '{name}' holds.*{fault}"):
+    with pytest.raises(InvalidContent, match=f"tensor '{name}' holds.*{fault}"):
         encode(vector, layout, 1, 2, 8.0)
 
 
@@ -92,7 +93,7 @@ def test_a_fault_behind_what_is_encoded_in_place_is_named_as_it_is():
     layout = Layout(("bias", "kernel"), ((3,), (200, 200)))
     vector = np.full(layout.length, 7, np.float32)
     vector[-1] = np.nan
-    with pytest.raises(InvalidVector, match="tensor 'kernel' holds a value that is not finite"):
+    with pytest.raises(InvalidContent, match="tensor 'kernel' holds a value that is not finite"):
         encode(vector, layout, 1, 2, 8.0, in_place=True)
 
 
@@ -109,5 +110,5 @@ def test_the_bound_itself_is_allowed():
 
 @pytest.mark.parametrize("vector", [np.zeros(4), np.zeros(3, np.float32), np.zeros((2, 2), np.float32)])
 def test_a_vector_of_another_type_or_shape_is_refused(vector):
-    with pytest.raises(InvalidVector, match="4 float32 parameters"):
+    with pytest.raises(InvalidContent, match="4 float32 parameters"):
         encode(vector, FLAT, 1, 1, 8.0)

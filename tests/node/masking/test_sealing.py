@@ -7,13 +7,13 @@ import re
 
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import RoundContext
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.sealing import (
     ENTRY_BYTES,
     SEALED_BYTES,
-    InvalidShares,
     Kind,
     MaskingRefused,
     Opening,
@@ -83,10 +83,10 @@ def test_sealing_twice_never_reuses_a_nonce_or_a_salt(work):
 def test_nobody_else_opens_a_message(work, sealed):
     for holder, message in sealed.messages.items():
         for other in set(range(N)) - {0, holder}:
-            with pytest.raises(InvalidShares):
+            with pytest.raises(InvalidContent):
                 opened(work, 0, other, with_message(sealed, other, message))
             moved = {(other, kind): sealed.commitments[holder, kind] for kind in Kind}
-            with pytest.raises(InvalidShares, match="cannot be opened"):
+            with pytest.raises(InvalidContent, match="cannot be opened"):
                 opened(work, 0, other, SealedShares({other: message}, moved))
 
 
@@ -96,14 +96,14 @@ def test_what_a_round_makes_public_does_not_open_its_shares(work, sealed):
         own, sender = work.secrets[holder], work.secrets[0]
         for revealed in (own.mask_secret, sender.mask_secret):
             thief = RoundSecrets(own.mask_secret, revealed, own.self_seed)
-            with pytest.raises(InvalidShares):
+            with pytest.raises(InvalidContent):
                 open_shares(work.graph, 0, holder, thief, sealed)
 
 
 def test_the_writer_can_open_neither_direction_as_the_other(work, sealed):
     """Both directions agree on one point; a message sent back to its writer must not open."""
     back = SealedShares({0: sealed.messages[1]}, {(0, kind): sealed.commitments[1, kind] for kind in Kind})
-    with pytest.raises(InvalidShares, match="cannot be opened"):
+    with pytest.raises(InvalidContent, match="cannot be opened"):
         opened(work, 1, 0, back)
 
 
@@ -158,7 +158,7 @@ def test_a_message_that_opens_to_what_was_not_committed_to_is_the_owners_fault(w
     wrong = bytearray(sealed.commitments[1, kind])
     wrong[bit // 8] ^= 1 << bit % 8
     lied = dataclasses.replace(sealed, commitments={**sealed.commitments, (1, kind): bytes(wrong)})
-    with pytest.raises(InvalidShares, match="the share of client 2 does not match its commitment"):
+    with pytest.raises(InvalidContent, match="the share of client 2 does not match its commitment"):
         opened(work, 0, 1, lied)
     assert opened(work, 0, 2, lied) == opened(work, 0, 2, sealed)  # nobody else's share is the worse for it
 
@@ -166,7 +166,7 @@ def test_a_message_that_opens_to_what_was_not_committed_to_is_the_owners_fault(w
 def test_commitments_of_the_two_kinds_are_not_interchangeable(work, sealed):
     seed, key = (sealed.commitments[1, kind] for kind in Kind)
     swapped = {**sealed.commitments, (1, Kind.SEED): key, (1, Kind.KEY): seed}
-    with pytest.raises(InvalidShares, match="does not match its commitment"):
+    with pytest.raises(InvalidContent, match="does not match its commitment"):
         opened(work, 0, 1, dataclasses.replace(sealed, commitments=swapped))
 
 
@@ -178,7 +178,7 @@ def test_a_flipped_bit_in_a_message_is_found(work, sealed, byte):
     """Nonce, share and salt of b, share and salt of e, tag."""
     message = bytearray(sealed.messages[1])
     message[byte] ^= 1
-    with pytest.raises(InvalidShares, match="cannot be opened"):
+    with pytest.raises(InvalidContent, match="cannot be opened"):
         opened(work, 0, 1, with_message(sealed, 1, bytes(message)))
 
 
@@ -193,7 +193,7 @@ def test_a_flipped_bit_anywhere_in_an_entry_harms_its_holder_alone(work, index, 
     for holder in work.graph.holders[0]:
         try:
             opened(work, 0, holder, parsed)
-        except InvalidShares:
+        except InvalidContent:
             harmed.append(holder)
     assert harmed == [work.graph.holders[0][index]]
 
@@ -202,18 +202,18 @@ def test_a_flipped_bit_anywhere_in_an_entry_harms_its_holder_alone(work, index, 
 def test_a_flipped_bit_in_the_header_is_found(work, byte):
     blob = bytearray(work.blob(0))
     blob[byte] ^= 1
-    with pytest.raises(InvalidShares, match="another round or client"):
+    with pytest.raises(InvalidContent, match="another round or client"):
         parse_shares(bytes(blob), work.graph, 0)
 
 
 @pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b + b"\0", lambda b: b"", lambda b: b * 1000])
 def test_another_length_is_found(work, change):
-    with pytest.raises(InvalidShares, match="bytes"):
+    with pytest.raises(InvalidContent, match="bytes"):
         parse_shares(change(work.blob(0)), work.graph, 0)
 
 
 def test_a_blob_of_another_client_is_found(work):
-    with pytest.raises(InvalidShares, match="another round or client"):
+    with pytest.raises(InvalidContent, match="another round or client"):
         parse_shares(work.blob(1), work.graph, 0)
 
 
@@ -222,9 +222,9 @@ def test_a_message_for_another_chain_contract_or_round_does_not_open(work, seale
     context = dataclasses.replace(work.graph.context, **change)
     assert isinstance(context, RoundContext)
     other = dataclasses.replace(work.graph, context=context)
-    with pytest.raises(InvalidShares, match="cannot be opened"):
+    with pytest.raises(InvalidContent, match="cannot be opened"):
         opened(work, 0, 1, sealed, other)
-    with pytest.raises(InvalidShares, match="another round"):
+    with pytest.raises(InvalidContent, match="another round"):
         parse_shares(work.blob(0), other, 0)
 
 
@@ -232,7 +232,7 @@ def test_a_message_for_another_chain_contract_or_round_does_not_open(work, seale
 def test_a_message_between_other_clients_does_not_open(work, sealed, position):
     people = list(work.graph.participants)
     people[position] = dataclasses.replace(people[position], client=999)
-    with pytest.raises(InvalidShares):
+    with pytest.raises(InvalidContent):
         opened(work, 0, 1, sealed, dataclasses.replace(work.graph, participants=tuple(people)))
 
 
@@ -243,7 +243,7 @@ def test_a_holder_with_a_sealing_key_of_low_order_gets_noise(work):
     parsed = parse_shares(seal_shares(graph, 0, work.secrets[0], seeded(3)), graph, 0)
     assert len(parsed.messages[2]) == SEALED_BYTES
     assert set(opened(work, 0, 1, parsed, graph)) == set(Kind)
-    with pytest.raises(InvalidShares):
+    with pytest.raises(InvalidContent):
         opened(work, 2, 1, parsed, graph)
 
 
@@ -251,13 +251,13 @@ def test_a_holder_with_a_sealing_key_of_low_order_gets_noise(work):
 def test_an_authentic_message_that_is_no_field_element_is_refused(work, monkeypatch, share):
     monkeypatch.setattr("fedgrove.node.masking.sealing.split", lambda *_: (share,) * (N - 1))
     parsed = parse_shares(work.blob(0), work.graph, 0)
-    with pytest.raises(InvalidShares, match="not a field element"):
+    with pytest.raises(InvalidContent, match="not a field element"):
         opened(work, 0, 1, parsed)
 
 
 @pytest.mark.parametrize("length", [0, 48, 50])
 def test_an_opening_has_a_share_and_a_salt_and_nothing_else(length):
-    with pytest.raises(ValueError, match="not a field element and a salt"):
+    with pytest.raises(InvalidContent, match="not a field element and a salt"):
         Opening.from_bytes(bytes(length))
     assert Opening.from_bytes(Opening(PRIME - 1, b"s" * 16).to_bytes()) == Opening(PRIME - 1, b"s" * 16)
 

@@ -16,7 +16,7 @@ from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of, parse_config
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.summing import RecordRecovery
@@ -42,7 +42,7 @@ def federation(network, tmp_path):
 
 @pytest.mark.parametrize("number", [b"1e999", b"1" + b"0" * 400])
 def test_metrics_beyond_all_numbers_are_refused(number):
-    with pytest.raises(InvalidBlob):
+    with pytest.raises(InvalidContent):
         Metrics.from_bytes(b'{"accuracy":' + number + b',"loss":0.5,"round":' + number + b',"samples":1}')
 
 

@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import (
     LossCourse,
     MembersMetrics,
@@ -173,7 +174,7 @@ HOSTILE = [
 @pytest.mark.parametrize("members", HOSTILE, ids=str)
 def test_anything_else_is_no_statement(members):
     stated = {"kind": "sums", **members} if isinstance(members, dict) else members
-    with pytest.raises(InvalidBlob, match=r"members|canonical"):
+    with pytest.raises(InvalidContent, match=r"members|canonical"):
         Metrics.from_bytes(canonical_json({**table(None), "members": stated}))
 
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics, described, difference
 from fedgrove.node.protocol.members_rates import MembersRates
 
@@ -68,14 +69,14 @@ HOSTILE = [
 @pytest.mark.parametrize("members", HOSTILE, ids=str)
 def test_anything_else_is_no_statement(members):
     table = json.loads(Metrics(1, 1.0, 4, 0.5).to_bytes())
-    with pytest.raises(InvalidBlob, match=r"members|canonical"):
+    with pytest.raises(InvalidContent, match=r"members|canonical"):
         Metrics.from_bytes(canonical_json({**table, "members": {"kind": "rates", **members}}))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_what_is_no_number_is_no_statement(number):
     data = Metrics(1, 1.0, 4, 0.5, members=STATED).to_bytes()
-    with pytest.raises(InvalidBlob):
+    with pytest.raises(InvalidContent):
         Metrics.from_bytes(data.replace(b"0.8125", number.encode()))
 
 

@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgrove.node.protocol.metric_words import (
-    MOST_CLIENTS,
-    UNIT,
-    ImplausibleMetrics,
-    MetricSums,
-    from_words,
-    to_words,
-    words_for,
-)
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.protocol.metric_words import MOST_CLIENTS, UNIT, MetricSums, from_words, to_words, words_for
 
 NAMES = ("right", "squared_error", "loss", "squared_loss")
 MOST = 2**47 - 1
@@ -68,7 +61,7 @@ def test_a_limb_beyond_what_the_clients_can_have_sent_is_refused(place):
     words[place] = 2 * 0xFFFF
     from_words(words, names, 2)
     words[place] += 1
-    with pytest.raises(ImplausibleMetrics, match="131071, but at most 131070 are possible"):
+    with pytest.raises(InvalidContent, match="131071, but at most 131070 are possible"):
         from_words(words, names, 2)
 
 

@@ -300,7 +300,7 @@ def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committe
         (CLUSTERS.replace("0xa5", "a5"), "procfl.signer must be the address of the coordinator's account"),
         (CLUSTERS + 'psi = "rsa"\n', "unknown key procfl.psi"),
         (CLUSTERS + 'shown = "nothing"\n', "procfl.shown must be one of upload, noised"),
-        (CLUSTERS + "alpha = 2\n", "procfl: the similarity threshold is 2"),
+        (CLUSTERS + "alpha = 2\n", "procfl.alpha must be above 0 and at most 1, not 2"),
         (CLUSTERS + "[masking]\nkappa = 0.5\n", "masking.kappa must be 1 with a"),
         (CLUSTERS + '[masking]\nmasked = "delta"\n', "masking.masked must be weights with a"),
         (CLUSTERS.replace("rounds = 5", "rounds = 2"), "federation.rounds must be at least 3 with a"),

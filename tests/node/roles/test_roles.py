@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgrove.chain.errors import InvalidLog
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, Released, RoundOpened, Shared
 from fedgrove.ipfs.disk import DiskStore
@@ -360,7 +360,7 @@ def test_records_that_no_ledger_makes_are_the_endpoints_fault(federation):
 
     lying = Forgetful()
     view = LedgerView(lying)
-    with pytest.raises(InvalidLog):
+    with pytest.raises(BadHistory):
         view.refresh()
     lying.forgotten = False
     assert view.refresh().draws

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgrove.common.errors import InvalidInput
-from fedgrove.node.methods.kmeans.client import KMeansClient, UnknownPoint
+from fedgrove.node.methods.kmeans.client import KMeansClient
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.methods.kmeans.seeding import REMOVED
@@ -99,7 +99,7 @@ def test_fewer_points_than_centroids_are_left(client):
 def test_a_point_that_is_not_there_is_an_error_and_nothing_is_removed(client, rows):
     client.forget(np.array([7]))
     before = client.vector()
-    with pytest.raises(UnknownPoint):
+    with pytest.raises(InvalidInput):
         client.forget(np.array(rows))
     assert client.vector() == before
 

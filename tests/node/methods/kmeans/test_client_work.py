@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from fedgrove.chain.records import Position, Withdrawn
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.methods.kmeans import client_work as local_clustering
-from fedgrove.node.methods.kmeans.client import UnknownPoint
 from fedgrove.node.methods.kmeans.client_work import LocalClustering
 from fedgrove.node.methods.kmeans.notebook import Notebook, read_notebook
 from fedgrove.node.methods.kmeans.request import Request
@@ -151,7 +151,7 @@ def test_a_notebook_that_was_changed_is_damaged(place):
 )
 def test_rows_that_are_not_there_cannot_be_asked_for(rows, asked, sentence):
     notebook = Notebook(POINTS)
-    with pytest.raises(UnknownPoint, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         notebook.left_after(rows, asked)
     assert notebook.left_after([0, 1], [2]) == 9
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.kmeans import field as gf
-from fedgrove.node.methods.kmeans.code import Code, SumError
+from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
@@ -75,7 +76,7 @@ def test_members_that_state_no_points_are_summed_like_others():
     planned = a_round(KMeansState.empty(2), dict.fromkeys((1, 2, 3), 0))
     assert planned.sums[0].code.limit == 1
     assert finish(planned, (1, 2, 3), BinCounts.empty(2)).counts.total == 0
-    with pytest.raises(SumError):
+    with pytest.raises(InvalidContent):
         finish(planned, (1, 2, 3), counts({(0, 0): 1}))
 
 
@@ -108,9 +109,9 @@ def test_a_group_without_a_sum_keeps_only_itself_out_of_the_state(spoilt):
 
 
 def test_when_no_group_has_a_sum_there_is_no_state():
-    with pytest.raises(SumError, match="none of the sums can come from honest members"):
+    with pytest.raises(InvalidContent, match="none of the sums can come from honest members"):
         finish(a_round(trained(), SIX, {1}, GROUPS), SIX, None, None, None)
-    with pytest.raises(SumError):
+    with pytest.raises(InvalidContent):
         finish(a_round(trained(), asked={1}), STATED, counts({(0, 0): 321}))
 
 

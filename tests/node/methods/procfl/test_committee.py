@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import (
     Ballot,
@@ -124,7 +125,7 @@ def test_ballots_survive_the_ledger(voter, against, evidence):
     ],
 )
 def test_bytes_that_are_no_ballot_are_refused(change):
-    with pytest.raises(ValueError, match="ballot"):
+    with pytest.raises(InvalidContent, match="ballot"):
         Ballot.from_bytes(change(Ballot(7, (True, False, True), bytes(32)).to_bytes()))
 
 
@@ -133,7 +134,7 @@ def test_no_bytes_are_more_than_refused(noise):
     for data in (noise, b"FGV1" + noise):
         try:
             ballot = Ballot.from_bytes(data)
-        except ValueError:
+        except InvalidContent:
             continue
         assert ballot.to_bytes() == data
 
@@ -165,5 +166,5 @@ VOID = {
 
 @pytest.mark.parametrize("lie", VOID)
 def test_a_ballot_whose_evidence_does_not_open_is_void(lie):
-    with pytest.raises(ValueError):
+    with pytest.raises(InvalidContent):
         opened_ballot(VOID[lie](), 7, 3, RULE)

@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.comparing import (
     Party,
     answer_lengths,
@@ -15,7 +16,6 @@ from fedgrove.node.methods.procfl.comparing import (
     set_size,
 )
 from fedgrove.node.methods.procfl.ecdh import Comparison
-from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.similarity import in_the_clear
 
 SESSION = bytes(range(32))
@@ -59,7 +59,7 @@ def test_diffie_hellman_finds_the_overlaps():
 def test_who_sends_nonsense_gets_zeros_and_the_others_their_answers():
     first = first_messages()
     first[4] = first[4][:-1]
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidContent):
         set_size(first[4], SESSION, 4)
     sent, lengths = answers(party(9), SIZES, first), answer_lengths(SIZES, 9)
     for partner in lengths:

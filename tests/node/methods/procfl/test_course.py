@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.labels import SHARE, label_shares
-from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.methods.procfl.stated import Stated
 from tests.node.methods.procfl.courses import (
     CLIENTS,
     COUNTS,
@@ -38,13 +39,13 @@ def test_clusters_follow_from_the_overlaps():
 def test_overlaps_that_no_sets_can_have_are_refused(row, column, value):
     wrong = [list(counts) for counts in overlaps()]
     wrong[row][column] = value
-    with pytest.raises(InvalidStatement):
+    with pytest.raises(InvalidContent):
         COURSE.after_statement(compared(), Stated(overlaps=tuple(map(tuple, wrong))))
 
 
 def test_without_committees_there_is_nobody_to_judge():
     for state in (full(), replace(full(), stage="labels")):
-        with pytest.raises(InvalidStatement, match="no committees"):
+        with pytest.raises(InvalidContent, match="no committees"):
             unfair(seats=0).after_statement(state, None)
 
 
@@ -52,13 +53,13 @@ def test_without_committees_there_is_nobody_to_judge():
 def test_a_statement_that_nobody_called_for_is_refused(stage):
     state = replace(compared(), stage=stage)
     assert COURSE.after_statement(state, None) is state
-    with pytest.raises(InvalidStatement):
+    with pytest.raises(InvalidContent):
         COURSE.after_statement(state, Stated(overlaps=overlaps()))
 
 
 @pytest.mark.parametrize("stage", ["count", "watch"])
 def test_a_statement_that_is_called_for_must_be_there(stage):
-    with pytest.raises(InvalidStatement):
+    with pytest.raises(InvalidContent):
         COURSE.after_statement(replace(compared(), stage=stage), None)
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import InvalidModel, dump, load
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
-from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.methods.procfl.stated import Stated
 from tests.node.methods.procfl.courses import (
     CLIENTS,
     COURSE,
@@ -161,12 +162,12 @@ def test_a_stage_that_there_is_not_is_refused(stage):
 
 
 def test_clusters_that_follow_from_nothing_are_refused():
-    with pytest.raises(InvalidStatement, match="clusters without overlaps"):
+    with pytest.raises(InvalidContent, match="clusters without overlaps"):
         COURSE.after_statement(replace(full(), stage="train", overlaps=()), None)
 
 
 def test_a_state_of_other_labels_is_refused():
-    with pytest.raises(InvalidStatement):
+    with pytest.raises(InvalidContent):
         COURSE.after_statement(replace(full(), stage="train", labels=((1, 2, 3), ())), None)
 
 
@@ -184,5 +185,5 @@ def test_statements_survive_their_tables_and_nothing_else_does():
         {**table, "signature": "0"},
         {**table, "signature": 7},
     ):
-        with pytest.raises(InvalidStatement):
+        with pytest.raises(InvalidContent):
             Stated.from_table(wrong)

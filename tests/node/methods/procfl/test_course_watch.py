@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.labels import SHARE
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.suspicion import shown
 from tests.node.methods.procfl.courses import (
     COURSE,
@@ -198,7 +199,7 @@ def test_who_stayed_away_from_the_round_does_not_judge_its_own_cluster():
 def test_scores_on_another_public_set_are_refused():
     """They would be held against those of the models before."""
     kept = {"models": (1, 2), "trained": 5, "references": (model(10),), "right": ((5, 6),), "tested": (10, 10)}
-    with pytest.raises(InvalidStatement, match="another public set"):
+    with pytest.raises(InvalidContent, match="another public set"):
         watched(((10, 90), (50, 60)), **kept)
 
 
@@ -214,5 +215,5 @@ def test_scores_on_another_public_set_are_refused():
     ],
 )
 def test_tests_that_cannot_be_are_refused(right, tested):
-    with pytest.raises(InvalidStatement):
+    with pytest.raises(InvalidContent):
         COURSE.after_statement(parted(), Stated(right=right, tested=tested))

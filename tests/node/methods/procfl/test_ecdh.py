@@ -8,10 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.keys import agree
 from fedgrove.node.methods.procfl.ecdh import _TAG, Comparison, EcdhClient, _tag, new_secret
 from fedgrove.node.methods.procfl.hash_to_curve import P
-from fedgrove.node.methods.procfl.messages import InvalidMessage, digest
+from fedgrove.node.methods.procfl.messages import digest
 from fedgrove.node.methods.procfl.similarity import Intersection
 from tests.node.methods.procfl.clients import COMMON, LEFT, RIGHT, SESSION, chi, items_of, seeded, with_items
 
@@ -113,7 +114,7 @@ def test_with_an_exponent_for_each_element_the_answer_would_tell_which_are_commo
 def test_a_second_question_is_refused_and_the_same_one_is_not(pair):
     pair[0].answer(1, pair[1].blinded)
     pair[0].answer(1, pair[1].blinded)
-    with pytest.raises(InvalidMessage, match="asked twice"):
+    with pytest.raises(InvalidContent, match="asked twice"):
         pair[0].answer(1, client(1, LEFT).blinded)
 
 
@@ -122,13 +123,13 @@ LOW_ORDER = [0, 1, int(P) - 1, 3938235723548961458172306078155302111252991171944
 
 @pytest.mark.parametrize("u", LOW_ORDER)
 def test_points_of_low_order_are_refused(pair, u):
-    with pytest.raises(InvalidMessage, match="low order"):
+    with pytest.raises(InvalidContent, match="low order"):
         pair[0].answer(1, crafted([u.to_bytes(32, "little"), *points_of(pair[1].blinded)]))
 
 
 @pytest.mark.parametrize("u", [int(P), int(P) + 9, 2**255 - 1, 2**255 + 9, 2**256 - 1])
 def test_coordinates_that_are_not_reduced_are_refused(pair, u):
-    with pytest.raises(InvalidMessage, match="not reduced"):
+    with pytest.raises(InvalidContent, match="not reduced"):
         pair[0].answer(1, crafted([u.to_bytes(32, "little"), *points_of(pair[1].blinded)]))
 
 
@@ -141,7 +142,7 @@ def test_one_element_in_two_forms_is_refused(pair):
     """P and P + (0, 0), which has order 2: their u-coordinates are u and 1/u."""
     point = points_of(pair[1].blinded)[0]
     twin = pow(int.from_bytes(point, "little"), -1, int(P)).to_bytes(32, "little")
-    with pytest.raises(InvalidMessage, match="one element in two ways"):
+    with pytest.raises(InvalidContent, match="one element in two ways"):
         pair[0].answer(1, crafted([point, twin]))
 
 
@@ -166,7 +167,7 @@ def malformed(message: bytes, width: int) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("fault", malformed(client(1, RIGHT).blinded, 32))
 def test_malformed_blinded_sets_are_refused(pair, fault):
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidContent):
         pair[0].answer(1, malformed(pair[1].blinded, 32)[fault])
 
 
@@ -174,29 +175,29 @@ def test_malformed_blinded_sets_are_refused(pair, fault):
 def test_malformed_answers_are_refused(pair, comparison, fault):
     left, right = pair[0].answer(1, pair[1].blinded), pair[1].answer(0, pair[0].blinded)
     assert comparison.count(left, right).overlap == COMMON
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidContent):
         comparison.count(malformed(left, 16)[fault], right)
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidContent):
         comparison.count(left, malformed(right, 16)[fault])
 
 
 def test_too_many_elements_are_refused_before_any_work(pair):
     items = [number.to_bytes(32, "little") for number in range(2, 2**16 + 3)]
-    with pytest.raises(InvalidMessage, match="65537 items"):
+    with pytest.raises(InvalidContent, match="65537 items"):
         pair[0].answer(1, crafted(items))
 
 
 def test_an_answer_to_another_set_is_refused(pair, comparison):
     """Who shows one set to the counter and another to the partner is found."""
     other = client(1, LEFT)
-    with pytest.raises(InvalidMessage, match="transcript"):
+    with pytest.raises(InvalidContent, match="transcript"):
         comparison.count(pair[0].answer(1, other.blinded), pair[1].answer(0, pair[0].blinded))
 
 
 def test_an_answer_with_tags_left_out_is_refused(pair, comparison):
     left, right = pair[0].answer(1, pair[1].blinded), pair[1].answer(0, pair[0].blinded)
     short = with_items(left, HEADER, items_of(left, HEADER, 16)[:-1])
-    with pytest.raises(InvalidMessage, match="answers 13 elements, but its partner has 14"):
+    with pytest.raises(InvalidContent, match="answers 13 elements, but its partner has 14"):
         comparison.count(short, right)
 
 
@@ -207,7 +208,7 @@ def test_no_bytes_are_more_than_refused(pair, noise, cut):
     for hostile in (noise, own[:cut] + noise + own[cut + len(noise) :]):
         try:
             client(1, RIGHT).answer(0, hostile)
-        except InvalidMessage:
+        except InvalidContent:
             continue
         assert hostile[:HEADER] == own[:HEADER]
 

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidContent
+from fedgrove.common.settings import InvalidConfig
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.evidence import (
     Evidence,
@@ -103,7 +105,7 @@ def test_no_bytes_are_more_than_refused(noise):
     for data in (noise, b"FGX1" + noise, b"FGX1" + (2).to_bytes(4) + b"\0" + noise[:90].ljust(90, b"\0")):
         try:
             evidence = Evidence.from_bytes(data)
-        except ValueError:
+        except InvalidContent:
             continue
         assert evidence.to_bytes() == data
 
@@ -119,9 +121,9 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_findings_that_nobody_can_have_are_refused(wrong):
-    with pytest.raises(ValueError, match="in their ranges"):
+    with pytest.raises(InvalidContent, match="in their ranges"):
         Finding(*WRONG[wrong])
-    with pytest.raises(ValueError, match="needs at least one member"):
+    with pytest.raises(InvalidContent, match="needs at least one member"):
         Evidence(())
 
 
@@ -182,9 +184,9 @@ def test_a_judge_takes_its_own_samples_in_the_proportions_of_the_clusters_labels
         ({"floor": float("nan")}, "from 0 to below 1"),
         ({"least_cosine": 1.0}, "from -1 to below 1"),
         ({"most_length": 0.5}, "from 1 to 1000000"),
-        ({"test": "median"}, "set it to direction, gap or mean"),
+        ({"test": "median"}, "one of direction, gap, mean"),
     ],
 )
 def test_rules_out_of_range_are_refused(settings, allowed):
-    with pytest.raises(ValueError, match=allowed):
+    with pytest.raises(InvalidConfig, match=allowed):
         Rule(**settings)

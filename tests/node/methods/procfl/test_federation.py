@@ -10,6 +10,7 @@ import pytest
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.chain.records import AbsenceRecorded
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, flatten
@@ -20,7 +21,6 @@ from fedgrove.node.methods.procfl.committee import Ballot, opened_ballot, signed
 from fedgrove.node.methods.procfl.evidence import Evidence, Finding, Rule, evidence_bytes
 from fedgrove.node.methods.procfl.labels import label_shares
 from fedgrove.node.methods.procfl.mailbox import unseal
-from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import course_of, shown_to
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.sets import label_counts
@@ -219,7 +219,7 @@ def test_answers_open_for_the_counter_alone(story):
     session = bytes.fromhex(story.states()[0].session)
     assert unseal([federation.coordinator_keys.mailbox], uploads[1], session)
     for keys in federation.keys:
-        with pytest.raises(InvalidMessage):
+        with pytest.raises(InvalidContent):
             unseal([keys.mailbox], uploads[1], session)
 
 
@@ -356,7 +356,7 @@ def test_a_coordinator_needs_the_key_that_counts_and_samples_to_watch_models_on(
 def _opened(story: Story, keys: Keys, member: int, judge: int, sealed: bytes) -> bytes:
     try:
         return unseal([keys.mailbox], sealed, shown_to(story.place(10), member, judge))
-    except InvalidMessage:
+    except InvalidContent:
         return b""
 
 

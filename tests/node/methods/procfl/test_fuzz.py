@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from fedgrove.chain.records import Closed, RoundOpened
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import StoreError
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import chain_facts
@@ -20,18 +21,17 @@ from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.round_inputs import accepted, state_after
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.stated import InvalidStatement, Stated
+from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.bad_record import RuleBroken
-from fedgrove.node.protocol.content import InvalidBlob
 from fedgrove.node.status.clusters import Left, hear
 from tests.node.methods.procfl.mutated import canonical, flipped, mutated, other_state, other_statement
 from tests.node.methods.procfl.story import Story
 
 pytestmark = pytest.mark.xdist_group("clusters")
 
-REFUSED = (InvalidModel, InvalidBlob, InvalidStatement)
+REFUSED = (InvalidModel, InvalidContent)
 
 
 def test_states(arena):
@@ -56,7 +56,7 @@ def test_states(arena):
                 continue
             try:
                 arena.use(accepted(arena.config, found, bytes(32), arena.called_for(found)))
-            except InvalidStatement:
+            except InvalidContent:
                 continue
     assert arena.used >= arena.count / 4
 
@@ -75,7 +75,7 @@ def test_statements(arena):
         try:
             lie = arena.signed(Stated.from_table(table).replace(signature=""), digest)
             arena.use(accepted(arena.config, random.choice([state, state, random.choice(arena.states)]), digest, lie))
-        except InvalidStatement:
+        except InvalidContent:
             pass
         metrics = canonical({**json.loads(arena.stated[k].to_bytes()), "stated": table})
         left = hear(state.head(), digest, metrics, arena.config)

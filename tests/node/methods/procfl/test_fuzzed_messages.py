@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.comparing import Party
 from fedgrove.node.methods.procfl.ecdh import Comparison, read_points
 from fedgrove.node.methods.procfl.evidence import Evidence, Rule
 from fedgrove.node.methods.procfl.mailbox import unseal
-from fedgrove.node.methods.procfl.messages import InvalidMessage
 from fedgrove.node.methods.procfl.round_inputs import ballots_in
 from fedgrove.node.methods.procfl.statements import ClusterStatements
 from tests.node.methods.procfl.mutated import flipped, with_commits
@@ -36,7 +36,7 @@ def test_comparisons_by_diffie_hellman(arena, parties):
             lambda sent=sent: Party(bytes(32), 2, (2, 2, 1), b"\2" * 32).blinder.answer(1, sent[0]),
             lambda sent=sent: Comparison(bytes(32), 1, 2, *sent[:2]).count(*sent[2:]),
         ):
-            arena.used += _refused(use, InvalidMessage)
+            arena.used += _refused(use, InvalidContent)
     assert arena.used
 
 
@@ -58,7 +58,7 @@ def test_sealed_answers_to_the_counter(arena):
     client = next(client for client in state.sets if uploads[client])
     for random in arena.mutants():
         sealed = flipped(uploads[client], random)
-        _refused(lambda sealed=sealed: unseal([keys.mailbox], sealed, bytes.fromhex(state.session)), InvalidMessage)
+        _refused(lambda sealed=sealed: unseal([keys.mailbox], sealed, bytes.fromhex(state.session)), InvalidContent)
         if random.random() < 0.1:  # to count all pairs takes a while
             digest = arena.store.keep(sealed)
             commits = {**inputs.current.commits, client: replace(inputs.current.commits[client], digest=digest)}
@@ -80,7 +80,7 @@ def test_ballots_and_evidence(arena):
         data = flipped(ballot, random)
         found = ballots_in(data, [case], judge, Rule())
         assert len(found) == (data == ballot)  # a bit of either changed, and the evidence does not open
-        _refused(lambda data=data: Evidence.from_bytes(data[45:]), ValueError)
+        _refused(lambda data=data: Evidence.from_bytes(data[45:]), InvalidContent)
 
 
 def test_what_members_show(arena):

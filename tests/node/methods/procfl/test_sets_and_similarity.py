@@ -8,15 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, Q_MAX, elements, label_counts
-from fedgrove.node.methods.procfl.similarity import (
-    Inconsistent,
-    Intersection,
-    Similarity,
-    assemble,
-    in_the_clear,
-    pairs,
-)
+from fedgrove.node.methods.procfl.similarity import Intersection, Similarity, assemble, in_the_clear, pairs
 
 COUNTS = st.integers(2, 6).flatmap(
     lambda classes: st.lists(
@@ -78,13 +72,13 @@ def test_pairs_serve_all_directions():
 
 def test_comparisons_that_contradict_each_other_are_named():
     good = [Intersection(0, 1, 5, 6, 2), Intersection(0, 2, 5, 7, 2), Intersection(1, 2, 6, 7, 3)]
-    with pytest.raises(Inconsistent, match="1 comparisons are missing, the first between clients 1 and 2"):
+    with pytest.raises(InvalidContent, match="1 comparisons are missing, the first between clients 1 and 2"):
         assemble(3, good[:2])
-    with pytest.raises(Inconsistent, match="the pair 0, 1 was not due, or was compared twice"):
+    with pytest.raises(InvalidContent, match="the pair 0, 1 was not due, or was compared twice"):
         assemble(3, [*good, good[0]])
-    with pytest.raises(Inconsistent, match="client 1 compared sets of different sizes, 6 and 8"):
+    with pytest.raises(InvalidContent, match="client 1 compared sets of different sizes, 6 and 8"):
         assemble(3, [*good[:2], Intersection(1, 2, 8, 7, 3)])
-    with pytest.raises(Inconsistent, match="clients 0 and 1 cannot have 6 elements"):
+    with pytest.raises(InvalidContent, match="clients 0 and 1 cannot have 6 elements"):
         Intersection(0, 1, 5, 6, 6)
 
 
@@ -92,5 +86,5 @@ def test_comparisons_that_contradict_each_other_are_named():
     "overlaps", [[[2, 1], [0, 2]], [[2, 3], [3, 4]], [[0, 0], [0, 1]], [[1, 0]], [[2, -1], [-1, 2]]]
 )
 def test_a_matrix_that_no_sets_give_is_refused(overlaps):
-    with pytest.raises(Inconsistent):
+    with pytest.raises(InvalidContent):
         Similarity(np.array(overlaps, dtype=np.int64))

@@ -32,11 +32,6 @@ def test_the_first_stage_has_the_rounds_below_lambda_t(rounds, share, count):
     assert global_rounds(rounds, share) == count == sum(t < Fraction(str(share)) * rounds for t in range(rounds))
 
 
-def test_a_share_beyond_one_is_refused():
-    with pytest.raises(ValueError, match="from 0 to 1"):
-        global_rounds(10, 1.1)
-
-
 @given(CLUSTERS)
 def test_one_weighted_sum_is_the_mean_of_means(clusters):
     weights = global_weights(clusters)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fedgrove.chain.face.networks import embedded
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
@@ -17,7 +18,7 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.terms import load_config, parse_config
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.records import difference
-from fedgrove.node.protocol.content import InvalidBlob, Metrics
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.status.federation import PrivacyReader, StatusReader
@@ -115,7 +116,7 @@ def test_records_that_are_none_are_refused(run, kind):
     honest = run.metrics()[0]
     assert Metrics.from_bytes(canonical_json(honest.to_table())) == honest
     lie = honest.to_table() | {"privacy": HOSTILE[kind](honest.privacy.to_table())}
-    with pytest.raises(InvalidBlob, match="JSON form"):
+    with pytest.raises(InvalidContent, match="JSON form"):
         Metrics.from_bytes(canonical_json(lie))
 
 
@@ -124,7 +125,7 @@ def test_metrics_round_trip_with_and_without_a_record(run):
     assert Metrics.from_bytes(stated.to_bytes()) == stated
     plain = stated.replace(privacy=None)
     assert Metrics.from_bytes(plain.to_bytes()) == plain and b"privacy" not in plain.to_bytes()
-    with pytest.raises(InvalidBlob):
+    with pytest.raises(InvalidContent):
         Metrics.from_bytes(plain.to_bytes()[:-1] + b',"privacy":null}')
 
 

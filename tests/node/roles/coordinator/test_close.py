@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from fedgrove.chain.records import FailureReason
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.aggregate import InvalidUpdate
-from fedgrove.node.masking.recovery import InvalidRecovery
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics, of_sums
@@ -94,7 +94,7 @@ def test_a_model_that_a_task_cannot_evaluate_is_closed_with(place):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"recovery": InvalidRecovery("it is junk")}, FailureReason.INVALID_RELEASE),
+        ({"recovery": InvalidContent("it is junk")}, FailureReason.INVALID_RELEASE),
         ({"outcome": InvalidUpdate("it is short", 1)}, FailureReason.INVALID_UPDATE),
     ],
 )

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.graph import MaskGraph
-from fedgrove.node.masking.release import InvalidRelease, parse_release
+from fedgrove.node.masking.release import parse_release
 from fedgrove.node.masking.sealing import OPENING_BYTES
 from fedgrove.node.protocol.rounds import RoundRecords
 from tests.node.roles.faults.killing import kind_of
@@ -96,6 +97,6 @@ def _bad(blobs: list[Told], rounds: dict[int, RoundRecords], graph_of: dict[int,
         lists = (current.positions(current.shares), current.positions(current.commits))
         try:
             parse_release(one.data, graph_of[one.round], current.order.index(one.client), *lists)
-        except InvalidRelease as fault:
+        except InvalidContent as fault:
             faults.append(str(fault))
     return faults

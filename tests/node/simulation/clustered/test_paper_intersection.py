@@ -12,7 +12,8 @@ from gmpy2 import is_prime, mpz, next_prime, powmod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgrove.node.methods.procfl.messages import InvalidMessage, digest
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.methods.procfl.messages import digest
 from fedgrove.node.methods.procfl.similarity import Intersection
 from fedgrove.node.simulation.clustered.paper_intersection import (
     EXPONENT,
@@ -137,7 +138,7 @@ def test_the_asker_learns_which_elements_are_common(asker, signer, key):
 def test_a_second_question_is_refused(asker, signer):
     signer.sign(0, asker.ask(1, signer.offer))
     other = RsaAsker(SESSION, 0, chi(RIGHT), bytes(32)).ask(1, signer.offer)
-    with pytest.raises(InvalidMessage, match="asked twice"):
+    with pytest.raises(InvalidContent, match="asked twice"):
         signer.sign(0, other)
 
 
@@ -145,7 +146,7 @@ def test_a_second_question_is_refused(asker, signer):
 def test_numbers_out_of_range_are_not_signed(asker, signer, key, number):
     value = {"n": int(key.modulus), "n + 1": int(key.modulus) + 1}.get(number, number)
     question = with_items(asker.ask(1, signer.offer), HEADER, [value.to_bytes(WIDTH)])
-    with pytest.raises(InvalidMessage, match="out of range"):
+    with pytest.raises(InvalidContent, match="out of range"):
         signer.sign(0, question)
 
 
@@ -154,16 +155,16 @@ def test_a_wrong_signature_is_found(asker, signer):
     answer = signer.sign(0, question)
     items = items_of(answer, HEADER, WIDTH)
     for wrong in ([*items[1:], items[0]], [*items[:-1], (2).to_bytes(WIDTH)]):
-        with pytest.raises(InvalidMessage, match="an invalid signature"):
+        with pytest.raises(InvalidContent, match="an invalid signature"):
             asker.count(1, signer.offer, question, with_items(answer, HEADER, wrong))
-    with pytest.raises(InvalidMessage, match="signed 7 numbers, 8 were asked"):
+    with pytest.raises(InvalidContent, match="signed 7 numbers, 8 were asked"):
         asker.count(1, signer.offer, question, with_items(answer, HEADER, items[:-1]))
 
 
 def test_an_answer_to_another_question_is_refused(asker, signer, key):
     other = RsaAsker(SESSION, 0, chi(LEFT), bytes(32))
     answer = signer.sign(0, other.ask(1, signer.offer))
-    with pytest.raises(InvalidMessage, match="transcript"):
+    with pytest.raises(InvalidContent, match="transcript"):
         asker.count(1, signer.offer, asker.ask(1, signer.offer), answer)
 
 
@@ -195,7 +196,7 @@ def test_a_key_under_which_blinding_leaks_is_refused(asker, signer):
     assert is_prime(weak)
     hostile = HostileKey([weak, int(next_prime(3 << 1022))])
     assert hostile.modulus.bit_length() == 2048
-    with pytest.raises(InvalidMessage, match="does not prove that its key hides"):
+    with pytest.raises(InvalidContent, match="does not prove that its key hides"):
         asker.ask(1, hostile.offer(signer.offer))
 
 
@@ -203,7 +204,7 @@ def test_a_key_with_small_factors_is_refused(asker, signer):
     """Three divides n: a hash that it divides too would stay marked under every blinding number."""
     hostile = HostileKey([3, 5, int(next_prime((1 << 2047) // 15 + (1 << 2042)))])
     assert hostile.modulus.bit_length() == 2048
-    with pytest.raises(InvalidMessage, match="small factors"):
+    with pytest.raises(InvalidContent, match="small factors"):
         asker.ask(1, hostile.offer(signer.offer))
 
 
@@ -211,18 +212,18 @@ def test_keys_of_another_size_and_even_ones_are_refused(asker, signer, key):
     for modulus in (int(key.modulus) >> 1 | 1, int(key.modulus) - 1):
         items = [modulus.to_bytes(WIDTH), *items_of(signer.offer[:KEY_PART], HEADER, WIDTH)[1:]]
         offer = with_items(signer.offer[:KEY_PART], HEADER, items) + signer.offer[KEY_PART:]
-        with pytest.raises(InvalidMessage, match="not an odd number of 2048 bits"):
+        with pytest.raises(InvalidContent, match="not an odd number of 2048 bits"):
             asker.ask(1, offer)
 
 
 @pytest.mark.parametrize("cut", [0, 40, 79, 80, 500, KEY_PART - 1, KEY_PART, KEY_PART + 50, -1])
 def test_malformed_offers_are_refused(asker, signer, cut):
     offer = signer.offer
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidContent):
         asker.ask(1, offer[:cut])
     flipped = bytearray(offer)
     flipped[min(cut, len(offer) - 300) if cut > 0 else 0] ^= 1
-    with pytest.raises(InvalidMessage):
+    with pytest.raises(InvalidContent):
         asker.ask(1, bytes(flipped))
 
 
@@ -234,7 +235,7 @@ def test_no_question_is_more_than_refused_or_signed(key, asker, noise, cut):
     hostile = question[:cut] + noise + question[cut + len(noise) :]
     try:
         answer = signer.sign(0, hostile)
-    except InvalidMessage:
+    except InvalidContent:
         return
     assert len(answer) == len(hostile) and answer[36:68] == digest(signer.offer, hostile)
 

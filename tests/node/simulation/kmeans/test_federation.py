@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.methods.kmeans import vector
-from fedgrove.node.methods.kmeans.client import UnknownPoint
-from fedgrove.node.methods.kmeans.code import SumError
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.datasets import reference_loss, split_by_cluster
 from fedgrove.node.methods.kmeans.grid import BinGrid
@@ -95,7 +94,7 @@ def test_on_a_ledger_everybody_is_summed_anew(options):
     assert renewed.counts == plain_sum(running) and renewed.counts.total == 297
     assert sum(client.vector() != before[index] for index, client in running.clients.items()) >= 6
     assert renewed.upload_bytes == trained.upload_bytes and len(running.clients[5]) == len(parts_of(8, 20)[5]) - 2
-    with pytest.raises(UnknownPoint):
+    with pytest.raises(InvalidInput):
         running.renew({5: np.array([7])})
 
 
@@ -129,9 +128,9 @@ def test_a_request_that_cannot_be_met_changes_nothing():
     running = federation()
     before = running.train()
     for requests in ({9: np.array([0])}, {0: np.array([0]), 1: np.array([10_000])}):
-        with pytest.raises(UnknownPoint):
+        with pytest.raises(InvalidInput):
             running.forget(requests)
-    with pytest.raises(UnknownPoint):
+    with pytest.raises(InvalidInput):
         running.leave([9])
     assert plain_sum(running) == before.counts
 
@@ -204,7 +203,7 @@ def test_a_wrong_upload_is_told_not_decoded(monkeypatch):
         return masked
 
     monkeypatch.setattr(simulation.Federation, "_mask", wrong)
-    with pytest.raises(SumError):
+    with pytest.raises(InvalidContent):
         federation().train()
 
 
