@@ -109,9 +109,7 @@ def opened_task(plan: Scenario) -> Iterator[OpenedTask]:
 
 def terms_of(plan: Scenario) -> TaskTerms:
     """What of a plan its task depends on."""
-    task, buffers = plan.task or TaskChoice(), plan.privacy is None
-    learned = (task.name, task.options, task.keep, task.shared, buffers, plan.strategy.name, plan.strategy.options)
-    return TaskTerms(*learned, plan.training, plan.seed)
+    return TaskTerms(plan.task or TaskChoice(), plan.privacy is None, plan.strategy, plan.training, plan.seed)
 
 
 def _shared_out(

@@ -21,7 +21,7 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.protocol.aggregation import outcome, recovery
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds

@@ -41,8 +41,8 @@ from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.sums import checked, counted, group_sums
 from fedgrove.node.methods.procfl.suspicion import shown, voted
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.methods.training.metric_sums import metric_words, words_behind
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import fetch_available

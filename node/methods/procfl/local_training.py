@@ -11,9 +11,9 @@ from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.methods.procfl.course import Course, chosen_by
 from fedgrove.node.methods.procfl.round_inputs import metrics_sent_before, sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState
+from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.methods.training.local_training import LocalTraining, Trainer
 from fedgrove.node.methods.training.metric_sums import metric_names, nothing_measured
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.round_inputs import RoundInputs

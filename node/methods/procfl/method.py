@@ -14,8 +14,7 @@ from fedgrove.node.methods.procfl.round_inputs import accepted, course_of, group
 from fedgrove.node.methods.procfl.schedule import ClusterSchedule
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
-from fedgrove.node.methods.training.learner import LearnedData
-from fedgrove.node.methods.training.model_method import ModelMethod
+from fedgrove.node.methods.training.learner import LearnedData, ModelMethod
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics
 from fedgrove.node.protocol.local_work import LocalWork

@@ -2,11 +2,8 @@
 
 method          the method
 terms           its terms: no table of its own, but a model
-initial         the model that training starts from
 codec           uploads that are made of one model's tensors
 local_training  a client's training in a round
-data            labelled samples out of a file
-evaluation      how well a closed model does
 masked          weights or updates as they are, under masks: no mechanism of differential privacy
 client_level    clipped updates with noise for the clients as a whole (Geyer et al. 2017), under masks
 local           updates with each client's own noise, under masks

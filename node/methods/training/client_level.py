@@ -22,10 +22,9 @@ from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
-from fedgrove.node.methods.training.codec import ModelCodec, settings_of, uploaded
+from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, settings_of, uploaded
 from fedgrove.node.methods.training.metric_sums import rates_of
 from fedgrove.node.methods.training.regrouping import half
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
 from fedgrove.node.privacy.client_level import (
     ClientLevelRound,

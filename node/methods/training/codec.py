@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
@@ -10,15 +10,33 @@ from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.server_side import ServerSide, server_side
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.mechanism import Mechanism, Weight
 from fedgrove.node.privacy.settings import PrivacySettings
 from fedgrove.node.privacy.weighted import bound_of_weights
 from fedgrove.node.protocol.codec import Codec
+from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
 SettingsT = TypeVar("SettingsT", bound=PrivacySettings)
+
+
+@dataclass(frozen=True)
+class ModelUpdate:
+    """Trained tensors, and the metrics of the model that the round began with, where the terms ask for them.
+
+    In the round that only evaluates the last model there are no tensors. ``unmeasured`` says why a member whose metrics
+    are asked for states none, in one clause.
+    """
+
+    tensors: Tensors
+    metrics: MetricSums | None = None
+    unmeasured: str = ""
+
+    @property
+    def caution(self) -> str:
+        """For people: that and why the member's metrics are missing; empty where they are not."""
+        return f"without this member's metrics: {self.unmeasured}" if self.unmeasured else ""
 
 
 class ModelCodec(Codec[Tensors, ModelUpdate]):

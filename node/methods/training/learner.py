@@ -4,16 +4,22 @@ Nothing else of the methods that train has to know which of the two it is.
 """
 
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.tables.formats import TableFormat
+from fedgrove.node.learning.userdata import Part, part_from_file
 from fedgrove.node.methods.training.hold_out import hold_out_of
 from fedgrove.node.methods.training.task_data import TaskData
-from fedgrove.node.protocol.method import Evaluator, Workplace
+from fedgrove.node.protocol.content import ModelT, UpdateT
+from fedgrove.node.protocol.method import Evaluator, Method, Workplace
+from fedgrove.node.protocol.prediction import OpenTask, Predictor
 from fedgrove.node.protocol.terms import FederationConfig
 
 LearnedData = Samples | TaskData
@@ -58,6 +64,44 @@ def evaluator_of(config: FederationConfig, test: LearnedData) -> Evaluator[Tenso
     """Maps a model to how it does on a coordinator's test data."""
     if isinstance(test, TaskData):
         return test.evaluate
-    from fedgrove.node.methods.training.evaluation import evaluator
+    from fedgrove.node.methods.training.network_trainer import evaluator
 
     return evaluator(config, test)
+
+
+class ModelMethod(Method[ModelT, UpdateT, LearnedData]):
+    """Members train on samples, or on what their task makes of their data."""
+
+    def first_model(self) -> bytes:
+        """A function of the terms: seeded weights, and the strategy's additional tensors."""
+        if self.config.task is not None:
+            raise InvalidConfig("start.model is missing: the first model of a task does not follow from the terms")
+        from fedgrove.node.learning.models import initial_tensors
+        from fedgrove.node.learning.strategies import make_strategy
+
+        spec, strategy = self.config.trained, self.config.strategy
+        weights = initial_tensors(spec.name, spec.input_shape, spec.classes, self.config.federation.seed)
+        return self.first_from(weights | make_strategy(strategy.name, strategy.options).initial_extras(weights))
+
+    def member_data(self, path: Path) -> Samples:
+        from fedgrove.node.learning.reproducible import keep_freed_memory
+
+        samples = self._samples(path, "train")
+        keep_freed_memory()
+        return samples
+
+    def test_data(self, path: Path) -> Samples:
+        return self._samples(path, "test")
+
+    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None = None) -> Predictor:
+        from fedgrove.node.methods.training.prediction import NetworkPredictor, TaskPredictor
+
+        if self.config.task is not None:
+            return TaskPredictor(self.config, tensors, open_task, form)
+        return NetworkPredictor(self.config, tensors)
+
+    def _samples(self, path: Path, part: Part) -> Samples:
+        """Labelled samples of a file of arrays; DatasetError if the model cannot take them."""
+        if self.config.task is not None:
+            raise InvalidConfig("the data of a task are read by its own code: open them with TaskData")
+        return part_from_file(path, part, self.config.trained)

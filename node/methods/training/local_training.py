@@ -12,10 +12,9 @@ from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.publishers import DatasetError
-from fedgrove.node.methods.training.codec import server_of
+from fedgrove.node.methods.training.codec import ModelUpdate, server_of
 from fedgrove.node.methods.training.learner import Trainer
 from fedgrove.node.methods.training.metric_sums import fault_of, metric_names, nothing_measured, sums_of
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.metric_words import MetricSums

@@ -21,10 +21,9 @@ from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
-from fedgrove.node.methods.training.codec import ModelCodec, uploaded, weight_of
+from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, uploaded, weight_of
 from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, words_behind
 from fedgrove.node.methods.training.regrouping import parts
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs

@@ -12,14 +12,12 @@ from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
-from fedgrove.node.methods.training.codec import ModelCodec
-from fedgrove.node.methods.training.learner import LearnedData, evaluator_of, trainer_of
+from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate
+from fedgrove.node.methods.training.learner import LearnedData, ModelMethod, evaluator_of, trainer_of
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.methods.training.masked import MaskedUploads
-from fedgrove.node.methods.training.model_method import ModelMethod
 from fedgrove.node.methods.training.signds import SignDsUploads
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.methods.training.upload_accounting import UploadAccounting
 from fedgrove.node.protocol.accounting import Accounting, NoMechanism
 from fedgrove.node.protocol.local_work import LocalWork

@@ -13,7 +13,7 @@ import numpy as np
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import CONFUSION, LOSSES, RIGHT, EvaluationSettings, confusion_names, is_pair
-from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics, next_course, of_sums, with_course

@@ -1,5 +1,6 @@
-"""Training of the shipped networks."""
+"""Training of the shipped networks, and how well they do on a coordinator's test data."""
 
+import math
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import cached_property, partial
@@ -11,12 +12,15 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.held_out import NothingToTrain, marks_of, split
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate, RoundPosition
-from fedgrove.node.learning.networks import evaluate, held_out_sums, train
+from fedgrove.node.learning.networks import evaluate, held_out_sums, probabilities, train
 from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.scores import StatedScores, class_scores
+from fedgrove.node.learning.settings import MAX_CONFUSED
 from fedgrove.node.learning.shared import shared_from_bytes
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.methods.training.hold_out import HoldOut
 from fedgrove.node.protocol.local_work import CannotTakePart
+from fedgrove.node.protocol.method import Evaluated, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
 _Found = TypeVar("_Found")
@@ -104,3 +108,27 @@ def fetch_shared(store: ContentReader, config: FederationConfig) -> Samples | No
         return None
     blob = store.fetch(bytes.fromhex(config.shared.digest), config.max_blob_bytes)
     return shared_from_bytes(blob, config.trained)
+
+
+def evaluator(config: FederationConfig, test: Samples) -> Evaluator[Tensors]:
+    """Maps a model to how it does on ``test``; its loss is in nats."""
+
+    def score(model: Tensors) -> Evaluated:
+        result = evaluate(config.trained, model, test)
+        found = (result.accuracy, finite(result.loss), result.samples, result.only_class)
+        return Evaluated(*found, _scores(config, model, test))
+
+    return score
+
+
+def _scores(config: FederationConfig, model: Tensors, test: Samples) -> StatedScores | None:
+    """AUC and the like; None where there are many classes, or the model overflows."""
+    if len(config.classes) > MAX_CONFUSED:
+        return None
+    values = probabilities(config.trained, model, test.x)
+    return class_scores(values, test.y, config.classes).statement() if np.isfinite(values).all() else None
+
+
+def finite(loss: float) -> float:
+    """The loss of a model, a very large one if it overflows: a poisoned model would else give metrics that are none."""
+    return loss if math.isfinite(loss) else 1e300

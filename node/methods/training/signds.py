@@ -20,8 +20,7 @@ from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
-from fedgrove.node.methods.training.codec import ModelCodec, settings_of
-from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, settings_of
 from fedgrove.node.privacy.mechanism import Weight
 from fedgrove.node.privacy.records import SignDsRecord
 from fedgrove.node.privacy.settings import SignDsSettings

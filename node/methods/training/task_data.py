@@ -14,16 +14,17 @@ import numpy as np
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
 from fedgrove.common.wire import convert
-from fedgrove.node.base.strict_tables import InvalidConfig, Option, check_value
+from fedgrove.node.base.strict_tables import check_value
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.scores import StatedScores
 from fedgrove.node.learning.settings import RIGHT, TrainingSettings
 from fedgrove.node.learning.tables.formats import TableFormat
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.training.hold_out import HoldsOut
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.method import Evaluated
-from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.terms import FederationConfig, StrategySettings
 from fedgrove.node.tasks.sandbox.faults import JobFailed, JobRaised, SandboxUnavailable
 from fedgrove.node.tasks.sandbox.worker import Reply, Worker
 
@@ -34,12 +35,6 @@ PRELOADED = ("fedgrove.node.learning.tasks.jobs",)
 _BOUNDARY = re.compile("([0-9a-f]{64})?")
 _LONGEST = 300  # characters of a reason
 MAX_SAMPLES, MAX_TENSORS = 1 << 48, 20_000
-
-
-def refuse_task(config: FederationConfig) -> None:
-    """Raise InvalidConfig where data are read by a task's code rather than from a file of samples."""
-    if config.task is not None:
-        raise InvalidConfig("the data of a task are read by its own code: open them with TaskData")
 
 
 class TaskFailed(CannotTakePart):
@@ -60,35 +55,19 @@ class Description:
 
 @dataclass(frozen=True)
 class TaskTerms:
-    """What of a federation's terms, or of a simulation's plan, a task's jobs depend on.
+    """What of a federation's terms, or of a simulation's scenario, a task's jobs depend on.
 
     Attributes
     ----------
-    name : str
-        Of a shipped task; empty: the task is a folder's.
-    options : mapping
-        Keyword arguments of the task's class.
-    keep : tuple of str
-        Patterns of names of tensors that stay at home.
-    shared : str
-        The file of the bundle with the shared set; empty: there is none.
     buffers : bool
         Whether running statistics travel. Where updates are clipped they have no place in the norm.
-    strategy, strategy_options
-        The local training strategy.
-    training : TrainingSettings
-        Of a client's round.
     seed : int
         Root of all randomness.
     """
 
-    name: str
-    options: Mapping[str, Option]
-    keep: tuple[str, ...]
-    shared: str
+    task: TaskSettings
     buffers: bool
-    strategy: str
-    strategy_options: Mapping[str, float]
+    strategy: StrategySettings
     training: TrainingSettings
     seed: int
 
@@ -96,18 +75,7 @@ class TaskTerms:
     def of(cls, config: FederationConfig) -> "TaskTerms":
         """Those of a federation with a task."""
         assert config.task is not None
-        task, strategy, buffers = config.task, config.strategy, config.privacy is None
-        return cls(
-            task.name,
-            task.options,
-            task.keep,
-            task.shared,
-            buffers,
-            strategy.name,
-            strategy.options,
-            config.training,
-            config.federation.seed,
-        )
+        return cls(config.task, config.privacy is None, config.strategy, config.training, config.federation.seed)
 
 
 class TaskProcess:
@@ -163,21 +131,21 @@ class TaskData:
         form: TableFormat | None = None,
     ) -> None:
         terms = config if isinstance(config, TaskTerms) else TaskTerms.of(config)
-        self._settled = terms
+        self._learned = terms
         self._hold_out: HoldsOut | None = None
-        self._process, self._settings, self._seed, self._shared = process, terms.training, terms.seed, terms.shared
+        self._process, task = process, terms.task
         self._terms: dict[str, Any] = {
-            "name": terms.name,
-            "options": dict(terms.options),
-            "keep": list(terms.keep),
+            "name": task.name,
+            "options": dict(task.options),
+            "keep": list(task.keep),
             "buffers": terms.buffers,
-            "strategy": {"name": terms.strategy, "options": dict(terms.strategy_options)},
+            "strategy": asdict(terms.strategy),
             "part": part,
             "inside": inside,
             "device": device,
         }
         if form is not None:
-            check_value(terms.name == "tabular", "a table's format", "left out: this federation's task reads no tables")
+            check_value(task.name == "tabular", "a table's format", "left out: this federation's task reads no tables")
             self._terms["form"] = form.to_table()
         if description is not None:
             self.description = description
@@ -202,7 +170,7 @@ class TaskData:
 
     def first_model(self) -> Tensors:
         """What a federation starts from; TaskFailed if the task has no model."""
-        seed = {"seed": self._seed}
+        seed = {"seed": self._learned.seed}
         return self._run("first", seed, expected=self.description.model).tensors
 
     def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
@@ -255,7 +223,7 @@ class TaskData:
         It evaluates on the samples that its own rule holds out; where that is none, on those that the task does. The
         task is asked for the ``description``, with what is held out then, where none is given.
         """
-        found = TaskData(self._settled, self._process, description=description)
+        found = TaskData(self._learned, self._process, description=description)
         found._terms, found._threads, found._hold_out = self._terms, self._threads, hold_out
         return found
 
@@ -310,8 +278,8 @@ class TaskData:
         header = {
             "position": position,
             "client": client,
-            "training": asdict(self._settings),
-            "shared": self._shared,
+            "training": asdict(self._learned.training),
+            "shared": self._learned.task.shared,
         }
         sent = prefixed(MODEL, model) | prefixed(STATE, state)
         return self._run(job, header | dict(more or {}), sent, _joined(Layout.of(model), kept))

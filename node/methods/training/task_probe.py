@@ -64,16 +64,16 @@ class TaskProbe(TaskData):
 
     def fresh(self, expected: Layout) -> Tensors:
         """A first model, without a look at any data; TaskFailed if it has other tensors than expected."""
-        return self._run("first", {"seed": self._seed}, expected=expected).tensors
+        return self._run("first", {"seed": self._learned.seed}, expected=expected).tensors
 
     def step(self, model: Tensors, number: int, state: Tensors) -> WatchedStep:
         """Train on one batch or two of the data in round ``number``; TaskFailed or DivergedTraining if that fails."""
-        size = self._settings.batch_size
+        size = self._learned.training.batch_size
         more = {
             "part": (0, max(1, len(self) // size)),
-            "training": asdict(replace(self._settings, epochs=1)),
+            "training": asdict(replace(self._learned.training, epochs=1)),
         }
-        position: RoundPosition = {"number": number, "rounds": self._rounds, "seed": self._seed}
+        position: RoundPosition = {"number": number, "rounds": self._rounds, "seed": self._learned.seed}
         reply = self._training("step", model, position, 0, state, more)
         seen = reply.header.get("seen")
         if not isinstance(seen, dict):

@@ -18,8 +18,8 @@ from fedgrove.node.base.tensors import Layout, flatten
 from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.methods.training.terms import TrainingTerms
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.privacy import signds
 from fedgrove.node.privacy.accountant import epsilon_of
 from fedgrove.node.privacy.client_level import fill_up, quantise, rate_words

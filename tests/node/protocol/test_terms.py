@@ -9,6 +9,7 @@ import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, load
 from fedgrove.node.learning import settings, strategies
+from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.learning.task_settings import TaskSettings
@@ -16,7 +17,6 @@ from fedgrove.node.methods.kmeans.exchange import exchange
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import load_config, method_of, parse_config, with_first_model
-from fedgrove.node.methods.training.initial import initial_model
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, StrategySettings
 
@@ -166,11 +166,16 @@ def test_a_mistake_about_privacy_is_one_sentence(tmp_path, addition, sentence):
     assert "\n" not in str(mistake.value)
 
 
+def weights_of(config):
+    spec = config.trained
+    return initial_tensors(spec.name, spec.input_shape, spec.classes, config.federation.seed)
+
+
 def test_terms_without_a_servers_step_have_the_bytes_that_they_always_had(tmp_path):
     plain, _ = load_config(write(tmp_path, MINIMAL))
     none, _ = load_config(write(tmp_path, MINIMAL + '[server]\nstep = "none"\n'))
     assert plain == none and b"server" not in plain.to_bytes()
-    assert method_of(plain).first_model() == dump(initial_model(plain))
+    assert method_of(plain).first_model() == dump(weights_of(plain))
 
 
 @pytest.mark.parametrize(
@@ -185,7 +190,7 @@ def test_a_servers_step_is_part_of_the_terms_and_of_the_first_model(tmp_path, ta
     assert config.server == step and parse_config(config.to_bytes()) == config
     assert f'"step":"{step.step}"'.encode() in config.to_bytes()
     first = load(method_of(config).first_model())
-    assert dump(without_state(first)) == dump(initial_model(config)) and len(first) > len(initial_model(config))
+    assert dump(without_state(first)) == dump(weights_of(config)) and len(first) > len(weights_of(config))
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from fedgrove.chain.records import Drawn, Sealed, Shared
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.methods.training.terms import TrainingTerms
-from fedgrove.node.methods.training.update import ModelUpdate
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig

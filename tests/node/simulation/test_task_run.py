@@ -192,10 +192,10 @@ def test_a_task_that_diverges_ends_the_run_and_under_privacy_counts_as_no_update
         ({"scenario": {"data": "gone.csv"}}, InvalidConfig, "scenario.data: there is no gone.csv"),
         ({"scenario": {"data": ""}}, InvalidConfig, "scenario.data is missing: give --data"),
         ({"task": {"folder": ""}}, InvalidConfig, "task.folder is missing: give --task"),
-        ({"task": {"bundle": "bafy"}}, InvalidConfig, "task.bundle is bafy, and .* packs to bafy"),
+        ({"task": {"bundle": "b" + "a" * 58}}, InvalidConfig, "task.bundle is baa+, and .* packs to bafy"),
         ({"task": {"options": {"depth": 3}}}, TaskFailed, "task.options do not fit Points"),
         ({"task": {"keep": [""]}}, InvalidConfig, "task.keep must be"),
-        ({"strategy": {"name": "moon", "options": {"power": 3}}}, TaskFailed, "unknown option 'power'"),
+        ({"strategy": {"name": "moon", "options": {"power": 3}}}, TaskFailed, "unknown key strategy.options.power"),
     ],
 )
 def test_what_does_not_suit_is_said_in_a_sentence(tables, fault, sentence, plan):

@@ -13,7 +13,7 @@ from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import Layout, flatten, load
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.methods.training.update import ModelUpdate
+from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.closing import Closings
