@@ -5,12 +5,10 @@ import io
 import stat
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
-
-import numpy as np
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.archives import ArchiveFile
@@ -63,99 +61,82 @@ def rows_of(path: Path, columns: Sequence[str], form: TableFormat = _PLAIN, sepa
     InvalidTable
         Another kind of file, one that is too large or damaged, or one without these columns.
     """
-    _check(path)
-    for count, row in enumerate(_READERS[path.suffix.lower()](path, columns, form, separator)):
-        if count == MAX_ROWS:
-            raise InvalidTable(f"{path.name} has more than {MAX_ROWS} rows")
-        yield row
+    with _opened(path, columns, form, separator) as table:
+        for count, row in enumerate(table.rows(_indexes(path, table.names, columns))):
+            if count == MAX_ROWS:
+                raise InvalidTable(f"{path.name} has more than {MAX_ROWS} rows")
+            yield row
 
 
 def names_of(path: Path, form: TableFormat = _PLAIN) -> list[str]:
     """The names of a file's columns in form NFC; InvalidTable as ``rows_of``."""
-    kind = path.suffix.lower()
-    _check(path)
-    if kind == ".npz":
-        return [composed(name) for name in _array_names(path)]
-    if kind == ".parquet":
-        with _parquet(path) as file:
-            return [composed(name) for name in file.schema_arrow.names]
-    if kind == ".xlsx":
-        with _sheet(path, form) as rows:
-            return [composed(name) for name in _sheet_header(path, rows)]
-    with _csv(path, form, _delimiter(path, form, (), ",")) as lines:
-        return [composed(name) for name in _header(path, lines)]
+    with _opened(path, (), form, ",") as table:
+        return [composed(name) for name in table.names]
 
 
-def _check(path: Path) -> None:
+@dataclass(frozen=True)
+class _Table:
+    """The names of a file's columns, and what reads the rows: the cells of the columns at these indexes."""
+
+    names: Sequence[str]
+    rows: Callable[[Sequence[int]], Iterator[Row]]
+
+
+def _opened(path: Path, columns: Sequence[str], form: TableFormat, separator: str) -> AbstractContextManager[_Table]:
+    """A file of any of the kinds; ``columns`` are those that are asked for."""
     try:
         status = path.stat()
     except OSError as fault:
         raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
     if stat.S_ISDIR(status.st_mode):
-        raise InvalidTable(f"{path.name} is a folder: give one file, which ends in {', '.join(sorted(_READERS))}")
-    if path.suffix.lower() not in _READERS:
-        raise InvalidTable(f"{path.name} must end in {', '.join(sorted(_READERS))}")
+        raise InvalidTable(f"{path.name} is a folder: give one file, which ends in {', '.join(sorted(_KINDS))}")
+    if path.suffix.lower() not in _KINDS:
+        raise InvalidTable(f"{path.name} must end in {', '.join(sorted(_KINDS))}")
     if not stat.S_ISREG(status.st_mode):  # to open a pipe, or to read all of a device, takes for ever
         raise InvalidTable(f"{path.name} is not a regular file")
     if status.st_size > MAX_FILE_BYTES:
         raise InvalidTable(f"{path.name} is larger than {MAX_FILE_BYTES >> 30} GiB")
-
-
-def _from_csv(path: Path, columns: Sequence[str], form: TableFormat, separator: str) -> Iterator[Row]:
-    with _csv(path, form, _delimiter(path, form, columns, separator)) as lines:
-        header = _header(path, lines)
-        chosen = _indexes(path, header, columns)
-        for cells in lines:
-            if not cells:
-                continue  # an empty line
-            if len(cells) != len(header):
-                found = f"{len(cells)} cells, and the header names {len(header)} columns"
-                raise InvalidTable(f"{path.name}, line {lines.line_num} has {found}")
-            yield Row(f"line {lines.line_num}", [cells[index] for index in chosen])
-
-
-def _from_npz(path: Path, columns: Sequence[str], *_: object) -> Iterator[Row]:
-    """Arrays by the names of the columns, one value a row."""
-    names = _array_names(path)
-    chosen = _arrays(path, [names[index] for index in _indexes(path, names, columns)])
-    if len({array.shape for array in chosen}) != 1 or any(array.ndim != 1 for array in chosen):
-        raise InvalidTable(f"{path.name} must hold an array of one value a row for each column, all of one length")
-    for number, cells in enumerate(zip(*chosen, strict=True), 1):
-        yield Row(f"row {number}", [cell.item() for cell in cells])
-
-
-def _array_names(path: Path) -> list[str]:
-    with _array_faults(path):
-        return names_in_npz(path)
-
-
-def _arrays(path: Path, columns: Sequence[str]) -> list[np.ndarray]:
-    """The arrays of these names, none of which claims more memory than the file has content for."""
-    with _array_faults(path):
-        held = read_arrays(path, columns, MAX_ROWS)
-    return [held[name] for name in columns]
+    return _KINDS[path.suffix.lower()](path, columns, form, separator)
 
 
 @contextmanager
-def _array_faults(path: Path) -> Iterator[None]:
+def _csv(path: Path, columns: Sequence[str], form: TableFormat, separator: str) -> Iterator[_Table]:
+    delimiter = _delimiter(path, form, columns, separator)
+    with _text(path, form) as file:
+        lines = _Rows(file, delimiter)
+        with _readable(path, lambda: lines.line_num):
+            header = _header(path, lines)
+
+            def rows(chosen: Sequence[int]) -> Iterator[Row]:
+                for cells in filter(None, lines):  # without empty lines
+                    if len(cells) != len(header):
+                        found = f"{len(cells)} cells, and the header names {len(header)} columns"
+                        raise InvalidTable(f"{path.name}, line {lines.line_num} has {found}")
+                    yield Row(f"line {lines.line_num}", [cells[index] for index in chosen])
+
+            yield _Table(header, rows)
+
+
+@contextmanager
+def _npz(path: Path, *_: object) -> Iterator[_Table]:
+    """Arrays by the names of the columns, one value a row; none claims more memory than the file has content for."""
     try:
-        yield
+        names = names_in_npz(path)
+
+        def rows(chosen: Sequence[int]) -> Iterator[Row]:
+            wanted = [names[index] for index in chosen]
+            held = read_arrays(path, wanted, MAX_ROWS)
+            arrays = [held[name] for name in wanted]
+            if len({array.shape for array in arrays}) != 1 or any(array.ndim != 1 for array in arrays):
+                raise InvalidTable(f"{path.name} must hold an array of one value a row for each column, of one length")
+            for number, cells in enumerate(zip(*arrays, strict=True), 1):
+                yield Row(f"row {number}", [cell.item() for cell in cells])
+
+        yield _Table(names, rows)
     except OSError as fault:
         raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
     except InvalidArrays as fault:
         raise InvalidTable(f"{path.name} {fault}") from None
-
-
-def _from_parquet(path: Path, columns: Sequence[str], *_: object) -> Iterator[Row]:
-    start = 1
-    with _parquet(path) as file:
-        names = file.schema_arrow.names
-        found = [names[index] for index in _indexes(path, names, columns)]
-        for batch in file.iter_batches(_PARQUET_BATCH, columns=found, use_threads=False):
-            chosen = [_cells(path, name, batch.column(name)) for name in found]
-            rows = enumerate(zip(*chosen, strict=True), start)
-            yield from (Row(f"row {number}", cells) for number, cells in rows)
-            start += len(batch)
 
 
 def _cells(path: Path, name: str, column: Any) -> list[object]:
@@ -175,14 +156,18 @@ def _cells(path: Path, name: str, column: Any) -> list[object]:
     return column.to_pylist()
 
 
-def _from_xlsx(path: Path, columns: Sequence[str], form: TableFormat, _: str) -> Iterator[Row]:
-    with _sheet(path, form) as rows:
-        header = _sheet_header(path, rows)
-        chosen = _indexes(path, header, columns)
-        for number, cells in enumerate(rows, 2):
-            if any(cell is not None for cell in cells):
-                padded = [*cells, *[None] * (len(header) - len(cells))]
-                yield Row(f"row {number}", [padded[index] for index in chosen])
+@contextmanager
+def _xlsx(path: Path, columns: Sequence[str], form: TableFormat, _: str) -> Iterator[_Table]:
+    with _sheet(path, form) as sheet:
+        header = _header(path, iter([["" if cell is None else str(cell) for cell in next(sheet, ())]]))
+
+        def rows(chosen: Sequence[int]) -> Iterator[Row]:
+            for number, cells in enumerate(sheet, 2):
+                if any(cell is not None for cell in cells):
+                    padded = [*cells, *[None] * (len(header) - len(cells))]
+                    yield Row(f"row {number}", [padded[index] for index in chosen])
+
+        yield _Table(header, rows)
 
 
 def _delimiter(path: Path, form: TableFormat, columns: Sequence[str], separator: str) -> str:
@@ -228,14 +213,6 @@ class _Rows:
             if self._left < 0:
                 raise csv.Error(f"a row has more than {MAX_ROW} characters")
             yield line
-
-
-@contextmanager
-def _csv(path: Path, form: TableFormat, delimiter: str) -> Iterator[_Rows]:
-    with _text(path, form) as file:
-        lines = _Rows(file, delimiter)
-        with _readable(path, lambda: lines.line_num):
-            yield lines
 
 
 @contextmanager
@@ -302,12 +279,8 @@ def _sheet_rows(path: Path, sheet: Any) -> Iterator[tuple]:
         raise InvalidTable(f"{path.name} is not a workbook that can be read ({type(fault).__name__})") from None
 
 
-def _sheet_header(path: Path, rows: Iterator[tuple]) -> list[str]:
-    return _header(path, iter([["" if cell is None else str(cell) for cell in next(rows, ())]]))
-
-
 @contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
+def _parquet(path: Path, *_: object) -> Iterator[_Table]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
@@ -321,7 +294,17 @@ def _parquet(path: Path) -> Iterator[Any]:
         file = parquet.ParquetFile(path, read_dictionary=texts)
         groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
         _check_unpacked(path, sum(group.total_byte_size for group in groups))
-        yield file
+
+        def rows(chosen: Sequence[int]) -> Iterator[Row]:
+            wanted, start = [names[index] for index in chosen], 1
+            for batch in file.iter_batches(_PARQUET_BATCH, columns=wanted, use_threads=False):
+                cells = [_cells(path, name, batch.column(name)) for name in wanted]
+                yield from (Row(f"row {number}", row) for number, row in enumerate(zip(*cells, strict=True), start))
+                start += len(batch)
+
+        with file:
+            names = file.schema_arrow.names
+            yield _Table(names, rows)
     except (ArrowException, OSError) as fault:
         raise InvalidTable(f"{path.name} is not a Parquet file that can be read: {fault}") from None
 
@@ -360,9 +343,9 @@ def _indexes(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[
     return [index for (index,) in found.values()]
 
 
-_READERS: dict[str, Callable[[Path, Sequence[str], TableFormat, str], Iterator[Row]]] = {
-    ".csv": _from_csv,
-    ".npz": _from_npz,
-    ".parquet": _from_parquet,
-    ".xlsx": _from_xlsx,
+_KINDS: dict[str, Callable[[Path, Sequence[str], TableFormat, str], AbstractContextManager[_Table]]] = {
+    ".csv": _csv,
+    ".npz": _npz,
+    ".parquet": _parquet,
+    ".xlsx": _xlsx,
 }

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+import msgspec
+
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 
 # Where a job in strict mode finds what it is given.
@@ -57,15 +59,4 @@ class WarmSettings:
 
     @classmethod
     def load(cls, text: bytes) -> "WarmSettings":
-        values = json.loads(text)
-        shown = values["visible"]
-        bases = {name: Path(path) for name, path in shown["bases"].items()}
-        visible = Visible(Path(shown["task"]), shown["data"] and Path(shown["data"]), bases)
-        return cls(
-            mode=Mode(values["mode"]),
-            visible=visible,
-            limits=JobLimits(**values["limits"]),
-            preload=tuple(values["preload"]),
-            readable=tuple(map(Path, values["readable"])),
-            temporary=values["temporary"],
-        )
+        return msgspec.json.decode(text, type=cls, dec_hook=lambda kind, value: kind(value))
