@@ -46,7 +46,6 @@ class DrawsOnProcessor(TorchDispatchMode):
         return args[0].copy_(drawn) if name.endswith("_") else drawn.to(place)
 
     def _concerns(self, args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:
-        """Whether the draw would be on the device."""
         places = [each.device for each in args if isinstance(each, Tensor)]
         places += [torch.device(given["device"])] if given.get("device") is not None else []
         return any(place.type == self._device.type for place in places)

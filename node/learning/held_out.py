@@ -43,12 +43,10 @@ class HoldOutRule:
         return hmac.digest(self.secret, content, "sha256")
 
     def to_header(self) -> dict[str, Any]:
-        """For a job of a task's process."""
         return {"secret": self.secret.hex(), "millionths": self.millionths, "boundary": self.boundary.hex()}
 
     @classmethod
     def from_header(cls, table: dict[str, Any]) -> "HoldOutRule":
-        """What ``to_header`` made."""
         return cls(bytes.fromhex(table["secret"]), table["millionths"], bytes.fromhex(table["boundary"]))
 
 

@@ -43,7 +43,6 @@ class ImageSettings(Settings):
 
     @property
     def spec(self) -> ModelSpec:
-        """The network."""
         return ModelSpec(self.model, self.shape, len(self.classes))
 
 

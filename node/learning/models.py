@@ -97,7 +97,6 @@ class Classifier(nn.Module):
         return outputs[-1], outputs[-2]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits (n, classes) of images (n, c, h, w)."""
         return self.layer_outputs(x)[-1]
 
 

@@ -44,9 +44,7 @@ class Dataset(Protocol):
     def name(self) -> str: ...
 
     @property
-    def classes(self) -> int:
-        """Number of labels; labels are 0 … classes − 1."""
-        ...
+    def classes(self) -> int: ...
 
     @property
     def input_shape(self) -> tuple[int, int, int]:

@@ -51,7 +51,6 @@ class ConfusionFigures:
 
     @property
     def samples(self) -> int:
-        """All of them."""
         return int(self.matrix.sum())
 
     @property
@@ -113,7 +112,6 @@ class ClassScores:
     roc: tuple[tuple[np.ndarray, np.ndarray], ...] = field(default=(), repr=False)
 
     def statement(self) -> "StatedScores":
-        """What a coordinator states of them in addition to accuracy and loss."""
         return StatedScores(
             auc=self.auc,
             balanced_accuracy=self.confusion.balanced_accuracy,
@@ -123,7 +121,6 @@ class ClassScores:
         )
 
     def to_figures(self) -> dict[str, Any]:
-        """All of them but the curves, JSON-ready."""
         return {
             "samples": self.confusion.samples,
             "accuracy": self.confusion.accuracy,
@@ -157,11 +154,9 @@ class NumberScores:
     rmse: float
 
     def statement(self) -> "StatedScores":
-        """As of ``ClassScores``."""
         return StatedScores(r2=self.r2, mae=self.mae, rmse=self.rmse)
 
     def to_figures(self) -> dict[str, Any]:
-        """JSON-ready."""
         return dict(vars(self))
 
 

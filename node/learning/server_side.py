@@ -127,7 +127,6 @@ class SteppingServer(ServerSide):
         return {f"{PREFIX}{kind}/{name}": (kind, name) for kind in self._step.rest for name in self._stepped(model)}
 
     def _stepped(self, model: Tensors) -> list[str]:
-        """Names of the tensors that are stepped."""
         own = (name for name in model if not name.startswith(f"{self._strategy}/"))
         return [name for name in own if not _is_statistic(name, model)]
 

@@ -132,7 +132,6 @@ class TrainingSettings(Settings):
         self.require(fine, "portable", "false where precision is bf16, which needs newer instructions")
 
     def rate_of(self, number: int) -> float:
-        """The learning rate of a round, counted from 1."""
         return self.learning_rate * self.learning_rate_decay ** (number - 1)
 
 
@@ -167,7 +166,6 @@ _PAIR = re.compile(r"confusion/(0|[1-9][0-9]?)/(0|[1-9][0-9]?)")  # no task's ow
 
 
 def is_metric(name: str) -> bool:
-    """Whether a metric may have this name."""
     return bool(_METRIC.fullmatch(name))
 
 
@@ -182,7 +180,6 @@ def confusion_names(classes: int) -> tuple[str, ...]:
 
 
 def is_pair(name: str) -> bool:
-    """Whether this is the name of such a count."""
     return bool(_PAIR.fullmatch(name))
 
 

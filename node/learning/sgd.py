@@ -16,7 +16,6 @@ class Sgd:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Change the weights by the gradients that they hold."""
         gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in self._weights]
         plain = {"dampening": 0.0, "nesterov": False, "maximize": False, "fused": True}
         sgd(self._weights, gradients, self._buffers, **self._options, **plain)

@@ -201,7 +201,6 @@ class _StackedLayer:
         self.bias = None if layer.bias is None else stacked(layer.bias)
 
     def outputs(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Of the first clients: (clients, batch, inputs) to (clients, batch, units)."""
         product = torch.bmm(inputs, self.weight.weights[: len(inputs)].transpose(1, 2))
         return product if self.bias is None else product.add_(self.bias.weights[: len(inputs)])
 

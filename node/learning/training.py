@@ -298,7 +298,6 @@ def _are_scores(output: Any, targets: Any) -> bool:
 
 
 def _confusion(output: torch.Tensor, targets: torch.Tensor, classes: int) -> dict[str, float]:
-    """How often which class is predicted as which, in a batch."""
     counts = (targets * classes + output.argmax(-1)).bincount(minlength=classes * classes)
     return dict(zip(confusion_names(classes), map(float, counts.tolist()), strict=True))
 
@@ -344,7 +343,6 @@ def _backward(model: TaskModel, inputs: Any, targets: Any, term: LocalTerm, sett
 
 
 def _forward(model: TaskModel, inputs: Any, targets: Any, term: LocalTerm, settings: TrainingSettings) -> Batch:
-    """Send a batch through the model, with what the term sends along."""
     companions = term.companions()
     if companions is not None:
         output, others = model.with_companions(inputs, companions)

@@ -53,7 +53,6 @@ def _parts(source: Any, reference: str) -> Loaded:
 
 
 def _raised(reference: str, fault: Exception) -> str:
-    """What the user's code raised, and where."""
     places = [each for each in traceback.extract_tb(fault.__traceback__) if each.filename != __file__]
     place = f" ({Path(places[-1].filename).name}, line {places[-1].lineno})" if places else ""
     return f"{reference!r} raised {type(fault).__name__}: {fault}{place}: correct it"
@@ -117,7 +116,6 @@ def _fitting(samples: Samples, path: Path, spec: ModelSpec) -> Samples:
 
 
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The named arrays of a file, all of them."""
     arrays = arrays_in(path, names)
     missing = [name for name in names if name not in arrays]
     if missing:

@@ -54,7 +54,6 @@ class TaskApproval(SignedStatement, frozen=True, tag="fedgrove-task-approval-1")
         CID.parse(self.bundle)
 
     def message(self) -> bytes:
-        """What is signed."""
         return f"fedgrove task approval 1\nbundle {self.bundle}\nnumber {self.number}".encode()
 
 

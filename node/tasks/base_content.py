@@ -100,8 +100,6 @@ class Allowance:
 
 
 class _Counted:
-    """Chunks of a file, their bytes counted as they pass."""
-
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks, self.size = chunks, 0
 

@@ -68,7 +68,6 @@ class BaseShelf:
         return place
 
     def _is_kept(self, place: Path, base: FrozenBase) -> bool:
-        """Whether the copy is there and as it was."""
         if place.is_symlink() or not place.exists():
             return False
         try:

@@ -42,7 +42,6 @@ class Bundle:
 
     @classmethod
     def of(cls, files: Mapping[str, bytes]) -> "Bundle":
-        """The bundle of these contents, sorted by path."""
         return cls(dict(sorted(files.items())))
 
     @cached_property
@@ -57,12 +56,10 @@ class Bundle:
 
     @cached_property
     def lock(self) -> PackageLock:
-        """The packages that its code imports."""
         return PackageLock.from_bytes(self.contents[LOCK_NAME])
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
         return sum(map(len, self.contents.values()))
 
 

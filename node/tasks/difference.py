@@ -63,7 +63,6 @@ def printable(text: str) -> str:
 
 
 def text_of(data: bytes) -> str | None:
-    """The text of a file; None for what is not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -79,13 +78,11 @@ def _change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text, each with its end."""
     *whole, last = text.split("\n")  # not splitlines, to which a form feed, too, ends a line
     return [*(f"{line}\n" for line in whole), *([last] if last else [])]
 
 
 def _diff(path: str, old: list[str], new: list[str]) -> Iterator[str]:
-    """A unified diff, safe to print, a line each."""
     start = _same(old, new)
     end = _same(old[start:][::-1], new[start:][::-1])
     first = max(0, start - _CONTEXT)

@@ -80,7 +80,6 @@ class FolderInStore:
                 yield path, entry.cid
 
     def is_folder(self, cid: CID) -> bool:
-        """Whether a CID names a folder, not a file."""
         return cid.codec == DAG_PB and not self._root(cid, self.most).links
 
     def file(self, cid: CID) -> bytes:

@@ -96,7 +96,6 @@ def _catches_absence(handler: ast.ExceptHandler) -> bool:
 
 
 def _words(expression: ast.expr) -> set[str]:
-    """Names and attributes in an expression."""
     parts = list(ast.walk(expression))
     names = {part.id for part in parts if isinstance(part, ast.Name)}
     return names | {part.attr for part in parts if isinstance(part, ast.Attribute)}

@@ -28,7 +28,6 @@ class PackageLock(Table, frozen=True, tag_field="format", tag="fedgrove-task-loc
     packages: Annotated[dict[_Package, _Version], Meta(max_length=1000)]
 
     def to_bytes(self) -> bytes:
-        """JSON that people read, too; the same for the same packages."""
         return (json.dumps(self.to_table(), indent=2, sort_keys=True) + "\n").encode()
 
     @classmethod

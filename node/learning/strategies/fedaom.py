@@ -61,7 +61,6 @@ class FedAom(Strategy):
         return GlobalBehaviour(weights, behaviour(path.outputs, weights))
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
-        """Hold the model to the behaviour that ``prepare`` measured."""
         return LocalTerm() if start.prepared is None else BehaviourTerm(self, model, start)
 
 
@@ -94,14 +93,12 @@ class BehaviourTerm(LocalTerm):
         self._target = start.prepared.target
 
     def start_epoch(self, epoch: int) -> None:
-        """Refresh the local model's attributions when they are due."""
         if epoch > 0 and self._options.refresh and epoch % self._options.refresh == 0:
             every = self._model.samples(self._shared, torch.arange(len(self._shared)))
             path = self._model.path_gradients(*every, self._options.q)
             self._local = attributions(path, self._options.epsilon)
 
     def companions(self) -> Any:
-        """Draw the step's samples of the shared set."""
         chosen = torch.randperm(len(self._shared), generator=self._generator)[: self._options.shared_batch]
         self._chosen = chosen.to(self._model.device)
         return self._model.samples(self._shared, chosen)[0]

@@ -44,15 +44,12 @@ class SharpenedTerm(LocalTerm):
         self._drawn_from = generator.get_state()
 
     def start_epoch(self, epoch: int) -> None:
-        """As the other term."""
         self._held.start_epoch(epoch)
 
     def companions(self) -> Any:
-        """As the other term."""
         return self._held.companions()
 
     def loss(self, batch: Batch) -> torch.Tensor | None:
-        """As the other term."""
         return self._held.loss(batch)
 
     def before_step(self, again: Callable[[], object]) -> None:
@@ -62,5 +59,4 @@ class SharpenedTerm(LocalTerm):
         self._drawn_from = self._generator.get_state()
 
     def finish(self) -> RoundEnd:
-        """As the other term."""
         return self._held.finish()

@@ -55,7 +55,6 @@ class FedCurv(Strategy):
         return zeros_for(weights, FISHER) | zeros_for(weights, MOMENT)
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
-        """Hold the model to what the last round's clients sent."""
         return CurvatureTerm(self.weight, model, start)
 
 

@@ -56,11 +56,9 @@ class FedDyn(Strategy):
 
     @property
     def kind(self) -> str:
-        """How the names of D's tensors begin."""
         return f"{self.name}/drift/"
 
     def initial_extras(self, weights: Tensors) -> Tensors:
-        """D = 0: the first round starts from the first model."""
         return zeros_for(weights, self.kind)
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
@@ -88,7 +86,6 @@ class DynamicTerm(LocalTerm):
 
     @torch.no_grad()
     def finish(self) -> RoundEnd:
-        """Send this client's share of D; keep d_i⁺."""
         parts = zip(self._own, self._parameters, self._begun, strict=True)
         new = [own + (after - before) for own, after, before in parts]
         sent = carried_on(self._drift, self._own, new, self._rate, self._options.forget)

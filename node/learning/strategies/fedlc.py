@@ -38,7 +38,6 @@ class FedLc(Strategy):
     tau: Weight = 1.0
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
-        """Calibrate by the labels of the samples to train on."""
         if not self.tau:
             return LocalTerm()
         return CalibratedTerm(self.tau, checked_labels(targets_of(model.task, start.samples), self.name))

@@ -38,7 +38,6 @@ class FedNtd(Strategy):
     tau: Annotated[float, Meta(ge=1e-3, le=1000)] = 1.0
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
-        """Distil from the model as it is now."""
         return NotTrueTerm(self, model) if self.beta else LocalTerm()
 
 

@@ -25,7 +25,6 @@ class FedProx(Strategy):
     mu: Weight = 0.01
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
-        """Hold the model near the weights it has now."""
         return ProximalTerm(self.mu, model) if self.mu else LocalTerm()
 
 
@@ -38,5 +37,4 @@ class ProximalTerm(LocalTerm):
         self._global = [parameter.detach().clone() for parameter in self._parameters]
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """The proximal term; it does not depend on the batch."""
         return proximity(self._parameters, self._global, self._mu)

@@ -33,7 +33,6 @@ class FedSam(Strategy):
     rho: Weight = 0.05
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
-        """Take gradients where the loss is larger."""
         return SharpnessTerm(self.rho, model) if self.rho else LocalTerm()
 
 
@@ -44,7 +43,6 @@ class SharpnessTerm(LocalTerm):
         self._rho, self._parameters, self._model = rho, list(model.parameters()), model
 
     def before_step(self, again: Callable[[], object]) -> None:
-        """Go there, repeat the pass, and come back."""
         moved: list[torch.Tensor] = [parameter for parameter in self._parameters if parameter.grad is not None]
         held = [*moved, *self._model.buffers()]
         with torch.no_grad():

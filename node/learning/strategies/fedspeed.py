@@ -40,7 +40,6 @@ class FedSpeed(FedDyn):
     rho: Weight = 0.1
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
-        """Go on from mean θ_i + D, and take gradients where the loss is larger."""
         return SpeedTerm(self, model, start) if self.rho else DynamicTerm(self, model, start)
 
 

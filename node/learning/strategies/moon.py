@@ -58,7 +58,6 @@ class PreviousModel(LocalTerm):
         self._model = model
 
     def finish(self) -> RoundEnd:
-        """The trained weights, to be kept at home."""
         return RoundEnd(state=to_tensors(self._model))
 
 

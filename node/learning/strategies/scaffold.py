@@ -70,7 +70,6 @@ class ControlTerm(LocalTerm):
 
     @torch.no_grad()
     def before_step(self, again: Callable[[], object]) -> None:
-        """Take g − c_i + c for g."""
         for parameter in self._parameters:
             if parameter.grad is None:  # the loss does not depend on it
                 parameter.grad = torch.zeros_like(parameter)
@@ -80,7 +79,6 @@ class ControlTerm(LocalTerm):
         self._steps += 1
 
     def finish(self) -> RoundEnd:
-        """Send this client's share of c; keep c_i⁺."""
         new = _bounded([total / self._steps for total in self._sums]) if self._steps else self._own
         sent = carried_on(self._common, self._own, new, self._rate, self._forget)
         return RoundEnd(by_name(self._model, sent, CONTROL), by_name(self._model, new))

@@ -57,7 +57,6 @@ class _Seen:
     missing: bool = False
 
     def take(self, cell: object) -> None:
-        """Look at one more cell."""
         text = text_of(cell)
         if text in MISSING:
             self.missing = True

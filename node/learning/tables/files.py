@@ -197,7 +197,6 @@ class _Rows:
 
     @property
     def line_num(self) -> int:
-        """How many lines have been read."""
         return self._rows.line_num
 
     def __iter__(self) -> Iterator[list[str]]:

@@ -60,7 +60,6 @@ class TableFormat(Settings):
         return build(cls, values, "table")
 
     def to_table(self) -> dict[str, str]:
-        """What ``of`` reads."""
         return asdict(self)
 
     def read_date(self, text: str) -> date:

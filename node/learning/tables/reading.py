@@ -47,13 +47,10 @@ def read_table(path: Path, settings: TableSettings, form: TableFormat = TableFor
 
 
 def read_features(path: Path, settings: TableSettings, form: TableFormat = TableFormat()) -> Features:  # noqa: B008
-    """Read the columns that a model predicts from; the target's may be missing. Raises as ``read_table``."""
     return _Reading(path, settings, form, labelled=False).read_features()
 
 
 class _Reading:
-    """The state of one file's reading."""
-
     def __init__(self, path: Path, settings: TableSettings, form: TableFormat, labelled: bool = True) -> None:
         self._path, self._settings, self._form = path, settings, form
         self._names = (*settings.numbers, *settings.categories, *((settings.target,) if labelled else ()))
@@ -63,13 +60,11 @@ class _Reading:
         self._features, self._targets, self._rows = array("f"), array("d"), array("q")
 
     def read(self) -> Table:
-        """The whole table."""
         features = self.read_features().features
         kind = np.int64 if self._settings.kind == "classification" else np.float32
         return Table(features, np.frombuffer(self._targets, np.float64).astype(kind))
 
     def read_features(self) -> Features:
-        """The features of all rows that have them."""
         for count, row in enumerate(rows_of(self._path, self._names, self._form, self._settings.separator), 1):
             self._take(count, row)
         rows, width = len(self._rows), self._settings.features
@@ -150,7 +145,6 @@ class _Reading:
 
 
 def _scaled(value: float, span: tuple[float, ...]) -> float:
-    """A number of a range as one of −1 … 1."""
     least, largest = span
     return (2 * value - (least + largest)) / (largest - least)
 

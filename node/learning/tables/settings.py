@@ -157,7 +157,6 @@ class TableSettings(Settings):
 
     @property
     def outputs(self) -> int:
-        """How many numbers leave it."""
         return len(self.classes) if self.kind == "classification" else 1
 
     def _check_target(self) -> None:

@@ -25,7 +25,6 @@ def batches(task: Task, data: Any, order: torch.Tensor, size: int) -> Iterator[t
 
 
 def _gathered(data: Pairs, order: torch.Tensor, size: int) -> Iterator[tuple[Any, Any, int]]:
-    """Batches of arrays, many at a time."""
     one = data.inputs.element_size() * data.inputs[:1].numel()
     for chosen in order.split(size * max(1, GATHERED_BYTES // max(1, size * one))):
         inputs, targets = (each.index_select(0, chosen) for each in (data.inputs, data.targets))

@@ -31,7 +31,6 @@ class Images(Network):
         return None if found is None else Unlabelled(found.images, names=found.names)
 
     def answers(self) -> Answers:
-        """The classes."""
         return Answers(self.settings.classes, "class")
 
 

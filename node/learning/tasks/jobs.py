@@ -187,7 +187,6 @@ def _trained(
 
 
 def _task(header: Mapping[str, Any], folder: Path) -> Task:
-    """The shipped task that the terms name, or that of the folder."""
     if header["name"]:
         return shipped_task(header["name"], header["options"], TableFormat.of(header.get("form", {})))
     return load_task(folder, header["options"], {name: Path(path) for name, path in header[BASES].items()})
@@ -230,7 +229,6 @@ def _taken(data: Any, chosen: Sequence[int]) -> Any:
 
 
 def _split(own: Any, rule: dict[str, Any]) -> HoldOutSplit:
-    """Split a member's samples by its rule."""
     known = HoldOutRule.from_header(rule)
     marks = []
     for index in range(len(own)):

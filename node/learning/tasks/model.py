@@ -60,7 +60,6 @@ class TaskModel(nn.Module):
         yield from self.federated.parameters.items()
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """As ``named_parameters``, without names."""
         yield from self.federated.parameters.values()
 
     def trained(self) -> list[nn.Parameter]:
@@ -72,7 +71,6 @@ class TaskModel(nn.Module):
         self.federated.write(tensors)
 
     def tensors(self) -> Tensors:
-        """The federated tensors as float32 arrays."""
         return self.federated.read()
 
     def weights(self) -> Tensors:

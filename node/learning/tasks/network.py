@@ -28,7 +28,6 @@ class Network(Task):
         self.spec = spec
 
     def model(self) -> Classifier:
-        """The network, its weights drawn from torch's generator."""
         seed = int(torch.randint(1 << 62, ()).item())
         return build_model(self.spec.name, self.spec.input_shape, self.spec.classes, seed)
 
@@ -45,7 +44,6 @@ class NetworkModel(TaskModel):
 
     @classmethod
     def empty(cls, spec: ModelSpec) -> "NetworkModel":
-        """One whose weights are not set yet."""
         return cls(Network(spec), empty_model(spec))
 
     @cached_property
@@ -58,7 +56,6 @@ class NetworkModel(TaskModel):
         return nullcontext()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Logits (n, classes)."""
         return self.module.layer_outputs(inputs)[-1]
 
     def with_representation(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

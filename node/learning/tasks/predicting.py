@@ -146,7 +146,6 @@ def _as_rows(output: Any, count: int) -> np.ndarray:
 
 
 def _paired(inputs: Any) -> Any:
-    """Inputs alone as a dataset of pairs."""
     if isinstance(inputs, Tensor | np.ndarray):
         return dataset_of((inputs, np.zeros(len(inputs), np.int64)))
     found = dataset_of(inputs)
@@ -154,8 +153,6 @@ def _paired(inputs: Any) -> Any:
 
 
 class _Bare:
-    """Items without targets, as pairs."""
-
     def __init__(self, items: Any) -> None:
         self._items = items
 

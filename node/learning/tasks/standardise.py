@@ -83,7 +83,6 @@ class _Sums:
         self._sum, self._squares = self._sum + rows.sum(0), self._squares + rows.square().sum(0)
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance."""
         if not self._count:
             raise InvalidTask("no inputs came to a layer Standardise: put it where inputs enter the model")
         mean = self._sum / self._count
@@ -128,5 +127,4 @@ def _layers(module: nn.Module) -> dict[str, Standardise]:
 
 
 def _names(layer: str) -> list[str]:
-    """Names of a layer's statistics."""
     return [f"{layer}.{name}" if layer else name for name in ("running_mean", "running_var", "known")]

@@ -58,11 +58,9 @@ class Tabular(Task):
         return Unlabelled(rows.features, rows.numbers)
 
     def answers(self) -> Answers:
-        """The classes, or the target's number, by the names of the table."""
         return Answers(self.settings.classes, self.settings.target)
 
     def predictions(self, output: Tensor, classifies: bool) -> Tensor:
-        """Probabilities, or numbers in the target's own unit."""
         rows = super().predictions(output, classifies)
         if classifies:
             return rows

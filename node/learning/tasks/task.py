@@ -179,7 +179,6 @@ class Pairs:
         return self.inputs[index], self.targets[index]
 
     def take(self, indices: Iterable[int]) -> "Pairs":
-        """The pairs at ``indices`` (copies)."""
         chosen = list(indices)
         return Pairs(self.inputs[chosen], self.targets[chosen])
 

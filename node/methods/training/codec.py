@@ -106,7 +106,6 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
 
 
 def server_of(config: FederationConfig) -> ServerSide:
-    """The server's part under these terms."""
     bound = bound_of_weights(config.privacy, config.masking.masked, config.masking.bound)
     return server_side(config.server, config.strategy.name, bound)
 

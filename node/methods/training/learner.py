@@ -29,9 +29,7 @@ LearnedData = Samples | TaskData
 class Trainer(Protocol):
     """Trains a model on a member's private data."""
 
-    def __len__(self) -> int:
-        """How many samples there are."""
-        ...
+    def __len__(self) -> int: ...
 
     def start(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> Future[LocalUpdate]:
         """Begin to train."""

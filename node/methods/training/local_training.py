@@ -62,7 +62,6 @@ class LocalTraining:
         self._evaluating: tuple[int, Future[HeldOutSums]] | None = None
 
     def samples(self, current: RoundRecords, client: int) -> int:
-        """How many samples there are."""
         return len(self._trainer)
 
     def result(self, current: RoundRecords, client: int) -> ModelUpdate | None:
@@ -149,7 +148,6 @@ class LocalTraining:
         return self._known[1]
 
     def _evaluated(self, current: RoundRecords, client: int) -> ModelUpdate | None:
-        """How the last model did; None while it is evaluated."""
         number = current.number
         stored = self._journal.read(number, METRICS)
         if stored is not None:
@@ -200,7 +198,6 @@ class LocalTraining:
         return "" if found is None or settings is None else fault_of(found, settings)
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
-        """Start of a round's training: the model, and the round's position."""
         anew = self._anew == current.number
         digest = self._inputs(current).rounds.first_digest if anew else current.opened.model_digest
         published = load(self._store.fetch(digest, self._config.max_blob_bytes))

@@ -44,7 +44,6 @@ class MaskedUploads(ModelCodec):
         return group_size(n, self.config.masking.assumed)
 
     def mechanism(self, layout: Layout) -> WeightedMean:
-        """How uploads of this layout are made and averaged."""
         return WeightedMean(layout, self.config.masking.bound, self.config.masking.masked)
 
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:

@@ -64,24 +64,20 @@ class NetworkTrainer:
         return self._begun(partial(train, *work, **position, **more))
 
     def measure(self, model: Tensors, state: Tensors) -> Future[HeldOutSums]:
-        """As ``Trainer`` says, of a member that holds samples out."""
         _, held_out = self._parts
         assert held_out is not None
         return self._begun(partial(held_out_sums, self._config.trained, model, held_out, self._device))
 
     def label_counts(self, labels: int) -> np.ndarray:
-        """As ``Trainer`` says; CannotTakePart where a sample has another label."""
         counts = np.bincount(self._samples.y, minlength=labels)
         if len(counts) != labels:
             raise CannotTakePart(f"there is a label {len(counts) - 1}, but labels range from 0 to {labels - 1}")
         return counts
 
     def training_loss(self, model: Tensors) -> float:
-        """As ``Trainer`` says."""
         return evaluate(self._config.trained, model, self.training_samples, self._device).loss
 
     def _begun(self, job: Callable[[], _Found]) -> Future[_Found]:
-        """The job under way in the executor, or done."""
         if self._executor is not None:
             return self._executor.submit(job)
         done: Future[_Found] = Future()

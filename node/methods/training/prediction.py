@@ -55,7 +55,6 @@ class _Forecast(TaskData):
     """A task on a source that is to be predicted for. Nothing that it says is believed before it is checked."""
 
     def predictions(self, tensors: Tensors, labelled: bool) -> Predictions:
-        """The predictions, in the order of the source."""
         asked = {"labelled": labelled}
         said = self._run("forecast", asked, tensors).header
         count, width = _size(said.get("count"), MAX_ROWS), _size(said.get("width"), MAX_VALUES)

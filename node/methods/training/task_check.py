@@ -110,7 +110,6 @@ class TaskTrial:
         self._update: LocalUpdate
 
     def checks(self) -> Iterator[TaskCheck]:
-        """Each check, as soon as it is done."""
         reason = ""
         for step in self._of_code():
             check = _done(step, reason)

@@ -27,11 +27,9 @@ class TaskCode:
 
     @property
     def settings(self) -> TaskSettings:
-        """The terms' table ``[task]``, as its author suggests it."""
         return replace(self.suggestion.task, bundle="" if self.bundle is None else str(self.bundle.cid))
 
     def publish(self, store: ContentStore) -> None:
-        """Put the bundle, if there is one, into a store."""
         if self.bundle is not None:
             publish(self.bundle, store)
 

@@ -73,7 +73,6 @@ class TaskTerms:
 
     @classmethod
     def of(cls, config: FederationConfig) -> "TaskTerms":
-        """Those of a federation with a task."""
         assert config.task is not None
         return cls(config.task, config.privacy is None, config.strategy, config.training, config.federation.seed)
 
@@ -85,12 +84,10 @@ class TaskProcess:
         self._worker, self._lock = worker, threading.Lock()
 
     def run(self, job: str, header: Mapping[str, Any], tensors: Tensors | None, expected: Layout | None) -> Reply:
-        """As ``Worker.run`` says, of a function of ``JOBS``."""
         with self._lock:
             return self._worker.run(JOBS + job, header, tensors, expected)
 
     def close(self) -> None:
-        """End it, and the job that it may be at."""
         self._worker.close()
 
 
@@ -165,7 +162,6 @@ class TaskData:
 
     @property
     def holds_out(self) -> bool:
-        """Whether there are samples to evaluate on."""
         return self.description.held_out > 0
 
     def first_model(self) -> Tensors:
@@ -228,7 +224,6 @@ class TaskData:
         return found
 
     def close(self) -> None:
-        """Train no other round."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def train(self, model: Tensors, position: RoundPosition, client: int, state: Tensors) -> LocalUpdate:

@@ -34,7 +34,6 @@ class LoadedTask:
 
     @property
     def sent(self) -> Layout:
-        """What an upload holds."""
         shapes = dict(zip(self.model.names, self.model.shapes, strict=True))
         shapes |= dict(zip(self.extras.names, self.extras.shapes, strict=True))
         names = tuple(sorted(shapes))
@@ -57,7 +56,6 @@ class TaskProbe(TaskData):
         self._rounds = config.federation.rounds
 
     def look(self) -> LoadedTask:
-        """Load it; TaskFailed if that fails."""
         answer = self._run("look").header
         layouts = (layout_said(answer.get(name)) for name in ("model", "again", "kept", "extras", "state"))
         return LoadedTask(_shown(answer.get("class")), *layouts)

@@ -15,7 +15,6 @@ class TrainingTerms(MethodTerms):
     evaluates: ClassVar[bool] = True
 
     def check(self, config: FederationConfig) -> None:
-        """Raise InvalidConfig without a model."""
         if config.model is None and config.task is None:
             raise InvalidConfig("model is missing: add a [model] or [task] table, or [kmeans] for K-means")
 

@@ -73,6 +73,5 @@ class Attached:
         return Ending(**json.loads(said)) if said else None
 
     def close(self) -> None:
-        """End the process, and a job that runs."""
         self.control.close()
         self.launched.close()

@@ -115,7 +115,6 @@ def _threads_only() -> list[tuple[int, int, int, int]]:
 
 
 def _only(argument: int, *values: int) -> list[tuple[int, int, int, int]]:
-    """Allow a call whose argument is one of the values."""
     tests = [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
     return [_argument(argument), *tests, _error(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
 
@@ -127,7 +126,6 @@ def _none_of(argument: int, *values: int) -> list[tuple[int, int, int, int]]:
 
 
 def _no_bit(argument: int, bits: int) -> list[tuple[int, int, int, int]]:
-    """Refuse a call whose argument has one of the bits."""
     return [_argument(argument), (_ANY_BIT, 0, 1, bits), _error(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
 
 

@@ -44,7 +44,6 @@ def policy(mode: Mode) -> bpf.Policy:
 
 
 def _descriptors(request: int, reply: int) -> None:
-    """Keep standard streams and the two pipes."""
     high = max(request, reply, REPLY) + 1
     os.dup2(request, high)
     os.dup2(reply, high + 1)
@@ -95,7 +94,6 @@ def _drop_rights() -> None:
 
 
 def _account() -> int:
-    """The account under which the job will run."""
     return os.getuid() or NOBODY
 
 

@@ -64,7 +64,6 @@ def _ready(selector: selectors.BaseSelector, deadline: float) -> list:
 
 
 def _write(parts: Sequence[Buffer], descriptor: int) -> Iterator[None]:
-    """Write a piece at each step."""
     for part in parts:
         view = memoryview(part)
         while view:

@@ -56,7 +56,6 @@ def drop_root(identity: int) -> None:
 
 
 def drop_capabilities() -> None:
-    """Keep no capability."""
     _drop_bounds()
     _keep(0)
 

@@ -36,7 +36,6 @@ class Visible:
 
     @property
     def paths(self) -> list[Path]:
-        """All that is shown."""
         return [self.task, *([self.data] if self.data else []), *self.bases.values()]
 
 

@@ -70,7 +70,6 @@ FIRST_UNKNOWN = 470
 
 
 def _table(text: str) -> dict[str, tuple[int | None, int | None]]:
-    """Read cells of a name and two numbers."""
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     cells = (cell.split() for line in lines for cell in line.split(",") if cell.strip())
     return {name: (_number(first), _number(second)) for name, first, second in cells}
