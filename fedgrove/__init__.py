@@ -72,34 +72,26 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answers": "fedgrove.node.learning.tasks",
-    "ChainError": "fedgrove.chain.errors",
-    "Data": "fedgrove.node.learning.tasks",
-    "Error": "fedgrove.common.errors",
-    "History": "fedgrove.api.history",
-    "InvalidContent": "fedgrove.common.errors",
-    "InvalidInput": "fedgrove.common.errors",
-    "Predictor": "fedgrove.api.predicting",
-    "Refused": "fedgrove.common.errors",
-    "Round": "fedgrove.node.status.rounds",
-    "Run": "fedgrove.api.running",
-    "RunFailed": "fedgrove.common.errors",
-    "Scenario": "fedgrove.node.scenario.scenario",
-    "Standardise": "fedgrove.node.learning.tasks",
-    "StoreError": "fedgrove.ipfs.store",
-    "Task": "fedgrove.node.learning.tasks",
-    "Unlabelled": "fedgrove.node.learning.tasks",
-    "Verdict": "fedgrove.node.audit.verdict",
-    "audit": "fedgrove.api.auditing",
-    "demo": "fedgrove.api.demonstrating",
-    "load": "fedgrove.api.predicting",
-    "scenario": "fedgrove.api.describing",
-    "simulate": "fedgrove.api.simulating",
+    "api.auditing": ("audit",),
+    "api.demonstrating": ("demo",),
+    "api.describing": ("scenario",),
+    "api.history": ("History",),
+    "api.predicting": ("Predictor", "load"),
+    "api.running": ("Run",),
+    "api.simulating": ("simulate",),
+    "chain.errors": ("ChainError",),
+    "common.errors": ("Error", "InvalidContent", "InvalidInput", "Refused", "RunFailed"),
+    "ipfs.store": ("StoreError",),
+    "node.audit.verdict": ("Verdict",),
+    "node.learning.tasks": ("Answers", "Data", "Standardise", "Task", "Unlabelled"),
+    "node.scenario.scenario": ("Scenario",),
+    "node.status.rounds": ("Round",),
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for only then: every module of fedgrove imports this one."""
-    if name not in _HOMES:
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'fedgrove' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"fedgrove.{home}"), name)

@@ -46,12 +46,20 @@ class ModelOrigin:
         The model's CID, whose digest is on the ledger.
     terms_digest : str
         Digest of the terms, hexadecimal.
+    ledger, chain_id : str, int
+        The TrainingLedger contract's address, and its chain.
     """
 
     round: int
     status: str
     cid: str
     terms_digest: str
+    ledger: str
+    chain_id: int
+
+    def to_metadata(self) -> dict[str, str]:
+        """By name, as text."""
+        return {name: str(value) for name, value in vars(self).items()}
 
 
 _NO_ROUND = "the history has no round"
@@ -213,9 +221,9 @@ class History:
         """Where ``model(number)`` is on record; raises as ``model``."""
         source = self._closed(number)
         cid = str(self._store.root(self._digest(source)).cid)
-        if source is None:
-            return ModelOrigin(0, "first", cid, self._first.opened.config_digest.hex())
-        return ModelOrigin(source.number, status_of(source), cid, source.opened.config_digest.hex())
+        closed = (0, "first") if source is None else (source.number, status_of(source))
+        terms = (source or self._first).opened.config_digest.hex()
+        return ModelOrigin(*closed, cid, terms, self.ledger.deployment.ledger, self.ledger.chain_id)
 
     def _closed(self, number: int | None) -> RoundRecords | None:
         """The round that closed with a model; None for the model that the first round trained from."""

@@ -228,15 +228,7 @@ def load(
         if choice or number is not None:
             raise InvalidConfig("a file holds one model: choose round and cluster when you save it")
         return _of_file(Path(source), access, form)
-    origin = history.origin(number)
-    about = {
-        "cid": origin.cid,
-        "round": str(origin.round),
-        "status": origin.status,
-        "ledger": history.ledger.deployment.ledger,
-        "chain_id": str(history.ledger.chain_id),
-        "terms_digest": origin.terms_digest,
-    }
+    about = history.origin(number).to_metadata()
     method = read_terms(history.terms_bytes(number))
     return Predictor(method, history.predicting(number, choice), about, access, history.store, form)
 

@@ -4,13 +4,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedgrove.api.history import History, ModelOrigin
+from fedgrove.api.history import History
 from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensor_views import metadata
-from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load, with_metadata
+from fedgrove.node.base.tensors import InvalidModel, dump, load, with_metadata
 from fedgrove.node.learning.moments import second_moments
 from fedgrove.node.protocol.prediction import ModelChoice
 
@@ -69,7 +69,12 @@ def model_file(
     data = dump(tensors)
     if form == ON_RECORD and str(cid_of(data)) != origin.cid:
         raise InvalidModel(f"the model of round {origin.round} is not stored in its canonical form {origin.cid}")
-    stated = _metadata(history, origin, tensors, form) | {"terms": history.terms_bytes(number).decode()}
+    stated = origin.to_metadata() | {
+        "format": FORMAT,
+        "form": form,
+        "second_moments": json.dumps([] if form == STATE_DICT else list(second_moments(tensors))),
+        "terms": history.terms_bytes(number).decode(),
+    }
     return ModelFile(with_metadata(data, stated), stated, len(tensors))
 
 
@@ -126,18 +131,3 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _metadata(history: History, origin: ModelOrigin, model: Tensors, form: str) -> dict[str, str]:
-    moments = [] if form == STATE_DICT else list(second_moments(model))
-    return {
-        "format": FORMAT,
-        "form": form,
-        "cid": origin.cid,
-        "round": str(origin.round),
-        "status": origin.status,
-        "ledger": history.ledger.deployment.ledger,
-        "chain_id": str(history.ledger.chain_id),
-        "terms_digest": origin.terms_digest,
-        "second_moments": json.dumps(moments),
-    }

@@ -16,7 +16,7 @@ from fedgrove.node.scenario.reading import IN_PYTHON, MANY_CLIENTS, left_out
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.logged_rounds import LoggedRounds
 from fedgrove.node.simulation.record import RoundResult
-from fedgrove.node.simulation.session import Runs, SimulatedRun, open_session, run_directory
+from fedgrove.node.simulation.session import Runs, open_session, run_directory
 from fedgrove.node.status.figure_targets import FigureLogs, log_targets, opened_logs
 from fedgrove.node.status.rounds import Round
 
@@ -44,13 +44,8 @@ def simulate(
 
     Parameters
     ----------
-    subject : Scenario, class, path or str, optional
-        A ``Scenario``; or a subclass of ``fedgrove.Task``, also one of a notebook; a task's folder, or its one Python
-        file; or a data set for the shipped networks: digits (the default), mnist, fashion-mnist, cifar10, a .npz file,
-        or module:attribute. The class of a file ``task.py`` brings its folder, that of any other file this file alone.
-    data : path, optional
-        What the task's ``data`` reads: a folder with a source for each client, in the order of their names, and
-        perhaps one whose name starts with ``test``; any other is shared out. Required with a task.
+    subject, data, settings, log_to, progress
+        As for ``fedgrove.demo``; the data set digits by default.
     clients, rounds : int, optional
         By default 100; in each round a tenth of the clients trains (``federation.sampling_rate``). A ``Scenario`` says
         all of it.
@@ -58,18 +53,12 @@ def simulate(
         Local training; by default fedavg.
     seed : int, optional
         Of all randomness (0).
-    settings : mapping, optional
-        Values of any keys of the scenario, as ``{"training.epochs": 2, "task.options.hidden": 16}``.
     out : path, optional
         Keep checkpoints, record and figures here.
     resume : bool
         Go on with the run in ``out``.
     keep_models : bool
         Hold the model of each round that is run, for ``Run.model``; otherwise only the last.
-    log_to : sequence of str
-        Where to log figures of each round: ``tensorboard:DIR``, ``mlflow:URI`` or ``csv:FILE``.
-    progress : callable, optional
-        Is given each round in a few words; ``print`` will do.
     **named
         Values of other keys by their short names, the options of ``fedgrove simulate``: ``alpha=0.1``,
         ``method="procfl, alpha = 0.5"``, ``bases={"minilm": "models/minilm"}``. With ``executor="processes"`` a script
@@ -81,15 +70,10 @@ def simulate(
 
     Raises
     ------
-    ValueError
-        A value, the data set, its data, the executor or the directory are not right. The message says which, as do
-        those of all others.
-    BundleError
-        The task cannot be packed.
-    CannotTakePart, DivergedTraining, SandboxUnavailable
-        The task's code failed (``TaskFailed``), its model diverged, or nothing contains it here.
-    SimulationFailed
-        A worker was lost.
+    InvalidInput, BundleError, CannotTakePart, SandboxUnavailable
+        As ``fedgrove.demo``; InvalidInput, too, for an executor or a directory that cannot be.
+    DivergedTraining, SimulationFailed
+        A client's model diverged, or a worker was lost.
 
     Examples
     --------
@@ -146,7 +130,7 @@ def _run(runs: Runs, keep_models: bool, words: _Words, logs: FigureLogs) -> Run:
         except RunFailed as fault:
             words.say(f"no figures: {fault}")
     models.keep(len(done.record.rounds), done.model)
-    return Run(run_directory(runs, scenario), _rounds(done), done.record.to_json(), models.of)
+    return Run(run_directory(runs, scenario), tuple(map(_round, done.record.rounds)), done.record.to_json(), models.of)
 
 
 class _Models:
@@ -167,10 +151,6 @@ class _Models:
         if wanted not in self._kept:
             raise InvalidInput(f"the model of round {wanted} was not kept: simulate with keep_models=True")
         return state_dict_of(without_state(self._kept[wanted]), self._strategy)
-
-
-def _rounds(run: SimulatedRun) -> tuple[Round, ...]:
-    return tuple(map(_round, run.record.rounds))
 
 
 def _round(found: RoundResult) -> Round:

@@ -41,7 +41,6 @@ class Pins:
         Blocks and their hashes, as somebody published them.
     ledger : str
         The ledger's checksummed address; empty: any.
-    chain_id : int or None
     statements : tuple of HeadStatement
         Checked against their signatures.
     """

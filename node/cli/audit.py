@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 import typer.core
-from eth_utils import is_address, to_checksum_address
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
 from fedgrove.chain.crypto.regular_file import read_regular
@@ -36,7 +35,8 @@ from fedgrove.node.cli.histories import (
     live_federation,
     place_of,
 )
-from fedgrove.node.cli.output import CommandError, complain, note, print_json, progress_bar, report
+from fedgrove.node.cli.options import JsonFlag, group
+from fedgrove.node.cli.output import CommandError, address, complain, note, or_say, print_json, progress_bar, report
 from fedgrove.node.cli.progress import print_verdict
 
 AUDIT = "run"
@@ -60,11 +60,8 @@ class AuditGroup(typer.core.TyperGroup):
         super().format_options(context, formatter)
 
 
-app = typer.Typer(
-    cls=AuditGroup,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Recompute a training history and name the first bad record.\n\n"
+app = group(
+    "Recompute a training history and name the first bad record.\n\n"
     "Example: fedgrove audit runs/first\n\n"
     "Example: fedgrove audit first.car\n\n"
     "Example: fedgrove audit federation.toml\n\n"
@@ -72,10 +69,8 @@ app = typer.Typer(
     "Example: fedgrove audit --follow --rpc http://127.0.0.1:8545 --ledger 0x… --store http://127.0.0.1:5001 "
     "--webhook http://127.0.0.1:9000/bell\n\n"
     "Exit code: 0 verified, 1 a bad record (named), 2 cannot tell, 130 stopped while following.",
+    AuditGroup,
 )
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the verdict to stdout as JSON.")]
-
 
 ExpectHead = Annotated[
     list[str] | None,
@@ -161,16 +156,14 @@ def audit(
 def export(
     directory: Annotated[Path, typer.Argument(help="A run's directory.")],
     target: Annotated[Path, typer.Argument(help="The CAR file to write.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print file, size and root to stdout as JSON.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Write one CAR file with the ledger's history and every blob.
 
     Example: fedgrove audit export runs/first first.car
     """
-    try:
+    with or_say(f"cannot write {target}", "give another file"):
         root = export_car(directory, target)
-    except (FileNotFoundError, IsADirectoryError) as fault:
-        raise CommandError(f"cannot write {target}: {fault.strerror}; give another file") from None
     size = target.stat().st_size
     document = {"file": str(target), "bytes": size, "root": f"{root}"}
     report(document, f"wrote {target} ({size:,} bytes), root {root}", as_json)
@@ -230,9 +223,8 @@ def _read_certificate(path: Path | None) -> Certificate | None:
     if path is None:
         return None
     try:
-        return Certificate.from_bytes(read_regular(path, MAX_BYTES))
-    except OSError as fault:
-        raise CommandError(f"cannot read {path}: {fault.strerror}") from None
+        with or_say(f"cannot read {path}"):
+            return Certificate.from_bytes(read_regular(path, MAX_BYTES))
     except NoCertificate as fault:
         raise CommandError(f"{path}: {fault}") from None
 
@@ -308,11 +300,9 @@ def _report(verdict: Verdict, as_json: bool) -> int:
 
 def pins_of(heads: list[str] | None, ledger: str | None, chain: int | None, statements: list[Path] | None) -> Pins:
     """Pins from the options; raises CommandError for an invalid one."""
-    if ledger is not None and not is_address(ledger):
-        raise CommandError(f"--expect-ledger must be an address (0x and 40 hexadecimal digits), not {ledger!r}")
     return Pins(
         heads=tuple(map(_head, heads or ())),
-        ledger=to_checksum_address(ledger) if ledger else "",
+        ledger="" if ledger is None else address(ledger, "--expect-ledger"),
         chain_id=chain,
         statements=tuple(map(_statement, statements or ())),
     )
@@ -327,10 +317,8 @@ def _head(given: str) -> tuple[int, bytes]:
 
 def _statement(path: Path) -> HeadStatement:
     try:
-        with path.open("rb") as file:
+        with or_say(f"cannot read {path}"), path.open("rb") as file:
             return HeadStatement.from_bytes(file.read(HeadStatement.max_bytes + 1))
-    except OSError as fault:
-        raise CommandError(f"cannot read {path}: {fault.strerror}") from None
     except Malformed as fault:
         raise CommandError(
             f"{path} is not a statement of a head ({fault}): make one with `fedgrove keys attest`"

@@ -13,6 +13,7 @@ from fedgrove.node.audit.archive import LEDGER
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
+from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import (
     FAILED,
     CommandError,
@@ -45,7 +46,7 @@ def demo(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out that was interrupted, with its options.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report to stdout.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Run a whole federation on this machine and audit it.
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from eth_utils import is_address, to_checksum_address
 
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.ledger import Ledger
@@ -23,7 +22,8 @@ from fedgrove.chain.network.standstill import stopped
 from fedgrove.ipfs.store import StoreError
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.cli.extras import EXTRAS, missing
-from fedgrove.node.cli.output import FAILED, CommandError, answer, print_json
+from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.output import FAILED, CommandError, address, answer, print_json
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.ledger_view import LedgerView
@@ -66,7 +66,7 @@ def doctor(
     ] = None,
     account: Annotated[str | None, typer.Option(help="With --config: whether this account can pay.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="With --account: for this many rounds.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings to stdout as JSON.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Check that everything needed is installed and reachable: packages, sandbox, disk, chain, store, currency.
 
@@ -76,10 +76,10 @@ def doctor(
 
     Example: fedgrove doctor --config federation.toml --account 0x3F…
     """
-    if account is not None and (config is None or not is_address(account)):
-        raise CommandError("--account must be an account's address (0x and 40 hexadecimal digits), with --config")
+    if account is not None and config is None:
+        raise CommandError("--account needs --config, the file of a federation whose rounds it is to pay for")
     done = []
-    for each in _findings(config, account and to_checksum_address(account), rounds):
+    for each in _findings(config, None if account is None else address(account, "--account"), rounds):
         done.append(each)
         if not as_json:
             answer(f"{each.health:<9}{each.name:<34}{each.sentence}")

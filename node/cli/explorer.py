@@ -22,7 +22,7 @@ from fedgrove.node.cli.histories import (
     live_federation,
     place_of,
 )
-from fedgrove.node.cli.options import EtherPrice
+from fedgrove.node.cli.options import EtherPrice, JsonFlag
 from fedgrove.node.cli.output import CommandError, complain, flush, report
 from fedgrove.node.status.price import Price
 
@@ -57,9 +57,7 @@ def explorer(
             help="Link to this public site, as https://example.org/{kind}/{id}; may be repeated, one a chain.",
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the address, or what --export wrote, to stdout as JSON.")
-    ] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Serve pages that show a training history and check it, until stopped; or write them to publish.
 

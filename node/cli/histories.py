@@ -22,7 +22,7 @@ from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.text import command_line
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import opened_car
-from fedgrove.node.cli.output import CommandError
+from fedgrove.node.cli.output import CommandError, address
 from fedgrove.node.cli.reach import (
     check_reach,
     find_federation,
@@ -81,8 +81,6 @@ class LiveFederation:
 
     Attributes
     ----------
-    title : str
-        What to call it: its file, or its endpoints.
     command : str
         The command that audits it; it quotes nothing from a federation's file, which may hold secrets.
     """
@@ -121,9 +119,7 @@ def place_of(
         raise CommandError("give all of --rpc, --ledger and --store")
     if not (rpc and store):
         raise CommandError("give --rpc and --store with a ledger's address")
-    if not is_address(ledger):
-        raise CommandError(f"--ledger must be an address (0x and 40 hexadecimal digits), not {ledger!r}")
-    return OnChain(tuple(rpc), ledger, store, from_block)
+    return OnChain(tuple(rpc), address(ledger, "--ledger"), store, from_block)
 
 
 def configured_content(config: Path, reach: NetworkSettings, alone: bool) -> ContentReader:

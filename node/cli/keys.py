@@ -10,14 +10,10 @@ import typer
 
 from fedgrove.chain.crypto.keys import Keys, backup, load, restore, save
 from fedgrove.node.base.files import write_atomically
-from fedgrove.node.cli.options import ConfigFile, JsonFlag, PasswordFile
+from fedgrove.node.cli.options import ConfigFile, JsonFlag, PasswordFile, group
 from fedgrove.node.cli.output import CommandError, read_password, report
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Create, show, back up, restore and rotate a member's keys.\n\nExample: fedgrove keys new alice.json",
-)
+app = group("Create, show, back up, restore and rotate a member's keys.\n\nExample: fedgrove keys new alice.json")
 
 Keystore = Annotated[Path, typer.Argument(help="The keystore file.")]
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from eth_utils import is_address
 
 from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.networks import connect
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.options import BaseOptions, ConfigFile, JsonFlag, KeystoreFile, PasswordFile, given_bases
-from fedgrove.node.cli.output import CommandError, note, read_password, report
+from fedgrove.node.cli.output import CommandError, address, note, read_password, report
 from fedgrove.node.cli.reach import open_for_writing, open_ledger
 from fedgrove.node.methods.terms import load_config, method_of, with_first_model
 from fedgrove.node.methods.training.task_code import write_code
@@ -132,9 +131,8 @@ def _packed(folder: Path, named: str) -> Bundle:
 
 
 def _check_roles(terms: FederationConfig, roles: dict[str, str], one_account: bool) -> None:
-    for role, address in roles.items():
-        if not is_address(address):
-            raise CommandError(f"--{role} must be an account's address (0x and 40 hexadecimal digits), not {address!r}")
+    for role, given in roles.items():
+        address(given, f"--{role}")
     same = int(roles["admin"], 16) == int(roles["coordinator"], 16)
     if terms.membership.mode == "approved" and same and not one_account:
         raise CommandError(
@@ -172,8 +170,7 @@ def approve(
 
     Example: fedgrove approve 0x… --config federation.toml --keystore founder.json
     """
-    if not is_address(account):
-        raise CommandError(f"{account!r} is not an account's address (0x and 40 hexadecimal digits)")
+    address(account, "ACCOUNT")
     keys = load(keystore, read_password(password_file))
     with open_ledger(config, keys) as ledger:
         act = ledger.revoke if revoke else ledger.approve

@@ -5,17 +5,13 @@ from typing import Annotated
 
 import typer
 
-from fedgrove.api.saving import ModelFile, model_file, write_new
+from fedgrove.api.saving import model_file, write_new
 from fedgrove.node.cli.histories import FromBlock, LedgerAddress, Rpc, Run, Store, opened_history, place_of
-from fedgrove.node.cli.options import ClusterMember, ClusterNumber
-from fedgrove.node.cli.output import CommandError, answer, print_json
+from fedgrove.node.cli.options import ClusterMember, ClusterNumber, JsonFlag, group
+from fedgrove.node.cli.output import CommandError, or_say, refuse_existing, report
 from fedgrove.node.protocol.prediction import ModelChoice
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Take a model out of a training history.\n\nExample: fedgrove model save runs/first model.safetensors",
-)
+app = group("Take a model out of a training history.\n\nExample: fedgrove model save runs/first model.safetensors")
 
 
 @app.command("save")
@@ -36,7 +32,7 @@ def save(
     ledger: LedgerAddress = None,
     store: Store = None,
     from_block: FromBlock = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the file's metadata to stdout as JSON.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Write the model of a round as safetensors, after its bytes were compared with the digest on record.
 
@@ -54,23 +50,13 @@ def save(
         run, file = None, Path(run)
     if file is None:
         raise CommandError("give the FILE to write, after the run (see `fedgrove model save --help`)")
-    if file.is_symlink() or file.exists():
-        raise CommandError(f"{file} already exists: nothing was changed, give another file")
+    refuse_existing([file], "give another file")
     with opened_history(place_of(run, rpc, ledger, store, from_block)) as history:
         found = model_file(history, number, state_dict, ModelChoice(cluster, client))
-    try:
+    with or_say(f"cannot write {file}", "give another file"):
         write_new(file, found.data)
-    except OSError as fault:
-        raise CommandError(f"cannot write {file}: {fault.strerror}; give another file") from None
-    _report(file, found, as_json)
-    return 0
-
-
-def _report(file: Path, found: ModelFile, as_json: bool) -> None:
-    if as_json:
-        print_json({"file": str(file), "bytes": len(found.data), "tensors": found.tensors, **found.metadata})
-        return
     about = found.metadata
     what = "the first model, as no round closed" if about["round"] == "0" else f"the model of round {about['round']}"
-    sentence = f"wrote {file} ({found.tensors} tensors, {len(found.data)} bytes): {what}"
-    answer(f"{sentence}, {about['cid']}")
+    sentence = f"wrote {file} ({found.tensors} tensors, {len(found.data)} bytes): {what}, {about['cid']}"
+    report({"file": str(file), "bytes": len(found.data), "tensors": found.tensors, **about}, sentence, as_json)
+    return 0

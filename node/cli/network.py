@@ -2,8 +2,6 @@
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +14,7 @@ from fedgrove.chain.face.networks import INSTALL_ANVIL, has_anvil
 from fedgrove.common.text import command_line
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.extras import missing, require
-from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.options import JsonFlag, group
 from fedgrove.node.cli.output import CommandError, answer, answer_with, note, print_json, report
 from fedgrove.node.cli.scenario_options import Asked, takes
 from fedgrove.node.cli.values import words
@@ -30,11 +28,9 @@ from fedgrove.node.devnet.testnet.supervisor import ENDED, FRUITLESS
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.status.standing import Standing
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="A testnet on this machine: a chain, stores, a coordinator and clients, each in its own process.\n\n"
-    "Example: fedgrove network up --clients 8 --rounds 3 --wait",
+app = group(
+    "A testnet on this machine: a chain, stores, a coordinator and clients, each in its own process.\n\n"
+    "Example: fedgrove network up --clients 8 --rounds 3 --wait"
 )
 
 Directory = Annotated[Path, typer.Option("--dir", help="The testnet's directory.")]
@@ -72,14 +68,13 @@ def up(
     if scenario.run.explorer:
         require("explorer", "the explorer")
 
-    with sentences(1):
-        fresh = bring_up(layout, scenario, note)
-        pages = explorer_url(read_record(layout))
-        lines = [f"the testnet in {directory} {'is up' if fresh else 'was already up'}"]
-        lines += [f"watch: {pages}"] * bool(pages)
-        if wait:
-            note("\n".join(lines))
-        end = wait_until_ended(layout, note) if wait else ""
+    fresh = bring_up(layout, scenario, note)
+    pages = explorer_url(read_record(layout))
+    lines = [f"the testnet in {directory} {'is up' if fresh else 'was already up'}"]
+    lines += [f"watch: {pages}"] * bool(pages)
+    if wait:
+        note("\n".join(lines))
+    end = wait_until_ended(layout, note) if wait else ""
     if not end:
         lines += [
             f"look:  {command_line('network', 'status', '--dir', directory)}",
@@ -112,10 +107,9 @@ def down(
     Example: fedgrove network down --dir testnet
     """
     layout = _layout(directory)
-    with sentences(1):
-        ended = take_down(layout)
-        if remove:
-            delete(layout)
+    ended = take_down(layout)
+    if remove:
+        delete(layout)
     sentence = f"ended {ended} processes" if ended else f"nothing was running in {directory}"
     removed = f"\nremoved {directory}" if remove else ""
     report({"directory": str(layout.root), "ended": ended, "removed": remove}, sentence + removed, as_json)
@@ -131,8 +125,7 @@ def status(directory: Directory = _HERE, as_json: JsonFlag = False) -> int:
     Example: fedgrove network status --dir testnet
     """
     layout = _layout(directory)
-    with sentences(2):
-        testnet = read_record(layout)
+    testnet = read_record(layout)
     running = look(layout)
     stands, fault = None, ""
     if running is not None:
@@ -249,14 +242,7 @@ def testnet_scenario(asked: Asked, layout: TestnetPaths, wait: bool) -> Scenario
 
 def _same(asked: Asked, layout: TestnetPaths) -> Scenario:
     """The scenario of a testnet that is there; what is asked for must be what it was made with."""
-    with sentences(2):
-        made = read_record(layout).scenario
+    made = read_record(layout).scenario
     remedy = "give another --dir, or start again after `fedgrove network down --delete`"
     asked.check_same(made, f"the testnet in {layout.root} was made", remedy)
     return made
-
-
-@contextmanager
-def sentences(code: int) -> Iterator[None]:
-    """Make what a testnet says of itself the command's one sentence, with this exit code; 2 for an unfit directory."""
-    yield

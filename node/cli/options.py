@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -22,6 +23,11 @@ def _price(text: str) -> Price:
         return Price.parse(text)
     except InvalidInput as fault:
         raise typer.BadParameter(str(fault)) from None
+
+
+def group(text: str, kind: type[TyperGroup] = TyperGroup) -> typer.Typer:
+    """A group of commands with this help."""
+    return typer.Typer(cls=kind, no_args_is_help=True, rich_markup_mode=None, help=text)
 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print to stdout as JSON.")]

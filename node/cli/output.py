@@ -9,12 +9,13 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import typer
+from eth_utils import is_address, to_checksum_address
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
 from rich.progress import Progress, ProgressColumn
@@ -175,6 +176,29 @@ def print_json(value: Any) -> None:
 def print_json_line(value: Any) -> None:
     """Print one of several JSON documents to stdout, in one line."""
     answer(json.dumps(value, sort_keys=True))
+
+
+@contextmanager
+def or_say(failed: str, advice: str = "") -> Iterator[None]:
+    """Have what fails on the disk end the command with the sentence that ``failed``, why, and what to do."""
+    try:
+        yield
+    except OSError as fault:
+        raise CommandError(f"{failed}: {fault.strerror}{advice and f'; {advice}'}") from None
+
+
+def refuse_existing(paths: Iterable[Path | None], advice: str) -> None:
+    """Raise CommandError where one of these is there already."""
+    for path in paths:
+        if path is not None and (path.is_symlink() or path.exists()):
+            raise CommandError(f"{path} already exists: nothing was changed, {advice}")
+
+
+def address(given: str, what: str) -> str:
+    """An account's or a contract's address, with its checksum; CommandError for anything else."""
+    if not is_address(given):
+        raise CommandError(f"{what} must be an address (0x and 40 hexadecimal digits), not {given!r}")
+    return to_checksum_address(given)
 
 
 def report(document: dict[str, Any], sentence: str, as_json: bool) -> None:

@@ -17,12 +17,13 @@ from fedgrove.node.cli.options import (
     BaseOptions,
     ClusterMember,
     ClusterNumber,
+    JsonFlag,
     Sandbox,
     TableFormatOptions,
     given_bases,
     given_format,
 )
-from fedgrove.node.cli.output import CommandError, answer, answer_with, print_json
+from fedgrove.node.cli.output import CommandError, answer, answer_with, or_say, print_json, refuse_existing
 from fedgrove.node.learning.scores import ClassScores, NumberScores, Scores
 from fedgrove.node.learning.settings import MAX_CONFUSED
 from fedgrove.node.tasks.sandbox.modes import AUTO
@@ -70,9 +71,7 @@ def predict(
     ledger: LedgerAddress = None,
     store: Store = None,
     from_block: FromBlock = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print to stdout as JSON what was predicted, in short.")
-    ] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Predict with a federation's model: classes by name with probabilities, or numbers in the target's unit.
 
@@ -84,13 +83,15 @@ def predict(
     Example: fedgrove predict runs/first --data test.csv --evaluate --pictures figures
     """
     require("learning", "`fedgrove predict`, which applies a model,")
+    from fedgrove.api.predicting import scores_of  # brings torch
+
     if data is None:
         raise CommandError("give --data: the file to predict for")
     if out is None and not evaluate:
         raise CommandError("give --out: the CSV file for the predictions; or --evaluate for labelled data")
     if pictures is not None and not evaluate:
         raise CommandError("--pictures shows how good predictions are: add --evaluate, and give labelled data")
-    _refuse_existing(out, pictures)
+    refuse_existing([out, pictures], "give another name")
     if not data.exists():
         raise CommandError(f"there is no {data}: give --data what to predict for")
     options = {
@@ -111,7 +112,7 @@ def predict(
         raise CommandError(f"the model cannot be applied: {fault}") from None
     except Refused as fault:
         raise CommandError(str(fault)) from None  # what was given cannot be read: nothing ran that failed
-    scores = _scored(found) if evaluate else None
+    scores = scores_of(found) if evaluate else None
     _write(found, scores, out, pictures)
     _report(found, scores, predictor, out, as_json)
     return 0
@@ -130,39 +131,23 @@ def _loaded(
     from fedgrove.api.predicting import is_model_file, load
 
     place = place_of(model, rpc, ledger, store, from_block)
-    try:
+    with or_say(f"cannot read {model}"):
         if isinstance(place, Kept) and is_model_file(place.path):
             return load(place.path, number=number, **options)
         with opened_history(place) as history:
             return load(history, number=number, **options)
-    except OSError as fault:
-        raise CommandError(f"cannot read {model}: {fault.strerror}") from None
-
-
-def _scored(found: "Predictions") -> Scores:
-    from fedgrove.api.predicting import scores_of
-
-    return scores_of(found)
-
-
-def _refuse_existing(*paths: Path | None) -> None:
-    for path in paths:
-        if path is not None and (path.is_symlink() or path.exists()):
-            raise CommandError(f"{path} already exists: nothing was changed, give another name")
 
 
 def _write(found: "Predictions", scores: Scores | None, out: Path | None, pictures: Path | None) -> None:
-    where = out
-    try:
-        if out is not None:
+    advice = "name a place in a folder that is there"
+    if out is not None:
+        with or_say(f"cannot write {out}", advice):
             write_new(out, csv_text(found.columns, found.table()).encode())
-        if pictures is not None and scores is not None:
-            where = pictures
+    if pictures is not None and scores is not None:
+        with or_say(f"cannot write {pictures}", advice):
             pictures.mkdir(parents=True)
             for name, picture in pictures_of(scores, found).items():
                 write_new(pictures / f"{name}.svg", picture.encode())
-    except OSError as fault:
-        raise CommandError(f"cannot write {where}: {fault.strerror}; name a place in a folder that is there") from None
 
 
 def _report(

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from fedgrove.common.errors import InvalidInput
-from fedgrove.node.cli.options import JsonFlag
+from fedgrove.node.cli.options import JsonFlag, group
 from fedgrove.node.cli.output import CommandError, answer, answer_with, print_json
 from fedgrove.node.cli.values import words
 from fedgrove.node.privacy.settings import ClientLevelSettings
@@ -17,12 +17,7 @@ from fedgrove.node.privacy.settings import ClientLevelSettings
 if TYPE_CHECKING:  # imported where it is used, as what it needs takes a second to load
     from fedgrove.node.privacy.plan import Cost, Outlook, PlannedSpending, PlannedTraining
 
-app = typer.Typer(
-    name="privacy",
-    help="Plan and count client-level differential privacy.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = group("Plan and count client-level differential privacy.")
 
 Clients = Annotated[int, typer.Option(help="Clients of the federation, K.")]
 Rate = Annotated[float, typer.Option(help="Probability that a client is drawn in a round.")]

@@ -59,10 +59,6 @@ class Asked:
 
     Attributes
     ----------
-    file : Path or None
-        Of ``--scenario``.
-    tables : dict
-        Keys that options give values to.
     names : frozenset of str
         The options of keys that were given, as Python has their names.
     preset : dict or None

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import numpy as np
 import typer
 
 from fedgrove.chain.crypto.keys import Keys, load
@@ -33,10 +32,9 @@ from fedgrove.node.cli.options import (
     given_bases,
     given_format,
 )
-from fedgrove.node.cli.output import CommandError, read_password
+from fedgrove.node.cli.output import CommandError, or_say, read_password
 from fedgrove.node.cli.reach import check_reach, find_federation, lone_endpoint, open_network, open_store
 from fedgrove.node.cli.task_data import approved_data
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.methods.training.terms import TrainingTerms
@@ -98,7 +96,7 @@ def client(
     check_device(terms, reach)
     if terms.training.portable:
         pin_process()
-    samples = _private_data(data, terms) if terms.task is None else None
+    samples = method_of(terms).member_data(data) if terms.task is None else None
     _check_count(samples, data, terms)
     watched = WatchedKeystore(keystore, read_password(password_file))
     keys = watched.keys
@@ -249,11 +247,6 @@ def _check_count(samples: Sized | None, data: Path, terms: FederationConfig) -> 
         raise CommandError(f"{data} holds {len(samples)} samples, but this federation takes at most {most}")
 
 
-def _private_data(data: Path, terms: FederationConfig) -> Samples | np.ndarray:
-    """Inputs of a client's computation."""
-    return method_of(terms).member_data(data)
-
-
 def _aides(terms: FederationConfig, keys: Keys, data: Path | None, standby: bool) -> Aides:
     """The coordinator's work in addition to driving rounds; a stand-by only evaluates."""
     method = method_of(terms)
@@ -308,10 +301,8 @@ def _warn_of_copies(log: ServiceLog, directory: Path) -> None:
 
 
 def _own(stack: ExitStack, directory: Path) -> None:
-    try:
+    with or_say(f"cannot use the directory {directory}"):
         stack.enter_context(exclusive(directory))
-    except OSError as fault:
-        raise CommandError(f"cannot use the directory {directory}: {fault.strerror}") from None
 
 
 @contextmanager

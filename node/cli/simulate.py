@@ -11,6 +11,7 @@ from rich.table import Table
 
 from fedgrove.common.errors import Error, RunFailed
 from fedgrove.node.cli.log_to import LogTarget, LogTo, log_targets, opened_logs
+from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import FAILED, CommandError, answer, answer_with, complain, note, print_json, read_seeds
 from fedgrove.node.cli.scenario_options import Asked, takes
 from fedgrove.node.protocol.members_metrics import described
@@ -32,7 +33,7 @@ def simulate(
     out: Annotated[Path | None, typer.Option(help="Keep checkpoints, records and figures here.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     log_to: LogTo = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the records to stdout.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Train many clients on this machine's cores or on a cluster; the same scenario gives the same bytes anywhere.
 

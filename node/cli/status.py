@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from eth_utils import is_address, to_checksum_address
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.cli.options import ConfigFile, EtherPrice, PasswordFile
 from fedgrove.node.cli.output import (
     CommandError,
+    address,
     answer,
     complain,
     live_answer,
@@ -83,9 +83,7 @@ def status(
 
 
 def _account(account: str | None, keys: Keys | None) -> str | None:
-    if account is not None and not is_address(account):
-        raise CommandError(f"{account!r} is not an account's address (0x and 40 hexadecimal digits)")
-    named = to_checksum_address(account) if account else None
+    named = None if account is None else address(account, "--account")
     if named and keys and named != keys.address:
         raise CommandError(f"the keystore is that of account {keys.address}: give only one of --account and --keystore")
     return keys.address if keys else named
@@ -134,10 +132,6 @@ class Display:
     ----------
     deployment : Deployment
         Of the federation: the coordinator's part is shown, and what a practice chain took is said to be practice.
-    account : str
-        Whose part is shown as well; empty for nobody's.
-    price : Price or None
-        Of one ether; None shows ether only.
     """
 
     deployment: Deployment

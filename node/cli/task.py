@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from eth_utils import is_address, to_checksum_address
 
 from fedgrove.chain.crypto.keys import load
 from fedgrove.common.errors import InvalidInput
@@ -13,8 +12,8 @@ from fedgrove.ipfs.cid import CID, InvalidCID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.cli.options import JsonFlag, KeystoreFile, PasswordFile, TaskSource
-from fedgrove.node.cli.output import CommandError, answer, note, print_json, read_password
+from fedgrove.node.cli.options import JsonFlag, KeystoreFile, PasswordFile, TaskSource, group
+from fedgrove.node.cli.output import CommandError, address, answer, note, print_json, read_password, report
 from fedgrove.node.cli.reach import open_content, open_for_writing
 from fedgrove.node.cli.task_check import check
 from fedgrove.node.cli.task_new import new
@@ -28,11 +27,9 @@ from fedgrove.node.tasks.folder import write_folder
 from fedgrove.node.tasks.reading_notes import reading_notes
 from fedgrove.node.tasks.task_methods import task_classes
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Make a task, check it, pack it under one CID, read what others packed, approve it.\n\n"
-    "Example: fedgrove task new mine",
+app = group(
+    "Make a task, check it, pack it under one CID, read what others packed, approve it.\n\n"
+    "Example: fedgrove task new mine"
 )
 
 StoreOption = Annotated[str | None, typer.Option("--store", help="disk:PATH, or the URL of a Kubo API.")]
@@ -201,10 +198,8 @@ def fetch(
     """
     found = fetch_bundle(_content(store, config), _cid(bundle))
     write_folder(folder, found.contents)
-    if as_json:
-        print_json({**_described(found), "folder": str(folder)})
-    else:
-        answer(f"wrote {len(found.contents)} files to {folder}")
+    report({**_described(found), "folder": str(folder)}, f"wrote {len(found.contents)} files to {folder}", as_json)
+    if not as_json:
         _warn_of_versions(found)
     return 0
 
@@ -228,9 +223,7 @@ def _cid(text: str) -> CID:
 def _account(directory: Path, given: str | None) -> str:
     """The account whose approvals count: the one given, or the only one in the directory; empty where there is none."""
     if given is not None:
-        if not is_address(given):
-            raise CommandError(f"--account must be an address (0x and 40 hexadecimal digits), not {given!r}")
-        return to_checksum_address(given)
+        return address(given, "--account")
     accounts = {each.account for each in sound_approvals(directory)}
     if len(accounts) > 1:
         raise CommandError(f"{directory} has approvals of several accounts: name yours with --account")

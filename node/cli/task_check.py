@@ -11,7 +11,15 @@ import typer
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.extras import require
-from fedgrove.node.cli.options import BaseOptions, Sandbox, TableFormatOptions, TaskSource, given_bases, given_format
+from fedgrove.node.cli.options import (
+    BaseOptions,
+    JsonFlag,
+    Sandbox,
+    TableFormatOptions,
+    TaskSource,
+    given_bases,
+    given_format,
+)
 from fedgrove.node.cli.output import FAILED, CommandError, answer, note, print_json
 from fedgrove.node.cli.values import words
 from fedgrove.node.learning.settings import STRATEGIES
@@ -53,7 +61,7 @@ def check(
     table_format: TableFormatOptions = None,
     sandbox: Sandbox = AUTO,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds after which a check of the task is stopped.")] = 600.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the checks to stdout as JSON.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Load a task, train one step in a sandbox as a node would, and check what a federation needs of it.
 

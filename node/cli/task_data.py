@@ -50,22 +50,12 @@ def approved_data(
 
     Parameters
     ----------
-    stack : ExitStack
-        Ends the task's process.
-    directory : Path
-        The member's, with its approvals.
-    account : str
-        Whose approval counts.
     reach : NetworkSettings
         How the task's code is contained, and how long it may take.
     private : tuple of Path
         Files that no task may be shown.
     bases : mapping
         Paths of frozen bases by name; others are those of the last start, or come from the store.
-    part : (int, int), optional
-        Index and number of clients that practise on one source.
-    form : TableFormat, optional
-        How the source writes a table.
 
     Raises
     ------

@@ -7,7 +7,7 @@ import typer
 
 from fedgrove.node.base.memory import memory_limit
 from fedgrove.node.cli.options import JsonFlag, TableFormatOptions, given_format
-from fedgrove.node.cli.output import CommandError, answer, print_json
+from fedgrove.node.cli.output import CommandError, report
 from fedgrove.node.cli.values import words
 from fedgrove.node.learning.drafting import draft
 from fedgrove.node.learning.tables.formats import TableFormat
@@ -56,10 +56,8 @@ def new(
     if kind not in KINDS:
         raise CommandError(f"--kind must be one of {', '.join(KINDS)}, not {kind!r}")
     names = begin(folder, kind)
-    if as_json:
-        print_json({"folder": str(folder), "kind": kind, "files": names})
-    else:
-        answer(f"wrote {', '.join(names)} to {folder}: start with README.md")
+    document = {"folder": str(folder), "kind": kind, "files": names}
+    report(document, f"wrote {', '.join(names)} to {folder}: start with README.md", as_json)
     return 0
 
 
@@ -101,8 +99,5 @@ def _drafted(source: Path, header: dict[str, Any]) -> str:
 def _write(folder: Path, text: str, kind: str, how: str, as_json: bool) -> int:
     """Make a folder of terms only."""
     names = write_new(folder, {TERMS: text.encode()})
-    if as_json:
-        print_json({"folder": str(folder), "kind": kind, "files": names})
-    else:
-        answer(f"wrote {TERMS} to {folder}, {how}")
+    report({"folder": str(folder), "kind": kind, "files": names}, f"wrote {TERMS} to {folder}, {how}", as_json)
     return 0

@@ -15,8 +15,8 @@ from fedgrove.node.audit.certificate import certify
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.kmeans import show
-from fedgrove.node.cli.options import PasswordFile
-from fedgrove.node.cli.output import CommandError, answer, print_json, read_password
+from fedgrove.node.cli.options import JsonFlag, PasswordFile
+from fedgrove.node.cli.output import CommandError, answer, print_json, read_password, report
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
 from fedgrove.node.devnet.kmeans import LocalFederation
 from fedgrove.node.methods.kmeans.asking import ask
@@ -47,7 +47,7 @@ def unlearn(
         typer.Option("--certificate", help="With --config: write the certificate here once it exists."),
     ] = None,
     password_file: PasswordFile = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate, or the request, to stdout.")] = False,
+    as_json: JsonFlag = False,
 ) -> int:
     """Have the federation forget points of a client, or all of them, on the ledger; a repeated request changes nothing.
 
@@ -101,11 +101,8 @@ def _locally(directory: Path, client: int, rows: list[int] | None, as_json: bool
         session.run()
         verdict = session.archive()
         found, path = session.certificate(client, request)
-    if as_json:
-        print_json(found.table)
-    else:
-        answer(found.sentence)
-        answer(f"check:  {command_line('audit', directory / 'history', '--certificate', path)}")
+    check = command_line("audit", directory / "history", "--certificate", path)
+    report(found.table, f"{found.sentence}\ncheck:  {check}", as_json)
     return verdict.exit_code
 
 
@@ -135,8 +132,5 @@ def _as_member(
         history = capture(network, deployment)
         found = certify(chain_facts(history), history.records(), open_store(config, reach), client, request.digest)
     write_atomically(certificate, found.to_bytes())
-    if as_json:
-        print_json(found.table)
-    else:
-        answer(found.sentence)
+    report(found.table, found.sentence, as_json)
     return 0

@@ -59,14 +59,7 @@ class Page:
 
 
 class RunsApi:
-    """Answers about the runs of several watches, out of what these have found by now; raises NoAnswer.
-
-    Parameters
-    ----------
-    watches : sequence of IndexWatch
-        In the order that gives the runs their numbers, from 1.
-    options : PageOptions
-    """
+    """Answers about the runs of several watches, out of what these have found by now; raises NoAnswer."""
 
     def __init__(self, watches: Sequence[IndexWatch], options: PageOptions = NO_OPTIONS) -> None:
         self._watches = watches

@@ -1,6 +1,6 @@
 """Pages that compare runs: one page and its tables; each run's own pages lie below, under ``runs/NUMBER/``."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedgrove.node.base.spreadsheets import csv_text
@@ -25,16 +25,7 @@ class Shown:
 
 
 class ComparingPages:
-    """Renders what compares the runs of several watches, out of what these have found by now.
-
-    Parameters
-    ----------
-    watches : sequence of IndexWatch
-        In the order that gives the runs their numbers, from 1.
-    options : PageOptions
-    static : bool
-        For an export: folders are linked by their file.
-    """
+    """Renders what compares the runs of several watches, out of what these have found by now."""
 
     def __init__(self, watches: Sequence[IndexWatch], options: PageOptions = NO_OPTIONS, static: bool = False) -> None:
         self._watches = watches
@@ -44,8 +35,13 @@ class ComparingPages:
 
     def render(self, path: str) -> Shown | None:
         """What lies at a path, or None where there is nothing."""
-        make = self._makers.get(path)
-        return make(Comparison.of(self._watches)) if make is not None else None
+        if path not in PATHS:
+            return None
+        comparison = Comparison.of(self._watches)
+        if path:
+            table = rounds_csv(comparison, self._options.price) if path == "rounds.csv" else terms_csv(comparison)
+            return Shown(table, "text/csv")
+        return Shown(self._page(comparison), "text/html")
 
     def failed(self, path: str) -> Shown:
         """In the place of what cannot be made: a page, or for a table a sentence."""
@@ -53,12 +49,8 @@ class ComparingPages:
             return Shown("This table cannot be made: the explorer's log has the reason.\n", "text/plain")
         return Shown(failed_page(self._templates, self._link, self._static), "text/html")
 
-    @property
-    def _makers(self) -> dict[str, Callable[[Comparison], Shown]]:
-        return dict(zip(PATHS, (self._page, self._rounds, self._terms), strict=True))
-
-    def _page(self, comparison: Comparison) -> Shown:
-        page = self._templates.get_template("compare.html").render(
+    def _page(self, comparison: Comparison) -> str:
+        return self._templates.get_template("compare.html").render(
             title="Comparison",
             section="compare",
             url=self._link,
@@ -73,13 +65,6 @@ class ComparingPages:
             comparison=comparison,
             most=MAX_ROUNDS_SHOWN,
         )
-        return Shown(page, "text/html")
-
-    def _rounds(self, comparison: Comparison) -> Shown:
-        return Shown(rounds_csv(comparison, self._options.price), "text/csv")
-
-    def _terms(self, comparison: Comparison) -> Shown:
-        return Shown(terms_csv(comparison), "text/csv")
 
     def _link(self, path: str) -> str:
         """A relative link."""

@@ -53,7 +53,6 @@ def export(watch: IndexWatch, target: Path, blob_bytes: int, options: PageOption
     ----------
     blob_bytes : int
         At most this many bytes of blobs are written next to the pages.
-    options : PageOptions
     """
     with _all_or_nothing(target):
         return _export(watch, target, blob_bytes, options)

@@ -37,8 +37,6 @@ class Index:
     ----------
     path : Path
         Made when missing; a file of another federation, or of another version of fedgrove, is replaced.
-    deployment : Deployment
-        Of the federation.
     """
 
     def __init__(self, path: Path, deployment: Deployment) -> None:

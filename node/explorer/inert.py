@@ -72,13 +72,7 @@ class Contents:
 
 
 def contents_of_model(store: ContentReader, digest: bytes, max_bytes: int, start: int = 0) -> Contents:
-    """Read the table of contents of a safetensors file (8 bytes of length, a JSON header), and not the tensors.
-
-    Parameters
-    ----------
-    start : int
-        Where the file begins in the blob.
-    """
+    """Read the table of contents of a safetensors file (8 bytes of length, a JSON header), and not the tensors."""
     try:
         head, skipped = b"", 0
         for chunk in store.stream(digest, max_bytes):

@@ -5,11 +5,12 @@ Paths of pages end in ``/`` (the overview's is empty), and links are relative, s
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fedgrove.node.explorer import drawings
-from fedgrove.node.explorer.checks import WORDS
+from fedgrove.node.explorer.checks import WORDS, Checks
 from fedgrove.node.explorer.figures import coins, duration, in_unit, minute, percent, short, size, time, unit_of
 from fedgrove.node.explorer.heatmap import MAX_CLIENTS
 from fedgrove.node.explorer.index import Index
@@ -70,10 +71,8 @@ class Pages:
 
     Parameters
     ----------
-    watch : Watch
     has : callable, optional
         For an export: whether a path will be there. Links to others are left out, and folders are linked by their file.
-    options : PageOptions
     compared : bool
         These pages lie below some that compare this run with others (``comparing``), which they lead back to.
     """
@@ -85,57 +84,43 @@ class Pages:
         options: PageOptions = NO_OPTIONS,
         compared: bool = False,
     ) -> None:
-        self._watch = watch
-        self._has = has
-        self._compared = compared
-        self._price = options.price_on(watch.source.deployment)
-        self._templates = make_templates(self._price)
-        self._templates.globals["outside"] = _outside(watch, options)
+        self.watch, self.has, self.compared = watch, has, compared
+        self.price = options.price_on(watch.source.deployment)
+        self.templates = make_templates(self.price)
+        self.templates.globals["outside"] = _outside(watch, options)
 
     def render(self, path: str, query: str = "") -> str | None:
         """The page at a path, or None where there is none."""
-        return self._request(path, query).page()
+        return _Request(self, path, query).page()
 
     def only_hit(self, query: str) -> str:
         """The path of the only page that a search leads to; empty where there is none, or more."""
-        index = self._watch.index
-        hits = search(index, query) if index is not None and self._watch.known else []
+        index = RunView(self.watch).index
+        hits = search(index, query) if index is not None else []
         return hits[0].path if len(hits) == 1 else ""
 
     def missing(self, path: str) -> str:
         """The page that says that there is none."""
-        return self._request(path).render("missing.html", "Not found", "")
+        return _Request(self, path).render("missing.html", "Not found", "")
 
     def failed(self, path: str) -> str:
         """The page that says that the one at this path cannot be made; it needs nothing of the history."""
-        return failed_page(self._templates, self._request(path).link, static=self._has is not None)
-
-    def _request(self, path: str, query: str = "") -> "_Request":
-        return _Request(self._watch, self._templates, self._has, self._compared, self._price, path, query)
+        return failed_page(self.templates, _Request(self, path).link, static=self.has is not None)
 
 
 class _Request:
     """One page, on one sight of the history."""
 
-    def __init__(
-        self,
-        watch: IndexWatch,
-        templates: Environment,
-        has: Exists | None,
-        compared: bool,
-        price: Price | None,
-        path: str,
-        query: str = "",
-    ) -> None:
-        self._watch = watch
-        self._run = RunView(watch)
-        self._templates = templates
-        self._has = has
-        self._compared = compared
-        self._price = price
-        self._path = path
-        self._query = query
-        self._checks = self._run.checks
+    def __init__(self, site: Pages, path: str, query: str = "") -> None:
+        self._site, self._path, self._query = site, path, query
+
+    @cached_property
+    def _run(self) -> RunView:
+        return RunView(self._site.watch)  # which a page in the place of one that failed does without
+
+    @property
+    def _checks(self) -> Checks:
+        return self._run.checks
 
     @property
     def _index(self) -> Index:
@@ -145,7 +130,7 @@ class _Request:
 
     def page(self) -> str | None:
         known = self._run.index is not None
-        if not known and (self._watch.index is None or self._run.sight.read):
+        if not known and (self._site.watch.index is None or self._run.sight.read):
             return self.render("unreadable.html", "Unreadable", "") if not self._path else None
         for pattern, make in ROUTES:
             found = pattern.fullmatch(self._path)
@@ -155,9 +140,9 @@ class _Request:
 
     def render(self, template: str, title: str, section: str, **values: object) -> str:
         """Fill a template; every page has the badge of the history and the way to check it."""
-        run, static = self._run, self._has is not None
+        run, static = self._run, self._site.has is not None
         terms = terms_tables(run.config)
-        return self._templates.get_template(template).render(
+        return self._site.templates.get_template(template).render(
             title=title,
             section=section,
             url=self.link,
@@ -196,15 +181,15 @@ class _Request:
 
     def _comparison(self) -> str:
         """A relative link to the page that compares this run with others; empty where there is none."""
-        if not self._compared:
+        if not self._site.compared:
             return ""
-        return "../" * (self._path.count("/") + 2) + ("index.html" if self._has is not None else "")
+        return "../" * (self._path.count("/") + 2) + ("index.html" if self._site.has is not None else "")
 
     def link(self, path: str) -> str:
         """A relative link; empty for what an export leaves out."""
         bare, mark, place = path.partition("#")
-        if self._has is not None:
-            if not self._has(bare):
+        if self._site.has is not None:
+            if not self._site.has(bare):
                 return ""
             bare += "index.html" if not bare or bare.endswith("/") else ""
         up = "../" * self._path.count("/")
@@ -216,7 +201,7 @@ class _Request:
         rounds = self._run.rounds
         return self.render(
             "overview.html", "Overview", "overview", rounds=rounds, listed=round_list(rounds, 1),
-            charts=charts(rounds, self._price, self._index.deployment.practice),
+            charts=charts(rounds, self._site.price, self._index.deployment.practice),
             settings=hyper_parameters(self._run.config),
             members=members(self._index), forgettings=forgettings(self._index, self._checks),
         )  # fmt: skip
@@ -311,7 +296,9 @@ class _Request:
         contents, head = None, head_of(self._index, bytes.fromhex(blob.digest))
         if blob.state == "held":  # else a store may look for it for half a minute
             start = tensors_start(head) if head else 0
-            contents = contents_of_model(self._watch.source.store, bytes.fromhex(blob.digest), MAX_MODEL_BYTES, start)
+            contents = contents_of_model(
+                self._site.watch.source.store, bytes.fromhex(blob.digest), MAX_MODEL_BYTES, start
+            )
         models = lineage(self._index)
         place = next((place for place, (_, model) in enumerate(models) if model.digest == blob.digest), None)
         return {"contents": contents, "lineage": models, "place": place, "outline": document(head) if head else ""}

@@ -61,12 +61,9 @@ def make_app(
 
     Parameters
     ----------
-    watches : IndexWatch
-        What is shown: one run, or several that are compared.
     hosts : frozenset of str or None
         Names under which the pages may be asked for; others are refused, so that no site can read them through a name
         of its own that leads here. None allows any.
-    options : PageOptions
     """
     app = _guarded(hosts)
     answer_api(app, RunsApi(watches, options))
@@ -282,8 +279,6 @@ def live_pages(
     ----------
     name, command : str
         What people call the source, and the command that audits the same.
-    indexes : Path
-        Folder of the index.
     """
     source = LiveSource(network, deployment, store, name, command)
     with open_index(source, indexes) as index, IndexWatch(source, index) as watch, serving(watch) as address:

@@ -5,7 +5,6 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.ledger import Ledger
@@ -25,13 +24,13 @@ from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.status.standing import Standing, standing
 
 
-class Source(Protocol):
-    """A history and its store.
+class _Archive:
+    """A history at rest.
 
     Attributes
     ----------
     name : str
-        What people call it: a path, or the chain's URL.
+        What people call it: a path; of a live ledger the chain's URL.
     command : str
         The command that checks the same, from anywhere.
     key : str
@@ -40,44 +39,9 @@ class Source(Protocol):
         It may grow.
     deployment : Deployment or None
         None where the history is too damaged to say.
-    store : ContentReader
     audit_waiting : str
         Why the audit of a live history can tell nothing new; empty when it can.
     """
-
-    name: str
-    command: str
-    key: str
-    live: bool
-
-    @property
-    def store(self) -> ContentReader: ...
-
-    @property
-    def deployment(self) -> Deployment | None: ...
-
-    @property
-    def audit_waiting(self) -> str: ...
-
-    def read(self, index: Index) -> bool:
-        """Bring the index up to date; whether anything changed. Raises ChainError when the chain does not answer."""
-        ...
-
-    def audit(self, progress: Progress) -> Verdict | None:
-        """The verdict; None while a live history goes on and nothing is wrong yet."""
-        ...
-
-    def so_far(self) -> Verdict | None:
-        """What a verdict says of a live history up to now."""
-        ...
-
-    def standing(self) -> Standing | None:
-        """Where a live federation stands, as ``fedgrove status`` tells it."""
-        ...
-
-
-class _Archive:
-    """A history at rest."""
 
     live = False
     audit_waiting = ""
@@ -95,6 +59,7 @@ class _Archive:
             self.deployment = None
 
     def read(self, index: Index) -> bool:
+        """Bring the index up to date; whether anything changed. Raises ChainError when a chain does not answer."""
         if index.head() >= index.deployment.block:
             return False  # it was read from this very file, whose digest is in the key
         try:
@@ -105,10 +70,10 @@ class _Archive:
             return False  # the audit, which reads it again, says what is wrong
 
     def so_far(self) -> None:
-        return None
+        """What a verdict says of a live history up to now."""
 
     def standing(self) -> None:
-        return None
+        """Where a live federation stands, as ``fedgrove status`` tells it."""
 
 
 class DirectorySource(_Archive):
@@ -202,6 +167,10 @@ class LiveSource:
 
     def _stands(self, index: Index, number: int) -> bool:
         return number < self.deployment.block or self._network.block_hash(number) == index.block_hash(number)
+
+
+Source = DirectorySource | CarSource | LiveSource
+"""A history and its store; ``audit`` gives the verdict, or None while a live history goes on and nothing is wrong."""
 
 
 def _sha256(path: Path) -> str:

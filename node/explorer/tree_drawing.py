@@ -49,16 +49,7 @@ def cooperation_tree(leaves: Sequence[Leaf], title: str, standing: bool = False)
 
 @dataclass(frozen=True)
 class _Measures:
-    """Sizes of a drawing in pixels, along the row of leaves (``step``) and across it (the others).
-
-    Attributes
-    ----------
-    standing : bool
-    step, radius : float
-        From leaf to leaf, and that of a leaf.
-    canopy, rise, trunk : float
-        Room for the arcs, from level to level of the branches, and for the trunk.
-    """
+    """Sizes of a drawing in pixels, along the row of leaves (``step``) and across it (the others)."""
 
     standing: bool
     step: float
@@ -229,8 +220,6 @@ def trees_of(leaves: Sequence[Leaf], groups: Sequence[Sequence[int]] | None, of:
     ----------
     groups : sequence of (sequence of int) or None
         Clients that are summed apart; None: all are summed together.
-    of, what : str
-        What they are of, for a title, and what a group is.
     """
     if not leaves:
         return []

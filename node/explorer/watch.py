@@ -35,20 +35,10 @@ class Snapshot:
 
     Attributes
     ----------
-    version : int
-        Counts the changes, of this and of the index.
-    read : bool
-        The history was read up to the head that it had.
     surveyed : bool
         The store was asked about all that the history named then.
     verdict : Verdict or None
         The last word of the audit, or what a live history's audit says by now; None before the first.
-    checked : int
-        Records found right so far, in the order of the history.
-    auditing : bool
-        The audit goes on, or will.
-    standing : Standing or None
-        Where a live federation stands.
     waiting, store_waiting, audit_waiting : str
         Why chain, store, or audit, tell nothing new; empty when all is well.
     """
@@ -91,11 +81,8 @@ class IndexWatch:
 
     Parameters
     ----------
-    source : Source
     index : Index or None
         None where the source does not even say which federation it is of.
-    interval : float
-        Seconds between two looks at a live source.
     """
 
     def __init__(self, source: Source, index: Index | None, interval: float = INTERVAL_SECONDS) -> None:

@@ -171,12 +171,7 @@ def has_clusters(config: FederationConfig | None) -> TypeGuard[FederationConfig]
 
 
 class ClusterReader:
-    """Reads for each round what it is for, and what the clusters' models scored; each state is read once.
-
-    Parameters
-    ----------
-    store : ContentReader
-    """
+    """Reads for each round what it is for, and what the clusters' models scored; each state is read once."""
 
     def __init__(self, store: ContentReader) -> None:
         self._store = store

@@ -98,8 +98,6 @@ class Budget:
     ----------
     balance, price : int
         Balance, and what a unit of gas costs now; in wei.
-    gas : int
-        Gas that a round takes.
     measured : int
         Rounds whose receipts that is the most of; 0 when it is the sum of the limits that are sent along.
     """

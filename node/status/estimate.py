@@ -63,15 +63,12 @@ class Estimate:
 
     Attributes
     ----------
-    members, rounds : int
     drawn : float
         Clients in a round, on average.
     calls : tuple of CallCost
         All calls from the founding to the last closing.
     once : float
         Gas of founding and joining, which no round repeats.
-    span : RoundSpan
-        How long a round takes.
     """
 
     members: int
@@ -113,8 +110,6 @@ def estimate(config: FederationConfig, members: int, rounds: int, block_seconds:
 
     Parameters
     ----------
-    members, rounds : int
-        Members that register, and rounds that close.
     block_seconds : float
         Between two blocks of the chain.
     """

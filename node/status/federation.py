@@ -33,20 +33,16 @@ class FederationStatus:
 
     Attributes
     ----------
-    standing : Standing
-    rounds_to_close : int
     until_time : float or None
         About when ``standing.until`` will be made, in seconds since 1970.
     chain_stopped : str
         That the chain makes no blocks, in one sentence; empty where it does.
-    costs : Costs
     budget : Budget or None
         The account's means.
     spent : Spent or None
         Of the privacy budget, by the account's client, without an account by the client that has spent most.
     refusal : str
         Why the account's client will not draw in the next round, in one clause; empty when it will.
-    clusters : ClusterStanding or None
     last_round : Round or None
         The last round that stands.
     faults : mapping
@@ -83,10 +79,6 @@ class StatusReader:
 
     Parameters
     ----------
-    store : ContentStore, optional
-        Of a member, for all that is not on the ledger.
-    account : str, optional
-        Whose part is told as well.
     keys : Keys, optional
         Of that account: they say whether it was in a sample.
     """

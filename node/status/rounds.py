@@ -16,6 +16,7 @@ from fedgrove.node.protocol.content import Metrics, fetch_metrics
 from fedgrove.node.protocol.members_metrics import described
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.status.price import ETHER
+from fedgrove.node.status.setbacks import may_draw
 
 _MEMBERS_COMMON = frozenset(
     {"samples", "loss", "standard_error", "accuracy", "balanced_accuracy", "confusion"}
@@ -219,11 +220,6 @@ class RoundReader:
 
     Parameters
     ----------
-    store : ContentReader
-    history : LedgerHistory, optional
-        For times, gas and fees.
-    seconds : mapping, optional
-        Wall time of each round, by number.
     strict : bool
         Malformed metrics are an error; else they state nothing.
     """
@@ -353,12 +349,8 @@ def reason_of(records: RoundRecords) -> str:
 
 def _undrawn(rounds: Rounds, records: RoundRecords) -> tuple[int, ...]:
     """Members that did not draw in a round, where everybody was to; nobody can know who was in a sample."""
-    opened = records.opened
-    if opened.sampling_rate < EVERYONE:
-        return ()
-    active = (client for client, member in rounds.members.items() if member.active_from <= opened.opened_at)
-    awaited = (client for client in active if client not in records.draws)
-    return tuple(sorted(client for client in awaited if not rounds.left(client, opened.opened_at)))
+    sampled = records.opened.sampling_rate < EVERYONE
+    return () if sampled else tuple(sorted(set(may_draw(rounds, records)) - set(records.draws)))
 
 
 def upload_bytes(records: RoundRecords, store: ContentReader) -> dict[str, int]:

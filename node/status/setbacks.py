@@ -39,8 +39,6 @@ class Setbacks:
         Rounds that closed and were not voided, and the others that have ended.
     in_a_row : int
         Rounds that did not close since the last one that closed.
-    ended : bool
-        No round can follow.
     missing : tuple of Absentee
         Who did not do their part in the latest round that has ended. In a round with a sample, only clients that drew:
         nobody can tell who else was in it.
@@ -115,6 +113,13 @@ def setbacks(rounds: Rounds, terms: Terms) -> Setbacks:
     )
 
 
+def may_draw(rounds: Rounds, current: RoundRecords) -> list[int]:
+    """Members that were active when a round was opened, and had not left for good."""
+    at = current.opened.opened_at
+    active = (client for client, member in rounds.members.items() if member.active_from <= at)
+    return [client for client in active if not rounds.left(client, at)]
+
+
 def _missing(rounds: Rounds, ended: list[RoundRecords]) -> tuple[Absentee, ...]:
     """Who was missing in the last of these rounds, and since which of them in a row."""
     since: dict[int, RoundRecords] = {}
@@ -130,11 +135,9 @@ def _missing(rounds: Rounds, ended: list[RoundRecords]) -> tuple[Absentee, ...]:
 
 def _absent(rounds: Rounds, current: RoundRecords) -> set[int]:
     """Clients that did not do their part in the last phase that a round reached."""
-    opened = current.opened
     expected = set(current.draws)
-    if opened.sampling_rate == EVERYONE:
-        active = (client for client, member in rounds.members.items() if member.active_from <= opened.opened_at)
-        expected.update(client for client in active if not rounds.left(client, opened.opened_at))
+    if current.opened.sampling_rate == EVERYONE:
+        expected.update(may_draw(rounds, current))
     return expected.difference(_did_their_part(current))
 
 

@@ -13,7 +13,7 @@ from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import missing
 from fedgrove.node.status.participation import Participation, last_participation
-from fedgrove.node.status.setbacks import Setbacks, setbacks
+from fedgrove.node.status.setbacks import Setbacks, may_draw, setbacks
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,6 @@ class Standing:
 
     Attributes
     ----------
-    block : int
-        The latest block.
-    members : int
-        Registered clients.
     round, phase : int, str
         The latest round (0 before the first) and where it stands.
     acted : tuple of int
@@ -44,8 +40,6 @@ class Standing:
         Who is waited for, and until which block (0: no deadline).
     disputes : tuple of DisputedRound
         Every round that was disputed or voided.
-    finished : bool
-        All rounds of the federation have ended.
     account : str
         How an account stands, if one was asked for.
     last : Participation or None
@@ -84,8 +78,6 @@ def standing(
 
     Parameters
     ----------
-    account : str, optional
-        Also report how this account stands.
     keys : Keys, optional
         Of that account: they say whether it was in a sample.
     view : LedgerView, optional
@@ -157,10 +149,7 @@ def _to_open(view: LedgerView, current: RoundRecords, on_request: bool) -> str:
 
 
 def _to_draw(view: LedgerView, current: RoundRecords) -> str:
-    active = [
-        client for client, member in view.rounds.members.items() if member.active_from <= current.opened.opened_at
-    ]
-    waiting = missing(active, current.draws, "draw")
+    waiting = missing(may_draw(view.rounds, current), current.draws, "draw")
     sampled = current.opened.sampling_rate < EVERYONE and waiting != "nobody"
     return f"{waiting}, if they are in the sample" if sampled else waiting
 

@@ -21,7 +21,7 @@ import pytest
 from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.networks import free_port
 from fedgrove.node.base.memory import keep_private
-from fedgrove.node.cli.main import all_commands
+from fedgrove.node.cli.listing import all_commands
 from fedgrove.node.devnet.testnet.identity import Identity
 
 NOBODY = 65534

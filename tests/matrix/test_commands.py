@@ -19,7 +19,8 @@ from fedgrove.chain.errors import BadHistory
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.cli.main import all_commands, command_line
+from fedgrove.node.cli.listing import all_commands
+from fedgrove.node.cli.main import command_line
 from fedgrove.node.protocol.prediction import ModelChoice
 from tests.matrix.kinds import KINDS, Run
 from tests.node.cli.test_bad_input import Result, fedgrove

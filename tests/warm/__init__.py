@@ -9,7 +9,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from fedgrove.node.cli.main import all_commands
+from fedgrove.node.cli.listing import all_commands
 from fedgrove.node.devnet.forks import ForkServer
 
 # What commands import when they run.
@@ -37,7 +37,7 @@ def install(folder: Path) -> Path:
 @cache
 def _server() -> ForkServer:
     """This process's server, which ends with it."""
-    modules = ["tests.warm.evm", *(place.split(":")[0] for place in all_commands().values()), *LATER]
+    modules = ["tests.warm.evm", *(each.place.split(":")[0] for each in all_commands().values()), *LATER]
     root = str(Path(__file__).parents[2])
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
     server, owner = ForkServer(modules, variables), os.getpid()

@@ -83,8 +83,6 @@ class Judgement:
         With the votes against each member, once they are counted.
     suspected, shown, voted : Step or None
         The rounds after which it was suspected, in which its members showed what they sent, and the judges voted.
-    showed : Cluster
-        Members that did show something, so far.
     ballots : mapping of int to Ballot
         By judge; who is missing sent none whose evidence opens, or none yet.
     """
@@ -212,8 +210,6 @@ class Matrix(Heatmap):
 
     Attributes
     ----------
-    sizes : tuple of int
-        Of the clients' sets.
     stated : Step or None
         The round in which the overlaps were stated.
     """
@@ -235,15 +231,7 @@ class Matrix(Heatmap):
 
 
 class ClustersView:
-    """All that the index has of the clusters of one federation, as it is now.
-
-    Parameters
-    ----------
-    index : Index
-    checks : Checks
-    config : FederationConfig
-        Terms with clusters.
-    """
+    """All that the index has of the clusters of one federation, as it is now."""
 
     def __init__(self, index: Index, checks: Checks, config: FederationConfig) -> None:
         self._index = index
@@ -284,13 +272,7 @@ class ClustersView:
         )
 
     def groups(self, step: ClusterStep, stated: Mapping[int, int]) -> tuple[Cluster, ...]:
-        """Who is summed apart in a round, by cluster; nobody where it has no masks, or what it began with is unknown.
-
-        Parameters
-        ----------
-        stated : mapping
-            The number that each drawn client stated.
-        """
+        """Who is summed apart in a round, by cluster; nobody without masks, or where what it began with is unknown."""
         if step.row.stage not in ("labels", "train"):
             return ()
         before = "SELECT max(number) FROM rounds WHERE number < ? AND status = 'closed'"
@@ -301,13 +283,7 @@ class ClustersView:
             return ()  # a state that the audit does not let pass
 
     def leaders(self, step: ClusterStep, groups: Sequence[Cluster]) -> dict[int, int]:
-        """Who leads each cluster in a round of training, by the draws of those who uploaded.
-
-        Parameters
-        ----------
-        groups : sequence of Cluster
-            Who is summed apart, as ``groups`` has it.
-        """
+        """Who leads each cluster in a round of training, by the draws of those who uploaded."""
         if step.row.stage != "train" or step.began is None:
             return {}
         clusters = step.began.clusters if self.course.is_global(step.began) else groups

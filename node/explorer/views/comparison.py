@@ -39,8 +39,6 @@ class ComparedRun(RunView):
 
     Attributes
     ----------
-    number : int
-        From 1, in the order in which they were given.
     label : str
         What people call it, as short as it stays unique.
     """
@@ -100,13 +98,8 @@ class Comparison:
 
     Attributes
     ----------
-    runs : tuple of ComparedRun
-    version : int
-        Counts the changes.
     settled : bool
         Nothing will change any more but what a live history brings.
-    live : bool
-        One of the histories may grow.
     """
 
     runs: tuple[ComparedRun, ...]

@@ -59,28 +59,7 @@ class RoundList:
 
 @dataclass(frozen=True)
 class RoundPage:
-    """What the page of a round shows in addition to its figures.
-
-    Attributes
-    ----------
-    row : CheckedRound
-    rate : int
-        Of sampling, in millionths.
-    seed, order_seed, order_root : str or None
-        Hexadecimal; None until they are fixed.
-    trained_from, config, model : Blob, Blob, Blob or None
-    metrics : str
-        As JSON; empty when they are not at hand.
-    previous, next : int or None
-        Numbers of the rounds before and after.
-    groups : list of (str, list of Row)
-        The records by phase, then those of no phase; groups without any are left out.
-    evidence : list of (Row, str)
-        What is said against the round, and its text.
-    phases : list of Phase
-    blobs : int
-        How many the records name.
-    """
+    """What the page of a round shows in addition to its figures."""
 
     row: CheckedRound
     rate: int

@@ -15,12 +15,8 @@ class RunView:
 
     Attributes
     ----------
-    source : Source
-    sight : Snapshot
-        State of knowledge when this was made.
     index : Index or None
         None before the history is known to some block, and of one that cannot be read.
-    checks : Checks
     """
 
     def __init__(self, watch: IndexWatch) -> None:

@@ -31,8 +31,6 @@ class RoundScores:
 
     Attributes
     ----------
-    figures : sequence of (str, str)
-        The coordinator's word.
     own, members : Markup or None
         The coordinator's matrix, and that of all members' held-out samples together, which the audit recomputes.
     """

@@ -152,7 +152,7 @@ def test_a_keystore_stands_for_its_account(federation, tmp_path):
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("--account 0x12", "not an account's address"),
+        ("--account 0x12", "--account must be an address"),
         (f"--keystore bob.json --account 0x{'00' * 19}01", "give only one of"),
         ("--keystore nobody.json", "nobody.json"),
         ("--watch --interval 0", "interval"),
