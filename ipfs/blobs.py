@@ -1,9 +1,9 @@
 """Whole blobs out of a store of blocks: the codec rule, size bounds before fetching, verification, streaming."""
 
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 
+from fedgrove.common.chunks import joined
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.store import Corrupt, Malformed, NotFound, Root, StoreError, TooLarge
 from fedgrove.ipfs.unixfs import (
@@ -43,10 +43,10 @@ class BlockReader(ABC):
         root = self._read_root(cid, max_bytes)
         if root.cid != cid:
             raise Corrupt(cid, f"this is not the root of a file; the CID of its content is {root.cid}")
-        return _joined(self._contents(root))
+        return joined(self._contents(root))
 
     def fetch(self, digest: bytes, max_bytes: int) -> bytes:
-        return _joined(self.stream(digest, max_bytes))
+        return joined(self.stream(digest, max_bytes))
 
     def stream(self, digest: bytes, max_bytes: int) -> Iterator[bytes]:
         return self._contents(self._read_root(CID.from_digest(digest, RAW), max_bytes))
@@ -148,14 +148,6 @@ class BlockReader(ABC):
         if len(blocks) == 1 and decode_root(bytes(data), self.profile):
             raise _ambiguous(blocks[0].cid)
         return blocks
-
-
-def _joined(chunks: Iterable[bytes]) -> bytes:
-    """All chunks in one; ``b"".join`` would hold them all next to it."""
-    whole = io.BytesIO()
-    for chunk in chunks:
-        whole.write(chunk)
-    return whole.getvalue()
 
 
 def _ambiguous(cid: CID) -> StoreError:

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
 
+from fedgrove.common.regular_file import NotRegular, open_regular
 from fedgrove.ipfs.blobs import BlockReader, most_unfolded
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.store import Corrupt, DiskFull, NotFound, QuotaExceeded, StoreError, TooLarge
@@ -28,10 +28,6 @@ from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock
 BLOCKS, PINS, TEMP, LOCK = "blocks", "pins", "temp", "lock"
 DIGEST_NAME = re.compile(r"[0-9a-f]{64}\Z")
 _LOCK_SECONDS = 60.0
-
-
-class NotAFile(Exception):
-    """The path holds something else than a regular file."""
 
 
 class DiskReader(BlockReader):
@@ -82,14 +78,14 @@ class DiskReader(BlockReader):
     def _read_block(self, cid: CID, max_bytes: int) -> bytes:
         with self._disk_errors():
             try:
-                with open_block(self._block_path(cid)) as file:
+                with open_regular(self._block_path(cid), follow=False) as file:
                     size = os.fstat(file.fileno()).st_size
                     if max_bytes < size <= MAX_BLOCK_BYTES:
                         raise TooLarge(cid, f"the block has {size} bytes, but at most {max_bytes} are allowed")
                     data = file.read(MAX_BLOCK_BYTES + 1)
             except FileNotFoundError:
                 raise NotFound(cid, f"the store at {self.path} does not hold this block") from None
-            except NotAFile:
+            except NotRegular:
                 raise Corrupt(cid, f"the store at {self.path} has something else than a file under this name") from None
         if len(data) > MAX_BLOCK_BYTES:
             raise Corrupt(cid, f"the store at {self.path} holds more bytes under this name than a block can have")
@@ -209,9 +205,9 @@ class DiskStore(DiskReader):
     def _holds(self, block: DagBlock) -> bool:
         """Whether the block is there undamaged; storing content again repairs it."""
         try:
-            with open_block(self._block_path(block.cid)) as file:
+            with open_regular(self._block_path(block.cid), follow=False) as file:
                 return file.read(MAX_BLOCK_BYTES + 1) == bytes(block.data)
-        except (FileNotFoundError, NotAFile):
+        except (FileNotFoundError, NotRegular):
             return False
 
     def _check_quota(self, new_bytes: int) -> None:
@@ -264,20 +260,6 @@ class DiskStore(DiskReader):
                         ) from None
                     time.sleep(0.005)
             yield
-
-
-def open_block(path: Path) -> BinaryIO:
-    """Open a regular file, following no link and waiting for nobody; NotAFile for anything else."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as fault:
-        if fault.errno in (errno.ELOOP, errno.ENXIO):  # a symbolic link; a socket
-            raise NotAFile(str(path)) from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise NotAFile(str(path))
-    return open(descriptor, "rb")
 
 
 def _entries(folder: Path) -> list[os.DirEntry]:

@@ -1,6 +1,6 @@
 """A file as a balanced UnixFS DAG of blocks, and back, with the CIDs that Kubo gives.
 
-Sources: the UnixFS and dag-pb specifications; the profiles ``unixfs-v1-2025`` and ``unixfs-v0-2015`` of IPIP-499.
+Sources: the UnixFS and dag-pb specifications; the profile ``unixfs-v1-2025`` of IPIP-499.
 
 In a balanced DAG all leaves have the same depth and every node but the last of its level is full. Hence the size of a
 file and the digests of its leaves determine every byte of every node. ``decode_node`` uses that: it takes only digests
@@ -22,16 +22,13 @@ _FILE_TYPE = b"\x08\x02"  # UnixFS Data.Type = File
 
 @dataclass(frozen=True)
 class Profile:
-    """How a file is cut and linked: bytes per chunk, links per node, and how leaves are stored and named."""
+    """How a file is cut and linked: bytes per chunk, links per node; leaves are raw blocks."""
 
     chunk_size: int
     max_links: int
-    raw_leaves: bool = True
-    cid_version: int = 1
 
 
 UNIXFS_V1_2025 = Profile(chunk_size=1 << 20, max_links=1024)
-UNIXFS_V0_2015 = Profile(chunk_size=256 << 10, max_links=174, raw_leaves=False, cid_version=0)
 
 
 @dataclass(frozen=True)
@@ -66,15 +63,15 @@ def build(chunks: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_202
     """Yield the blocks of a file given as chunks: leaves, then each level of nodes; the root is the last block."""
     level: list[Link] = []
     for chunk in chunks:
-        block = _leaf(chunk, profile)
-        level.append(Link(block.cid, len(chunk), len(block.data)))
+        block = DagBlock(CID.of_block(chunk, RAW), chunk)
+        level.append(Link(block.cid, len(chunk), len(chunk)))
         yield block
     while len(level) > 1:
         parents = []
         for start in range(0, len(level), profile.max_links):
             links = level[start : start + profile.max_links]
             node = encode_node(links)
-            cid = CID.of_block(node, DAG_PB, profile.cid_version)
+            cid = CID.of_block(node, DAG_PB)
             parents.append(Link(cid, sum(x.size for x in links), len(node) + sum(x.total_size for x in links)))
             yield DagBlock(cid, node)
         level = parents
@@ -168,14 +165,6 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
                 raise ValueError("varint is not in its shortest form")
             return number, position + count + 1
     raise ValueError("varint is longer than 9 bytes")
-
-
-def _leaf(chunk: bytes | memoryview, profile: Profile) -> DagBlock:
-    if profile.raw_leaves:
-        return DagBlock(CID.of_block(chunk, RAW, profile.cid_version), chunk)
-    content = field(0x12, bytes(chunk)) if len(chunk) else b""
-    data = field(0x0A, _FILE_TYPE + content + b"\x18" + varint(len(chunk)))
-    return DagBlock(CID.of_block(data, DAG_PB, profile.cid_version), data)
 
 
 def field(tag: int, value: bytes) -> bytes:

@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedgrove.chain.crypto import secret_storage, vrf
 from fedgrove.chain.crypto.account import Account
-from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.crypto.secret_storage import STANDARD_COST
 from fedgrove.chain.errors import KeystoreError
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Digest, Malformed, Table, parse_json
 
 MAX_KEYSTORE_BYTES = 1 << 18

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrove.api.history import History
-from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.errors import InvalidContent
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.text import one_line
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensor_views import metadata

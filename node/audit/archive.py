@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
-from fedgrove.chain.crypto.regular_file import open_regular, read_regular
 from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.common.regular_file import open_regular, read_regular
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader

@@ -104,7 +104,7 @@ class MlflowLog:
             self._client = MlflowClient(tracking_uri=address, registry_uri=address)
             found = self._client.get_experiment_by_name(EXPERIMENT)
             self._experiment = found.experiment_id if found else self._client.create_experiment(EXPERIMENT)
-        except UnsupportedModelRegistryStoreURIException:
+        except (UnsupportedModelRegistryStoreURIException, ImportError):  # without the packages of its databases
             kind = address.partition(":")[0]
             raise RunFailed(
                 f"MLflow writes to a folder or a server here, not to {kind}: give mlflow:FOLDER, or mlflow:http://… or "

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fedgrove.common.chunks import Buffer, cut
 from fedgrove.common.errors import InvalidContent
-from fedgrove.node.base.chunks import Buffer, cut
 
 SEGMENT_BYTES = 1 << 20
 _SALT_BYTES, _TAG_BYTES, _KEY_BYTES, _COUNTER_BYTES = 16, 16, 32, 11

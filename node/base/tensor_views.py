@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fedgrove.common.chunks import Buffer
 from fedgrove.common.errors import InvalidContent
-from fedgrove.node.base.chunks import Buffer
 
 LENGTH = 8
 """Bytes of the header's length, with which a safetensors file begins; tensors begin at a multiple of it."""

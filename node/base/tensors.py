@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
+from fedgrove.common.chunks import Buffer, joined
 from fedgrove.common.errors import InvalidContent
-from fedgrove.node.base.chunks import Buffer, joined
 from fedgrove.node.base.tensor_views import LENGTH, parts, views
 
 Tensors = dict[str, np.ndarray]

@@ -10,11 +10,11 @@ import typer
 import typer.core
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidInput, RunFailed
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader

@@ -95,7 +95,7 @@ def demonstrate(scenario: Scenario, directory: Path, spectators: Spectators) -> 
         state = RunState.next_to(directory)
         _prepare(directory, state)
         stack.enter_context(state.claimed())
-        state.keep_options(scenario.absolute().to_tables())
+        state.keep_scenario(scenario)
         return _run_on(_Course(suited, subject, directory, state), spectators, stack)
 
 
@@ -121,18 +121,15 @@ def begun_with(directory: Path) -> Scenario:
 
     Raises
     ------
-    InvalidConfig
-        There is none, or what is left of it is damaged.
+    InvalidConfig, RunFailed
+        There is none; what is left of it is damaged.
     """
     state = RunState.next_to(directory)
     if not state.begun or not directory.is_dir():
         ended = (directory / LEDGER).exists()
         why = "its run has ended" if ended else "give the directory of a `fedgrove demo --out` that was interrupted"
         raise InvalidConfig(f"resume finds nothing to go on with for {directory}: {why}")
-    try:
-        return Scenario.from_tables(state.options())
-    except InvalidConfig:
-        raise InvalidConfig(f"resume cannot read {state.root}: remove it, and begin a new run") from None
+    return state.scenario()
 
 
 def _subject(scenario: Scenario, audience: Audience, stack: ExitStack) -> tuple[Scenario, Subject]:

@@ -10,7 +10,6 @@ from fedgrove.chain.network.history import capture
 from fedgrove.chain.records import Record, RoundOpened, Withdrawn
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.ipfs.kubo import KuboStore, open_kubo
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, TooLarge
 from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
@@ -28,7 +27,10 @@ def open_store(store: str, folder: Path, kubo: Path) -> Iterator[ContentStore]:
     """The store that ``run.store`` names: a folder, a Kubo node of our own that ends with the block, or a URL's."""
     if store in ("auto", "disk"):
         yield DiskStore(folder)
-    elif store == "kubo":
+        return
+    from fedgrove.ipfs.kubo import KuboStore, open_kubo  # an extra
+
+    if store == "kubo":
         with LocalKubo(kubo) as node:
             yield KuboStore(node.url)
     elif store.startswith(FORMS):

@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network, anvil
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import parse_json
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore

@@ -8,17 +8,20 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from fedgrove.chain.crypto.keys import Keys, load, save
-from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import AlreadyInUse, exclusive, write_atomically
+from fedgrove.node.scenario.scenario import Scenario
+
+Kept = TypeVar("Kept")
 
 _OPTIONS, _DEPLOYMENT, _SECONDS = "options.json", "deployment.json", "seconds.json"
 _MAX_BYTES = 1 << 26
@@ -75,13 +78,13 @@ class RunState:
         except AlreadyInUse as fault:
             raise RunFailed(str(fault)) from None
 
-    def keep_options(self, options: dict[str, Any]) -> None:
+    def keep_scenario(self, scenario: Scenario) -> None:
         """Keep what the run was asked for; from now on it has begun."""
-        self._write(_OPTIONS, json.dumps(options, sort_keys=True))
+        self._write(_OPTIONS, json.dumps(scenario.absolute().to_tables(), sort_keys=True))
 
-    def options(self) -> dict[str, Any]:
+    def scenario(self) -> Scenario:
         """What the run was asked for. Raises RunFailed."""
-        return self._table(_OPTIONS)
+        return self._read(_OPTIONS, lambda data: Scenario.from_tables(parse_json(data)))
 
     def keys(self, name: str) -> Keys:
         """Keys of a role, made when they are asked for first."""
@@ -103,12 +106,7 @@ class RunState:
 
     def deployment(self) -> Deployment | None:
         """Where the contracts are; None before they are deployed. Raises RunFailed."""
-        if not self.founded:
-            return None
-        try:
-            return Deployment.from_json(self._read(_DEPLOYMENT).decode())
-        except (ValueError, InvalidContent, InvalidInput):
-            raise self._damaged(_DEPLOYMENT) from None
+        return self._read(_DEPLOYMENT, lambda data: Deployment.from_json(data.decode())) if self.founded else None
 
     def keep_seconds(self, seconds: dict[int, float]) -> None:
         """Keep how long each round has taken."""
@@ -118,10 +116,7 @@ class RunState:
         """How long each round has taken. Raises RunFailed."""
         if not (self.root / _SECONDS).exists():
             return {}
-        try:
-            return {int(number): float(value) for number, value in self._table(_SECONDS).items()}
-        except (TypeError, ValueError, InvalidContent, InvalidInput):
-            raise self._damaged(_SECONDS) from None
+        return self._read(_SECONDS, lambda data: {int(key): float(each) for key, each in parse_json(data).items()})
 
     def end(self) -> None:
         """The run is done: there is nothing to go on with any more."""
@@ -143,21 +138,10 @@ class RunState:
         if shared or not stat.S_ISDIR(found.st_mode):
             raise RunFailed(f"another account can write to {self.root}: give a directory in a folder of your own")
 
-    def _read(self, name: str) -> bytes:
+    def _read(self, name: str, parse: Callable[[bytes], Kept]) -> Kept:
+        """What is made of a file. Raises RunFailed."""
         self._check_own()
         try:
-            return read_regular(self.root / name, _MAX_BYTES, follow=False)
-        except OSError:
-            raise self._damaged(name) from None
-
-    def _table(self, name: str) -> dict[str, Any]:
-        try:
-            table = parse_json(self._read(name))
-        except (ValueError, InvalidContent, InvalidInput):
-            table = None
-        if not isinstance(table, dict):
-            raise self._damaged(name)
-        return table
-
-    def _damaged(self, name: str) -> RunFailed:
-        return RunFailed(f"{self.root / name} cannot be read: remove {self.root}, and begin a new run")
+            return parse(read_regular(self.root / name, _MAX_BYTES, follow=False))
+        except (OSError, ValueError, TypeError, AttributeError, InvalidContent, InvalidInput):
+            raise RunFailed(f"{self.root / name} cannot be read: remove {self.root}, and begin a new run") from None

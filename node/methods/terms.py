@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.errors import InvalidContent
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Malformed, parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of

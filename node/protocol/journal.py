@@ -29,10 +29,10 @@ from typing import Annotated, BinaryIO
 
 from msgspec import Meta
 
-from fedgrove.chain.crypto.regular_file import NotRegular, open_regular, read_regular
+from fedgrove.common.chunks import Buffer, joined
 from fedgrove.common.errors import InvalidContent, RunFailed
+from fedgrove.common.regular_file import NotRegular, open_regular, read_regular
 from fedgrove.common.wire import Count, Malformed, Table, canonical_json, decode
-from fedgrove.node.base.chunks import Buffer, joined
 from fedgrove.node.base.files import sync_directory, write_atomically
 from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey, Slots
 from fedgrove.node.base.sealed_stream import seal, unseal

@@ -13,6 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Count, Malformed, Table, canonical_json, decode
 from fedgrove.node.base.files import MARK, write_atomically
 
@@ -97,18 +98,11 @@ def _unreadable(place: Path) -> str:
 
 def _read(place: Path) -> tuple[DataMark, ...] | None:
     """The marks in a file, none where there is none; None for anything else."""
-    if place.exists() and not place.is_file():
-        return None
     try:
-        with place.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        return decode(tuple[DataMark, ...], read_regular(place, _MAX_BYTES), _MAX_BYTES)
     except FileNotFoundError:
         return ()
-    except OSError:
-        return None
-    try:
-        return decode(tuple[DataMark, ...], data, _MAX_BYTES)
-    except Malformed:
+    except (OSError, Malformed):
         return None
 
 

@@ -1,8 +1,6 @@
 """What a scenario needs whoever runs it: a task with its data, or a data set, and nothing that is for the other."""
 
-from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import Any
 
 from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -24,9 +22,10 @@ def check_subject(scenario: Scenario) -> None:
         raise InvalidConfig(f"scenario.data: there is no {scenario.cast.data}")
     for table, keys in OF_NETWORKS.items():
         settings = getattr(scenario, ATTRIBUTES.get(table, table))
-        for item in fields(settings):
-            if item.name in keys and getattr(settings, item.name) != default_of(item):
-                raise InvalidConfig(f"{table}.{item.name} is for shipped networks: leave it out with a task")
+        plain = type(settings)()
+        for key in keys:
+            if getattr(settings, key) != getattr(plain, key):
+                raise InvalidConfig(f"{table}.{key} is for shipped networks: leave it out with a task")
     for name in ("crop", "flip", "erase"):
         if getattr(scenario.training, name):
             raise InvalidConfig(f"training.{name} must be left out with a task, whose data() augments")
@@ -52,11 +51,6 @@ def check_training(scenario: Scenario) -> None:
         check_processor(scenario.training.portable, scenario.training.precision, scenario.run.device)
     except UnsuitedProcessor as unsuited:
         raise InvalidConfig(str(unsuited)) from None
-
-
-def default_of(item: Field) -> Any:
-    """The default of a dataclass's field."""
-    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def _check_without_task(scenario: Scenario) -> None:

@@ -17,7 +17,7 @@ from fedgrove.node.methods.training.suggestion import SuggestedTerms, evaluation
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.scenario.clusters import METHODS, SimulatedProCfl
-from fedgrove.node.scenario.names import method_table, tables_of
+from fedgrove.node.scenario.names import tables_of
 from fedgrove.node.scenario.scenario import TABLES, Scenario
 
 # One of these, or a key of a federation's founder, stands in a federation's own file only.
@@ -79,11 +79,6 @@ def read_scenario(path: Path | None = None, changes: Tables | None = None, prese
     if any(name in changes for name in METHODS):
         tables = {name: table for name, table in tables.items() if name not in METHODS or name in changes}
     return completed(merged(tables, changes))
-
-
-def with_method(tables: Tables, given: str) -> Tables:
-    """The tables with the method that an option names, in place of theirs."""
-    return {name: table for name, table in tables.items() if name not in METHODS} | method_table(given)
 
 
 def completed(tables: Tables) -> Scenario:

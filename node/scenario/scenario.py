@@ -4,10 +4,10 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
@@ -32,6 +32,7 @@ _DECIDING = {
     "masking": ("bound", "masked"),
     "model": ("name",),
     "run": ("evaluate_every", "probe_every", "device", "together"),
+    "kmeans": (),
 }
 """Keys of these tables that decide what a simulation computes; of the others all keys do."""
 OF_NETWORKS = {
@@ -164,18 +165,24 @@ class Scenario:
         }
         return replace(self, **values)
 
-    def to_tables(self) -> dict[str, Any]:
-        """The tables of its file, with all keys; read again they give an equal scenario."""
-        tables: dict[str, Any] = {}
+    def _parts(self) -> Iterator[tuple[str, dict[str, Any], Any]]:
+        """Each table that is there: its name, the key that says its kind, and its dataclass."""
         for item in fields(self):
             value = getattr(self, item.name)
-            if value is None:
-                continue
-            tag, _ = _TAGGED.get(item.name, ("", {}))
-            named = {tag: getattr(value, tag)} if tag else {}
-            name = value.method if item.name == "method" else _NAMES.get(item.name, item.name)
-            tables[name] = named | _plain_value(asdict(value))
-        return tables
+            if value is not None:
+                tag, _ = _TAGGED.get(item.name, ("", {}))
+                name = value.method if item.name == "method" else _NAMES.get(item.name, item.name)
+                yield name, {tag: getattr(value, tag)} if tag else {}, value
+
+    def to_tables(self) -> dict[str, Any]:
+        """The tables of its file, with all keys; read again they give an equal scenario."""
+        return {name: kind | _plain_value(asdict(value)) for name, kind, value in self._parts()}
+
+    def to_toml(self) -> bytes:
+        """Its file, with all keys; read again it gives an equal scenario."""
+        import tomli_w
+
+        return tomli_w.dumps(self.to_tables()).encode()
 
     @classmethod
     def from_tables(cls, tables: Any) -> "Scenario":
@@ -211,13 +218,8 @@ class Scenario:
     def to_json(self) -> dict[str, Any]:
         """What decides a simulation, as plain values; equal ones whether a number was written 1 or 1.0."""
         decisive: dict[str, Any] = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if value is None or item.name == "kmeans":
-                continue
-            tag, _ = _TAGGED.get(item.name, ("", {}))
-            table = ({tag: getattr(value, tag)} if tag else {}) | _decisive(value)
-            name = value.method if item.name == "method" else _NAMES.get(item.name, item.name)
+        for name, kind, value in self._parts():
+            table = kind | _decisive(value)
             keys = _DECIDING.get(name, tuple(table))
             without = OF_NETWORKS.get(name, ()) if self.task is not None else ("data",)
             decisive[name] = {key: each for key, each in table.items() if key in keys and key not in without}
@@ -247,20 +249,8 @@ class Scenario:
         return self.changed(cast=cast, task=task, run={"data_dir": _absolute(self.run.data_dir)})
 
 
-KINDS: dict[str, type] = {
-    "cast": Cast,
-    "run": RunSettings,
-    "federation": FederationSettings,
-    "strategy": StrategySettings,
-    "training": TrainingSettings,
-    "masking": MaskingSettings,
-    "partition": PartitionSettings,
-    "model": NetworkChoice,
-    "task": TaskChoice,
-    "evaluation": EvaluationSettings,
-    "kmeans": KMeansChoice,
-    "attack": AttackSettings,
-}
+_HINTS = {name: set(get_args(hint) or (hint,)) - {type(None)} for name, hint in get_type_hints(Scenario).items()}
+KINDS: dict[str, type] = {name: kinds.pop() for name, kinds in _HINTS.items() if len(kinds) == 1}
 """Dataclasses of the tables that have one kind, by the scenario's attribute."""
 TABLES = (*(_NAMES.get(item.name, item.name) for item in fields(Scenario) if item.name != "method"), *METHODS)
 """Names of all tables of a scenario's file."""

@@ -16,7 +16,6 @@ from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.scenario.checks import check_data, check_training
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.scenario.writing import scenario_bytes
 from fedgrove.node.simulation.checkpoint import check_directory
 from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import open_executor
@@ -113,7 +112,7 @@ class SimulationSession:
         for result in simulation.run():
             watcher.advance(result)
         if directory is not None:
-            write_atomically(directory / PLAN, scenario_bytes(plan.without_machine()))
+            write_atomically(directory / PLAN, plan.without_machine().to_toml())
         return SimulatedRun(simulation.record, round(time.monotonic() - started, 3), simulation.tensors)
 
     def draw(self, records: Sequence[RunRecord]) -> None:

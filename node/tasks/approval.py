@@ -17,8 +17,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from fedgrove.chain.crypto.account import Account
-from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.chain.crypto.statements import SignedStatement
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedgrove.chain.crypto.regular_file import NotRegular, open_regular
+from fedgrove.common.regular_file import NotRegular, open_regular
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.directory import DirectoryEntry, directory_nodes
 from fedgrove.ipfs.store import ContentStore

@@ -37,7 +37,7 @@ def fetch_bundle(store: ContentReader, cid: CID) -> Bundle:
     StoreError
         It cannot be had, a part of it is damaged or larger than any part of a bundle.
     """
-    if (cid.version, cid.codec) != (1, DAG_PB):
+    if cid.codec != DAG_PB:
         raise InvalidBundle(f"{cid} names no folder: a bundle's CID begins with bafybei")
     folder = FolderInStore(store)
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedgrove.chain.crypto.regular_file import NotRegular, read_regular
+from fedgrove.common.regular_file import NotRegular, read_regular
 from fedgrove.node.base.files import sync_directory
 from fedgrove.node.tasks.names import (
     MAX_BUNDLE_BYTES,

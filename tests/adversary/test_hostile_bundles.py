@@ -192,7 +192,6 @@ def test_what_is_no_folder_is_no_bundle(store):
     publish(packed, store)
     refused(store, store.put(b"class Mine: pass"), "names no folder")
     refused(store, CID.from_digest(packed.cid.digest, RAW), "names no folder")
-    refused(store, CID(0, DAG_PB, packed.cid.digest), "names no folder")
     refused(store, zeros(store, 2 * MIB).cid, "are allowed")
     refused(store, put_block(store, b"\x0a\x04\x08\x05\x10\x00"), "not a directory")  # sharded
     refused(store, put_block(store, b""), "not a directory")

@@ -186,7 +186,7 @@ def believing(monkeypatch):
 
 def opening_anything(monkeypatch):
     believing(monkeypatch)
-    monkeypatch.setattr("fedgrove.ipfs.disk.open_block", lambda path: path.open("rb"))
+    monkeypatch.setattr("fedgrove.ipfs.disk.open_regular", lambda path, follow: path.open("rb"))
     monkeypatch.setattr("fedgrove.node.audit.archive.read_regular", lambda path, limit, follow: path.read_bytes())
 
 

@@ -24,7 +24,7 @@ def theirs(tmp_path):
     """The options of a run that would execute the attacker's code."""
     state = RunState.next_to(tmp_path / "run")
     theirs = scenario(clients=3, rounds=1, task=str(tmp_path), data=str(tmp_path), sandbox="off")
-    state.keep_options(theirs.to_tables())
+    state.keep_scenario(theirs)
     (tmp_path / "run").mkdir()
     return state
 

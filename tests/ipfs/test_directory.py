@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kubo_defaults import DEFAULTS, Name, by_default
 from kubo_nodes import needs_kubo, needs_library, quiet
 
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.directory import DirectoryEntry, decode_directory, encode_directory, folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
-from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, InvalidNode, build, chunks, cid_of, decode_root, field, varint
+from fedgrove.ipfs.unixfs import InvalidNode, build, chunks, cid_of, decode_root, field, varint
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 
 pytestmark = quiet
@@ -39,7 +40,7 @@ def test_a_published_folder_of_kubo_has_its_cid():
 
 def test_the_empty_directory_has_kubos_two_names():
     block = encode_directory([])
-    assert str(CID.of_block(block, DAG_PB, 0)) == "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn"
+    assert str(Name(block)) == "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn"
     assert str(CID.of_block(block, DAG_PB)) == "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354"
 
 
@@ -117,7 +118,7 @@ def test_the_handmade_directory_is_read():
         "a time": b"\x0a\x06\x08\x01\x42\x02\x08\x01",
         "trailing bytes": link(b"a") + DATA + b"\0",
         "cut": (link(b"a") + DATA)[:-1],
-        "a CID of version 0": link(b"a", bytes(CID(0, DAG_PB, bytes(32)))) + DATA,
+        "a CID of version 0": link(b"a", b"\x12\x20" + bytes(32)) + DATA,
         "no UTF-8": link(b"\xff") + DATA,
         "no size": link(b"a", size=b"") + DATA,
         "a long varint": link(b"a", size=b"\x18\x83\x00") + DATA,
@@ -154,11 +155,11 @@ def as_kubo_names_it(folder: Path) -> DirectoryEntry:
         if path.is_dir():
             entries.append(as_kubo_names_it(path))
             continue
-        blocks = list(build(chunks(path.read_bytes(), UNIXFS_V0_2015), UNIXFS_V0_2015))
-        entries.append(DirectoryEntry(path.name, blocks[-1].cid, sum(len(block.data) for block in blocks)))
+        root = by_default(chunks(path.read_bytes(), DEFAULTS))
+        entries.append(DirectoryEntry(path.name, root.cid, root.total_size))
     block = encode_directory(entries)
     size = len(block) + sum(entry.total_size for entry in entries)
-    return DirectoryEntry(folder.name, CID.of_block(block, DAG_PB, 0), size)
+    return DirectoryEntry(folder.name, Name(block), size)
 
 
 @needs_library

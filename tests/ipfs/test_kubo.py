@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 import requests
+from kubo_defaults import named_by_default
 from kubo_nodes import needs_kubo, quiet
 
 from fedgrove.ipfs import kubo
@@ -22,7 +23,7 @@ from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import Corrupt, NotFound, StoreError, TooLarge, Unreachable
-from fedgrove.ipfs.unixfs import UNIXFS_V0_2015, Profile, build, chunks, cid_of
+from fedgrove.ipfs.unixfs import Profile, build, chunks, cid_of
 from fedgrove.node.devnet.kubo import local_node
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 
@@ -57,7 +58,7 @@ def add_only_hash(node, data):
 @pytest.mark.parametrize("size", [0, 1, 256 * KIB - 1, 256 * KIB, 256 * KIB + 1, 5 * MIB, 175 * 256 * KIB])
 def test_cids_equal_those_of_kubos_own_add(node, size):
     data = random.Random(size).randbytes(size)
-    assert str(cid_of(data, UNIXFS_V0_2015)) == add_only_hash(node, data)
+    assert named_by_default(data) == add_only_hash(node, data)
 
 
 @needs_kubo

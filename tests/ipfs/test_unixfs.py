@@ -2,11 +2,11 @@ import aleph_cid
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kubo_defaults import named_by_default
 from kubo_random import deterministic_random
 
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.unixfs import (
-    UNIXFS_V0_2015,
     UNIXFS_V1_2025,
     InvalidNode,
     Link,
@@ -30,13 +30,11 @@ KUBO_V1 = Profile(chunk_size=256 * KIB, max_links=174)  # `ipfs add --cid-versio
 TINY = Profile(chunk_size=4, max_links=3)
 
 
-# Published CIDs of Kubo's test suite: test/cli/cid_profiles_test.go (unixfs-v0-2015, unixfs-v1-2025) and
+# Published CIDs of Kubo's test suite: test/cli/cid_profiles_test.go (unixfs-v1-2025) and
 # test/cli/add_test.go (test-cid-v1, test-cid-v1-wide); each pair is a full node and one chunk more.
 @pytest.mark.parametrize(
     ("profile", "seed", "size", "expected"),
     [
-        (UNIXFS_V0_2015, "v0-seed", 44544 * KIB, "QmUbBALi174SnogsUzLpYbD4xPiBSFANF4iztWCsHbMKh2"),
-        (UNIXFS_V0_2015, "v0-seed", 44800 * KIB, "QmepeWtdmS1hHXx1oZXsPUv6bMrfRRKfZcoPPU4eEfjnbf"),
         (TEST_CID_V1, "v1-seed", 174 * MIB, "bafybeigwduxcf2aawppv3isnfeshnimkyplvw3hthxjhr2bdeje4tdaicu"),
         (TEST_CID_V1, "v1-seed", 175 * MIB, "bafybeidhd7lo2n2v7lta5yamob3xwhbxcczmmtmhquwhjesi35jntf7mpu"),
         (UNIXFS_V1_2025, "v1-2025-seed", 1024 * MIB, "bafybeihmf37wcuvtx4hpu7he5zl5qaf2ineo2lqlfrapokkm5zzw7zyhvm"),
@@ -49,7 +47,6 @@ def test_published_vectors_of_kubo(profile, seed, size, expected):
 
 def test_published_vectors_of_kubo_for_hello_world():
     assert str(cid_of(b"hello world")) == "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e"
-    assert str(cid_of(b"hello world", UNIXFS_V0_2015)) == "Qmf412jQZiuVUtdgnB36FXFX7xg5V6KEbSJ4dpQuhkLyfD"
 
 
 @pytest.mark.parametrize("size", [0, 1, 256 * KIB - 1, 256 * KIB, 256 * KIB + 1, 5 * MIB + 3, 175 * 256 * KIB])
@@ -58,7 +55,7 @@ def test_aleph_cid_names_files_the_same(size):
     hasher = aleph_cid.CidHasher.for_ipfs_v1_raw_leaves()
     hasher.update(data)
     assert str(cid_of(data, KUBO_V1)) == hasher.finalize()
-    assert str(cid_of(data, UNIXFS_V0_2015)) == aleph_cid.compute_cid(data)
+    assert named_by_default(data) == aleph_cid.compute_cid(data)  # the oracle of tests with a real node
 
 
 def test_empty_file_is_one_empty_raw_block():

@@ -1,6 +1,7 @@
 """One real federation, run once for all tests that look at what it left behind."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
+from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.subjects import DatasetSubject, Subject
+from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.scenario.reading import scenario
@@ -45,6 +48,14 @@ def run_federation(directory: Path, plan: Scenario, subject: Subject | None = No
     write_archive(directory, history, report)
     saved = LedgerHistory.load(directory / LEDGER)
     return Run(directory, saved, saved.records(), store, chain_facts(saved), report)
+
+
+def run_task(directory: Path, plan: Scenario) -> Run:
+    """Run a federation that learns the plan's task, and audit it."""
+    with ExitStack() as stack:
+        made = run_federation(directory, plan, TaskSubject(plan, stack))
+    assert Auditor(made.facts, made.records, made.store).run().verdict == "verified"
+    return made
 
 
 @pytest.fixture(scope="session")

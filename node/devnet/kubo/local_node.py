@@ -120,9 +120,15 @@ class LocalKubo:
         self.stop()
 
     @property
-    def pid(self) -> int | None:
-        """Process id of the node while it runs."""
-        return self._process.pid if self._process else None
+    def pid(self) -> int:
+        """Process id of the node while it runs, else 0."""
+        return self._process.pid if self._process else 0
+
+    def wait(self) -> None:
+        """Wait until it has ended, stopped or not."""
+        process = self._process
+        if process is not None:
+            process.wait()
 
     @property
     def swarm_key(self) -> str:
@@ -153,15 +159,15 @@ class LocalKubo:
         """Peer ids of the nodes that this one is connected to (the end of their addresses)."""
         return frozenset(peer["Peer"] for peer in self._request("swarm/peers")["Peers"] or ())
 
-    def stop(self) -> None:
-        """Stop the node: politely, then, after five seconds, for certain."""
+    def stop(self, seconds: float = _STOP_SECONDS) -> None:
+        """Stop the node: politely, then, after some seconds, for certain."""
         process, self._process, self.url = self._process, None, ""
         if process is None:
             return
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         try:
-            process.wait(_STOP_SECONDS)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(_STOP_SECONDS)

@@ -20,12 +20,7 @@ class Identity:
     @classmethod
     def of(cls, pid: int) -> "Identity":
         """The process that has this id now. Raises ProcessLookupError."""
-        # The second field of the line is the program's name in brackets, which may hold anything.
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            raise ProcessLookupError(pid) from None
-        return cls(pid, f"{_boot()}/{fields[19]}")
+        return cls(pid, _look(pid)[2])
 
     @property
     def alive(self) -> bool:
@@ -34,11 +29,10 @@ class Identity:
         While any of its threads is there it is: its main thread may go first, and files and locks go with the last.
         """
         try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
+            state, threads, started = _look(self.pid)
+        except ProcessLookupError:
             return False
-        state, threads, started = fields[0], int(fields[17]), fields[19]
-        return (state not in "ZX" or threads > 1) and f"{_boot()}/{started}" == self.started
+        return (state not in "ZX" or threads > 1) and started == self.started
 
     def send(self, number: signal.Signals) -> bool:
         """Signal this process and never one that has got its id since; whether it was there."""
@@ -67,5 +61,12 @@ class Identity:
         return True
 
 
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+def _look(pid: int) -> tuple[str, int, str]:
+    """State, threads and start of the process with an id. Raises ProcessLookupError."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        raise ProcessLookupError(pid) from None
+    fields = line.rpartition(")")[2].split()  # the name of its program, in brackets before, may hold anything
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return fields[0], int(fields[17]), f"{boot}/{fields[19]}"

@@ -17,7 +17,6 @@ from typing import Protocol
 from fedgrove.chain.face.networks import dying_with_parent
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.base.files import open_log
-from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.roles.service import WITHOUT_RESULT
 
@@ -25,7 +24,6 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 10.0
 STEADY_SECONDS = 10.0
 MOST_FAILURES = 10
-_POLL_SECONDS = 0.1
 
 
 class Running(Protocol):
@@ -220,28 +218,6 @@ class Command:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-class KuboNode:
-    """A Kubo node, started when this returns."""
-
-    def __init__(self, node: LocalKubo) -> None:
-        self._node = node.__enter__()
-        if node.pid is None:
-            raise StoreError("the IPFS node ended while starting")
-        self.pid = node.pid
-
-    def wait(self) -> None:
-        try:
-            identity = Identity.of(self.pid)
-            while identity.alive:
-                time.sleep(_POLL_SECONDS)
-        except ProcessLookupError:
-            pass
-        self._node.stop()
-
-    def stop(self, seconds: float) -> None:
-        self._node.stop()
 
 
 def _named(code: int | None) -> str:

@@ -5,8 +5,8 @@ import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from fedgrove.chain.crypto.regular_file import read_regular
 from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
+from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import parse_json
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.members import ParticipantPaths

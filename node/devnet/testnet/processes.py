@@ -16,7 +16,7 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.forks import ForkServer
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.members import COORDINATOR, ParticipantPaths, client_name
-from fedgrove.node.devnet.testnet.keeper import Command, Job, KuboNode
+from fedgrove.node.devnet.testnet.keeper import Command, Job
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, group_of, groups, kubo_name
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -115,12 +115,11 @@ def store_jobs(layout: TestnetPaths, testnet: Testnet) -> list[Job]:
     addresses: dict[int, tuple[str, ...]] = {}
 
     def job(group: int) -> Job:
-        def start() -> KuboNode:
+        def start() -> LocalKubo:
             others = [address for known, places in addresses.items() if known != group for address in places]
             node = local_kubo(layout, testnet.scenario, group, testnet.ports[kubo_name(group)], others)
-            running = KuboNode(node)
-            addresses[group] = node.addresses
-            return running
+            addresses[group] = node.__enter__().addresses
+            return node
 
         return Job(kubo_name(group), "store", start, ends=False)
 

@@ -123,8 +123,9 @@ def _placed(
     The task is approved for each of them, in whose name the user, who makes them, decides. Nobody has to approve a
     shipped task, which has no bundle.
     """
-    for name, keys in everyone.items() if subject.bundle is not None else ():
-        Approvals(layout.participant(name).state, keys.address).approve(keys.account, subject.bundle)
+    if subject.bundle is not None:
+        for name, keys in everyone.items():
+            Approvals(layout.participant(name).state, keys.address).approve(keys.account, subject.bundle)
     named = {client_name(number): each for number, each in enumerate(subject.places(), 1)}
     test = subject.test_place(config)
     if test is not None:

@@ -73,7 +73,7 @@ def windows_of(scenario: Scenario, config: FederationConfig, subject: Subject, f
     if isinstance(subject, TaskSubject):
         seconds = task_seconds(config, parts, load(first))
     elif isinstance(subject, DatasetSubject):
-        seconds = training_seconds(config, parts, subject.shared)
+        seconds = training_seconds(config, list(parts), subject.shared)
     else:
         seconds = _CLUSTERING_SECONDS
     if clusters is not None:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from fedgrove.chain.crypto.keys import Keys
+from fedgrove.common.chunks import cut
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, root_of
-from fedgrove.node.base.chunks import cut
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load

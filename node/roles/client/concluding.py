@@ -1,5 +1,6 @@
 """Conclude: a client releases shares, so that the sum can be unmasked, and refuses a closing that is wrong."""
 
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 
@@ -12,19 +13,18 @@ from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.protocol.closing import evidence
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
-from fedgrove.node.roles.client.context import ClientContext, ClientTurn
+from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
 
 
-class ReleaseShares:
+@dataclass
+class ReleaseShares(ClientUnit):
     """Releases shares when the list of commitments is final.
 
     The release goes on the ledger first. The shares leave the machine only when the ledger lists it: what it does not
     list is not spent.
     """
 
-    def __init__(self, context: ClientContext) -> None:
-        self.context = context
-        self._published = 0
+    _published: int = 0
 
     def act(self, turn: ClientTurn) -> Step:
         """Wait for commitments or updates, release shares, or publish those that are released."""
@@ -70,11 +70,8 @@ class ReleaseShares:
         return Step.wait("close", "the coordinator: it recovers and closes the round", turn.deadlines.close_end)
 
 
-class Dispute:
+class Dispute(ClientUnit):
     """Refuses the model in force, and any model trained from it, if its round is wrong."""
-
-    def __init__(self, context: ClientContext) -> None:
-        self.context = context
 
     def act(self, turn: ClientTurn) -> Step | None:
         """Dispute a closed round that is wrong; None when all is well.

@@ -1,5 +1,6 @@
 """What the phases of a client share: its collaborators, its view of the ledger, and how it sends transactions."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -125,3 +126,14 @@ class ClientTurn(Turn):
     def sit_out(self, reason: str) -> Step:
         """Do nothing until the round is over."""
         return Step.wait("sit out", reason, self.deadlines.close_end, Kind.SITS_OUT)
+
+
+@dataclass
+class ClientUnit(ABC):
+    """A client's work for one duty."""
+
+    context: ClientContext
+
+    @abstractmethod
+    def act(self, turn: ClientTurn) -> Step | None:
+        """Act; None where it is done already."""

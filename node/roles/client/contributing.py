@@ -1,6 +1,6 @@
 """Contribute: a client shares its secrets, trains, commits to its masked update, and publishes that."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fedgrove.chain.records import Phase
@@ -10,14 +10,11 @@ from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.protocol.content import Update
 from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
 from fedgrove.node.protocol.step import Kind, Step, missing
-from fedgrove.node.roles.client.context import ClientContext, ClientTurn
+from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
 
 
-class PublishShares:
+class PublishShares(ClientUnit):
     """Publishes the sealed shares, and lists them on the ledger."""
-
-    def __init__(self, context: ClientContext) -> None:
-        self.context = context
 
     def act(self, turn: ClientTurn) -> Step:
         """Share."""
@@ -27,13 +24,12 @@ class PublishShares:
         return self.context.outbox.send(turn.current, "share", "shared", send)
 
 
-class Commit:
+@dataclass
+class Commit(ClientUnit):
     """Trains as soon as the client has shared, and commits once the list of shares is final."""
 
-    def __init__(self, context: ClientContext) -> None:
-        self.context = context
-        self._unable: tuple[int, str] | None = None
-        self._trained = 0  # the last round with an update, which may be large: it is read again when it is needed
+    _unable: tuple[int, str] | None = None
+    _trained: int = 0  # the last round with an update, which may be large: it is read again when it is needed
 
     def act(self, turn: ClientTurn) -> Step:
         """Train, wait for the others' shares, or commit."""
@@ -91,12 +87,11 @@ class Commit:
         return replace(step, warns=bool(step.acted and caution))
 
 
-class Publish:
+@dataclass
+class Publish(ClientUnit):
     """Puts the masked update into the store."""
 
-    def __init__(self, context: ClientContext) -> None:
-        self.context = context
-        self._published = 0
+    _published: int = 0
 
     def act(self, turn: ClientTurn) -> Step | None:
         """Publish the update that the ledger lists; None when it is published."""

@@ -7,16 +7,13 @@ from fedgrove.chain.records import Phase
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.policy import attendance_fault
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.roles.client.context import ClientContext, ClientTurn, holds_key_of
+from fedgrove.node.roles.client.context import ClientContext, ClientTurn, ClientUnit, holds_key_of
 
 OTHER_KEY = "the ledger has another VRF key for this account than this client, which therefore draws in no round"
 
 
-class Draw:
+class Draw(ClientUnit):
     """Draws the client's lot. The secrets behind the keys are in the journal before the ledger has the keys."""
-
-    def __init__(self, context: ClientContext) -> None:
-        self.context = context
 
     def act(self, turn: ClientTurn) -> Step:
         """Draw, or say why not."""

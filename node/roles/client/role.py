@@ -5,7 +5,6 @@ from concurrent.futures import Executor
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
@@ -25,7 +24,7 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.client.concluding import Dispute, ReleaseShares, lot
-from fedgrove.node.roles.client.context import ClientContext, ClientTurn, Outbox, holds_key_of
+from fedgrove.node.roles.client.context import ClientContext, ClientTurn, ClientUnit, Outbox, holds_key_of
 from fedgrove.node.roles.client.contributing import Commit, Publish, PublishShares
 from fedgrove.node.roles.client.joining import OTHER_KEY, Draw, reason_to_leave
 from fedgrove.node.roles.context import RoleContext
@@ -44,12 +43,13 @@ class Duty(Enum):
     RELEASE = "release"
 
 
-class ClientUnit(Protocol):
-    """A client's work for one duty."""
-
-    def act(self, turn: ClientTurn) -> Step | None:
-        """Act; None where it is done already, so that releasing shares is next."""
-        ...
+_UNITS: dict[Duty, type[ClientUnit]] = {
+    Duty.DRAW: Draw,
+    Duty.SHARE: PublishShares,
+    Duty.COMMIT: Commit,
+    Duty.PUBLISH: Publish,
+    Duty.RELEASE: ReleaseShares,
+}
 
 
 def duty_of(turn: ClientTurn) -> Duty:
@@ -140,7 +140,7 @@ class Client:
             outbox=Outbox(view),
         )
         self._dispute = Dispute(self.context)
-        self.units = _units(self.context)
+        self.units: dict[Duty, ClientUnit] = {duty: unit(self.context) for duty, unit in _UNITS.items()}
         self._terms, self._first_model = cid_of(config.to_bytes()).digest, cid_of(first).digest
         self.view = view
         self.finished = False
@@ -234,13 +234,3 @@ class Client:
         step = self.units[due].act(turn) or self.units[Duty.RELEASE].act(turn)
         assert step is not None, "releasing shares is never done before the round is over"
         return step
-
-
-def _units(context: ClientContext) -> dict[Duty, ClientUnit]:
-    return {
-        Duty.DRAW: Draw(context),
-        Duty.SHARE: PublishShares(context),
-        Duty.COMMIT: Commit(context),
-        Duty.PUBLISH: Publish(context),
-        Duty.RELEASE: ReleaseShares(context),
-    }

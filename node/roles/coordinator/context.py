@@ -1,5 +1,6 @@
 """What the phases of a coordinator share, and how a round is recorded as failed."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -58,6 +59,17 @@ class CoordinatorContext(RoleContext):
     outcomes: Outcomes
 
 
+@dataclass
+class CoordinatorUnit(ABC):
+    """A coordinator's work in one phase."""
+
+    context: CoordinatorContext
+
+    @abstractmethod
+    def act(self, turn: Turn) -> Step | None:
+        """Act; None where it is done already, so that opening the next round is due."""
+
+
 def fail(
     context: CoordinatorContext, current: RoundRecords, reason: FailureReason, evidence: Mapping[str, object]
 ) -> Step:
@@ -67,11 +79,8 @@ def fail(
     return _failed("recover", reason, receipt.gas_used)
 
 
-class Overdue:
+class Overdue(CoordinatorUnit):
     """Ends a round that missed a deadline."""
-
-    def __init__(self, context: CoordinatorContext) -> None:
-        self.context = context
 
     def act(self, turn: Turn) -> Step:
         """Skip the round where too few have drawn, or else record that it failed."""

@@ -1,5 +1,7 @@
 """Between rounds and up to the order: absences are reported, a round is opened, its seed fixed, its order sealed."""
 
+from dataclasses import dataclass
+
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.ledger import MAX_BARRED, MAX_REPORT
 from fedgrove.chain.records import Phase
@@ -7,15 +9,14 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.context import Turn
-from fedgrove.node.roles.coordinator.context import CoordinatorContext, skipped
+from fedgrove.node.roles.coordinator.context import CoordinatorUnit, skipped
 
 
-class ReportAbsences:
+@dataclass
+class ReportAbsences(CoordinatorUnit):
     """Reports absences of a closed round."""
 
-    def __init__(self, context: CoordinatorContext) -> None:
-        self.context = context
-        self._unreported = 0
+    _unreported: int = 0
 
     def act(self, turn: Turn) -> Step | None:
         """Report; None when there is nothing to report."""
@@ -39,11 +40,8 @@ class ReportAbsences:
         return absent if len(absent) <= MAX_REPORT else []
 
 
-class Open:
+class Open(CoordinatorUnit):
     """Opens rounds, until none can follow."""
-
-    def __init__(self, context: CoordinatorContext) -> None:
-        self.context = context
 
     def first(self) -> Step:
         """Open the first round, from the initial model, when enough members are active."""
@@ -81,11 +79,8 @@ class Open:
         return Step.act("open", "opened a round", receipt.gas_used, Kind.OPENED)
 
 
-class SealOrder:
+class SealOrder(CoordinatorUnit):
     """Takes a round from its opening to a sealed order, or skips it where too few have drawn."""
-
-    def __init__(self, context: CoordinatorContext) -> None:
-        self.context = context
 
     def act(self, turn: Turn) -> Step:
         """Fix the seed, wait for draws, and seal or skip."""

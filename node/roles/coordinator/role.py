@@ -1,7 +1,5 @@
 """The coordinator itself: which phase of a round is due."""
 
-from typing import Protocol
-
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Phase
@@ -15,19 +13,19 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.context import Turn
-from fedgrove.node.roles.coordinator.context import CoordinatorContext, Outcomes, Overdue
+from fedgrove.node.roles.coordinator.context import CoordinatorContext, CoordinatorUnit, Outcomes, Overdue
 from fedgrove.node.roles.coordinator.opening import Open, ReportAbsences, SealOrder
 from fedgrove.node.roles.coordinator.summing import AwaitMembers, Close, RecordRecovery
 
 NOTHING = Aides()
-
-
-class CoordinatorUnit(Protocol):
-    """A coordinator's work in one phase."""
-
-    def act(self, turn: Turn) -> Step | None:
-        """Act; None where it is done already, so that opening the next round is due."""
-        ...
+_UNITS: dict[Phase, type[CoordinatorUnit]] = {
+    **dict.fromkeys((Phase.SEEDING, Phase.DRAW, Phase.SEAL), SealOrder),
+    **dict.fromkeys((Phase.SHARE, Phase.COMMIT), AwaitMembers),
+    Phase.RECOVER: RecordRecovery,
+    Phase.CLOSE: Close,
+    Phase.OVERDUE: Overdue,
+}
+_ENDED = (Phase.CLOSED, Phase.SKIPPED, Phase.FAILED, Phase.VOIDED)
 
 
 class Coordinator:
@@ -79,7 +77,8 @@ class Coordinator:
         )
         self._open = Open(self.context)
         self._report = ReportAbsences(self.context)
-        self.units = self._by_phase()
+        units = {phase: unit(self.context) for phase, unit in _UNITS.items()}
+        self.units: dict[Phase, CoordinatorUnit] = {**units, **dict.fromkeys(_ENDED, self._report)}
         self.view = view
 
     @property
@@ -123,14 +122,3 @@ class Coordinator:
             return self._open.first()
         turn = Turn(current, self.view.deadlines(current), self.view.block)
         return self.units[turn.phase].act(turn) or self._open.act(turn)
-
-    def _by_phase(self) -> dict[Phase, CoordinatorUnit]:
-        before_order, over = SealOrder(self.context), (Phase.CLOSED, Phase.SKIPPED, Phase.FAILED, Phase.VOIDED)
-        return {
-            **dict.fromkeys((Phase.SEEDING, Phase.DRAW, Phase.SEAL), before_order),
-            **dict.fromkeys((Phase.SHARE, Phase.COMMIT), AwaitMembers()),
-            Phase.RECOVER: RecordRecovery(self.context),
-            Phase.CLOSE: Close(self.context),
-            Phase.OVERDUE: Overdue(self.context),
-            **dict.fromkeys(over, self._report),
-        }

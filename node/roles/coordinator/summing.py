@@ -16,10 +16,10 @@ from fedgrove.node.protocol.policy import overspent
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.step import Kind, Step, missing
 from fedgrove.node.roles.context import Turn
-from fedgrove.node.roles.coordinator.context import CoordinatorContext, fail
+from fedgrove.node.roles.coordinator.context import CoordinatorUnit, fail
 
 
-class AwaitMembers:
+class AwaitMembers(CoordinatorUnit):
     """Waits until the list of shares, and then that of commitments, is final."""
 
     def act(self, turn: Turn) -> Step:
@@ -30,14 +30,11 @@ class AwaitMembers:
         return Step.wait("commit", missing(current.shares, current.commits, "commit"), deadlines.commit_end)
 
 
-class RecordRecovery:
+class RecordRecovery(CoordinatorUnit):
     """Records the recovery of a round, or why it cannot be recovered.
 
     A recovery is recorded only when the round's model follows from it: until then updates may still be on their way.
     """
-
-    def __init__(self, context: CoordinatorContext) -> None:
-        self.context = context
 
     def act(self, turn: Turn) -> Step:
         """Recover, wait for shares, or record the failure."""
@@ -129,11 +126,8 @@ class RecordRecovery:
         return fail(self.context, turn.current, reason, {"reason": why})
 
 
-class Close:
+class Close(CoordinatorUnit):
     """Closes a round with the model that follows from its recovery, or records why none does."""
-
-    def __init__(self, context: CoordinatorContext) -> None:
-        self.context = context
 
     def act(self, turn: Turn) -> Step:
         """Close, or record the failure."""

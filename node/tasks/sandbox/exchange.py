@@ -5,7 +5,7 @@ import selectors
 import time
 from collections.abc import Iterator, Sequence
 
-from fedgrove.node.base.chunks import Buffer
+from fedgrove.common.chunks import Buffer
 from fedgrove.node.tasks.sandbox.faults import JobFailed
 from fedgrove.node.tasks.sandbox.frames import SIZES
 

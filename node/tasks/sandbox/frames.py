@@ -10,8 +10,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from fedgrove.common.chunks import Buffer
 from fedgrove.common.text import one_line
-from fedgrove.node.base.chunks import Buffer
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, load
 from fedgrove.node.tasks.sandbox.faults import JobFailed

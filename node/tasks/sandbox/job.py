@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from fedgrove.common.chunks import Buffer
 from fedgrove.common.text import one_line
-from fedgrove.node.base.chunks import Buffer
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.frozen_base import BASES
 from fedgrove.node.base.tensors import Tensors, load

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from fedgrove.common.chunks import Buffer
 from fedgrove.common.text import one_line
-from fedgrove.node.base.chunks import Buffer
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.tasks.sandbox import bubblewrap, runtime
 from fedgrove.node.tasks.sandbox.attached import Attached, Ending

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,14 +13,9 @@ from sklearn import metrics
 import fedgrove as fg
 from fedgrove.api.saving import model_file
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.network.history import capture
-from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import metadata
 from fedgrove.node.base.tensors import InvalidModel, load, with_metadata
-from fedgrove.node.devnet.demo import Demo
-from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import DatasetError, load_dataset
 from fedgrove.node.methods.kmeans.prediction import NearestCentre
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
@@ -32,6 +26,7 @@ from fedgrove.node.protocol.prediction import ModelChoice
 from fedgrove.node.protocol.terms import FederationConfig, LedgerSettings, MembershipSettings, ModelSpec
 from fedgrove.node.scenario.reading import scenario
 from fedgrove.node.tasks.approval import Approvals, NotApproved
+from tests.node.conftest import run_task
 
 TERMS = """
 [task]
@@ -80,13 +75,9 @@ def _learn(folder: Path, task: dict[str, str], data: str) -> Learned:
     for name, text in task.items():
         (folder / "mine" / name).write_text(text)
     (folder / "train.csv").write_text(data)
-    store = DiskStore(folder / "store")
-    with embedded() as network, ExitStack() as stack:
-        task = {"task": str(folder / "mine"), "data": str(folder / "train.csv"), "sandbox": "off"}
-        told = scenario(clients=3, rounds=1, strategy="fedavg", **task)
-        demo = Demo(told, TaskSubject(told, stack), network, store)
-        demo.run()
-        history = fg.History(capture(network, demo.deployment), store)
+    task = {"task": str(folder / "mine"), "data": str(folder / "train.csv"), "sandbox": "off"}
+    made = run_task(folder / "kept", scenario(clients=3, rounds=1, strategy="fedavg", **task))
+    history = fg.History(made.history, made.store)
     (folder / "model.safetensors").write_bytes(model_file(history).data)
     return Learned(folder, history, folder / "model.safetensors")
 

@@ -1,7 +1,6 @@
 """A saved model is the one on record, says where it is, and loads into the module of its task."""
 
 import json
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -12,15 +11,11 @@ from torch import nn
 
 import fedgrove as fg
 from fedgrove.api.saving import model_file
-from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.network.history import capture
 from fedgrove.common.errors import InvalidInput
-from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import InvalidModel, dump, load
-from fedgrove.node.devnet.demo import Demo
-from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.scenario.reading import scenario
+from tests.node.conftest import run_task
 
 TASK = """
 import numpy as np
@@ -46,13 +41,9 @@ def learned(tmp_path_factory) -> fg.History:
     (folder / "mine").mkdir()
     (folder / "mine" / "task.py").write_text(TASK)
     (folder / "data").write_text("")
-    store = DiskStore(folder / "store")
-    with embedded() as network, ExitStack() as stack:
-        task = {"task": str(folder / "mine"), "data": str(folder / "data"), "sandbox": "off"}
-        told = scenario(clients=3, rounds=1, strategy="fedavg", **task)
-        demo = Demo(told, TaskSubject(told, stack), network, store)
-        demo.run()
-        return fg.History(capture(network, demo.deployment), store)
+    task = {"task": str(folder / "mine"), "data": str(folder / "data"), "sandbox": "off"}
+    made = run_task(folder / "kept", scenario(clients=3, rounds=1, strategy="fedavg", **task))
+    return fg.History(made.history, made.store)
 
 
 def test_the_tensors_on_record_are_saved_with_their_place(run, tmp_path):

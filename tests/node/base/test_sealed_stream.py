@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedgrove.common.chunks import cut, joined
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base import sealed_stream
-from fedgrove.node.base.chunks import cut, joined
 from fedgrove.node.base.sealed_stream import seal, unseal
 
 KEY, NAME = bytes(range(32)), b"00000001-update.sealed"

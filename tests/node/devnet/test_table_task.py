@@ -2,28 +2,22 @@
 
 import csv
 import tomllib
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 import torch
 
 import fedgrove as fg
-from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.network.history import capture
-from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.audit.archive import chain_facts
-from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
-from fedgrove.node.devnet.demo import Demo, DemoFailed
-from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.devnet.demo import DemoFailed
 from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.scenario.reading import MANY_CLIENTS, read_scenario, scenario
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
+from tests.node.conftest import run_task
 
 TERMS = """
 [task]
@@ -85,13 +79,9 @@ def common(tmp_path_factory):
 
 def run(place, plan, source="sites"):
     """Run a demonstration and audit it; the history, with its models."""
-    store, told = DiskStore(place / "store"), scenario(task=str(place / "task"), data=str(place / source), **plan)
-    with embedded() as network, ExitStack() as stack:
-        demo = Demo(told, TaskSubject(told, stack), network, store)
-        demo.run()
-        history = capture(network, demo.founded)
-        assert Auditor(chain_facts(history), history.records(), store).run().verdict == "verified"
-    return fg.History(history, store)
+    told = scenario(task=str(place / "task"), data=str(place / source), **plan)
+    made = run_task(place / "kept", told)
+    return fg.History(made.history, made.store)
 
 
 def test_a_first_round_under_masks_gives_the_pooled_moments_and_later_ones_learn(common):

@@ -3,23 +3,16 @@
 import csv
 import subprocess
 import sys
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
 import fedgrove as fg
-from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.network.history import capture
-from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
-from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.devnet.demo import Demo, DemoFailed
-from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.devnet.demo import DemoFailed
 from fedgrove.node.scenario.reading import scenario
-from fedgrove.node.status.report import build_report
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
+from tests.node.conftest import run_task
 from tests.node.learning.tasks.examples import table
 
 REGRESSION = """
@@ -60,17 +53,8 @@ def run(folder, code, plan, source="data.csv", terms=""):
     if terms:
         (folder / "task" / "terms.toml").write_text(terms)
     told = scenario(task=str(folder / "task"), data=str(folder / source), sandbox="off", **plan)
-    kept = folder / "kept"
-    store = DiskStore(kept / STORE)
-    with embedded() as network, ExitStack() as stack:
-        demo = Demo(told, TaskSubject(told, stack), network, store)
-        demo.run()
-        history = capture(network, demo.founded)
-        assert Auditor(chain_facts(history), history.records(), store).run().verdict == "verified"
-        report = build_report(history, store, demo.seconds)
-        report["audit"] = {"verdict": "verified", "first_bad_record": None}
-        write_archive(kept, history, report)
-    return kept, report
+    made = run_task(folder / "kept", told)
+    return made.directory, made.report
 
 
 def test_a_regression_is_learned_under_masks_and_audited_without_torch_or_the_task(folder):

@@ -14,7 +14,6 @@ from fedgrove.node.scenario.clusters import IfcaSettings, SimulatedProCfl
 from fedgrove.node.scenario.names import NAMED, tables_of
 from fedgrove.node.scenario.reading import completed, difference, read_scenario, scenario
 from fedgrove.node.scenario.settings import TaskChoice
-from fedgrove.node.scenario.writing import scenario_bytes
 from fedgrove.node.simulation.checks import check_simulated
 from tests.node.simulation.own_task import write_task
 
@@ -56,7 +55,7 @@ def read(tmp_path):
 def test_every_example_is_a_scenario_and_shows_its_command(path, read):
     found = read_scenario(path)
     check_simulated(found)
-    assert found != scenario() and read(scenario_bytes(found).decode()) == found
+    assert found != scenario() and read(found.to_toml().decode()) == found
     assert path.read_text().splitlines()[0].endswith(f": fedgrove simulate --scenario docs/plans/{path.name}")
 
 
@@ -145,7 +144,7 @@ def test_a_task_brings_what_its_author_suggests_for_keys_that_are_left_out(read,
     assert found.strategy.name == "fedavg"
     assert found.training == TrainingSettings(epochs=5, batch_size=8, learning_rate=0.1)
     assert read(text, {"task": {"keep": []}}).task == TaskChoice(folder=str(folder))
-    assert read(scenario_bytes(found).decode()) == found
+    assert read(found.to_toml().decode()) == found
     assert "partition" not in found.to_json() and "dataset" not in found.to_json()["scenario"]
 
 
