@@ -191,21 +191,19 @@ AUTO = "auto"
 MOST_CLIENTS = 99
 
 
-def choose_chain(chain: str, new: bool) -> str:
-    """The chain that was asked for; else anvil where it is installed. A new testnet's user is told how to get it."""
+def choose_chain(chain: str) -> str:
+    """The chain that was asked for; else anvil where it is installed. The user is told how to get it."""
     if chain != AUTO or has_anvil():
         return "anvil" if chain == AUTO else chain
-    if new:
-        note(f"chain: py-evm in one process, as anvil is not installed (`{INSTALL_ANVIL}`)")
+    note(f"chain: py-evm in one process, as anvil is not installed (`{INSTALL_ANVIL}`)")
     return "embedded"
 
 
-def choose_store(store: str, new: bool) -> str:
+def choose_store(store: str) -> str:
     """The kind of store that was asked for; else Kubo where it is installed, as ``choose_chain`` does."""
     if store != AUTO or find_kubo() is not None:
         return "kubo" if store == AUTO else store
-    if new:
-        note(f"store: a folder, as Kubo is not installed (`{INSTALL_KUBO}`)")
+    note(f"store: a folder, as Kubo is not installed (`{INSTALL_KUBO}`)")
     return "disk"
 
 
@@ -236,7 +234,7 @@ def testnet_scenario(asked: Asked, layout: TestnetPaths, wait: bool) -> Scenario
 
     check_federation(scenario, MOST_CLIENTS)
     explorer = not missing("explorer") if run.explorer is None else run.explorer
-    run = replace(run, store=choose_store(run.store, True), chain=choose_chain(run.chain, True), explorer=explorer)
+    run = replace(run, store=choose_store(run.store), chain=choose_chain(run.chain), explorer=explorer)
     return replace(scenario, run=run).absolute()
 
 
