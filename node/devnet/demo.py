@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class DemoFailed(RunFailed):
     """The demonstration cannot go on; the message says why, or who was waited for."""
 
 
+@dataclass
 class Demo:
     """Builds the federation and runs it to its end.
 
@@ -68,25 +69,16 @@ class Demo:
         Told the number of the latest round when a run goes on.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        subject: Subject,
-        network: Network,
-        store: ContentStore,
-        observe: Observer = lambda role, step: None,
-        patience: float = 600.0,
-        state: RunState | None = None,
-        goes_on: Callable[[int], None] = lambda number: None,
-    ) -> None:
-        self._scenario = scenario
-        self._network = network
-        self._store = store
-        self._observe = observe
-        self._patience = patience
-        self._subject = subject
-        self._state = state
-        self._goes_on = goes_on
+    scenario: Scenario
+    subject: Subject
+    network: Network
+    store: ContentStore
+    observe: Observer = lambda role, step: None
+    patience: float = 600.0
+    state: RunState | None = None
+    goes_on: Callable[[int], None] = lambda number: None
+
+    def __post_init__(self) -> None:
         self.seconds: dict[int, float] = {}
         self.deployment: Deployment | None = None
 
@@ -99,12 +91,12 @@ class Demo:
             The data do not fit the scenario, or differ from those before; or nothing happened for too long.
         """
         with ExitStack() as stack:
-            state = self._state or RunState(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))))
+            state = self.state or RunState(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-"))))
             self.seconds = state.seconds()
-            executor = stack.enter_context(_executor(self._scenario.run.workers, self._scenario.training.portable))
+            executor = stack.enter_context(_executor(self.scenario.run.workers, self.scenario.training.portable))
             coordinator, clients = self._build(state, executor)
             for number, client in enumerate(clients, 1):
-                self._observe(f"client {number}", client.register())
+                self.observe(f"client {number}", client.register())
             self._loop(coordinator, clients, state)
 
     # --- building ---------------------------------------------------------------------------------------------------
@@ -112,20 +104,20 @@ class Demo:
     def _build(self, state: RunState, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
         keys = state.keys("coordinator")
         try:
-            config, first = self._subject.found(self._scenario, self._store, keys)
+            config, first = self.subject.found(self.scenario, self.store, keys)
             config = replace(config, ledger=self._windows(state, config.ledger))
         except (ValueError, InvalidInput, InvalidContent) as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
         self._found(state, config, keys)
-        aides = method_of(config).aides(keys, self._subject.test(config))
-        coordinator = Coordinator(self._ledger(keys), self._store, config, first, aides)
-        parts = enumerate(self._subject.parts(config), 1)
+        aides = method_of(config).aides(keys, self.subject.test(config))
+        coordinator = Coordinator(self._ledger(keys), self.store, config, first, aides)
+        parts = enumerate(self.subject.parts(config), 1)
         return coordinator, [self._client(state, config, number, data, executor) for number, data in parts]
 
     def _windows(self, state: RunState, suggested: LedgerSettings) -> LedgerSettings:
         """Windows that suit the chain; a run that goes on keeps those that it began with."""
         before = state.deployment()
-        return by_time(suggested, self._network) if before is None else before.settings
+        return by_time(suggested, self.network) if before is None else before.settings
 
     def _found(self, state: RunState, config: FederationConfig, keys: Keys) -> None:
         """Deploy the contracts, or find those of before."""
@@ -133,17 +125,17 @@ class Demo:
         if before is not None:
             self._check_unchanged(before, config)
             self.deployment = before
-            self._observe("coordinator", Step.act("deploy", "found the contracts", kind=Kind.DEPLOYED))
+            self.observe("coordinator", Step.act("deploy", "found the contracts", kind=Kind.DEPLOYED))
             return
         admin = state.keys("admin")
-        self._fund(keys, self._scenario.cast.clients + 2)
+        self._fund(keys, self.scenario.cast.clients + 2)
         self._fund(admin)
-        self.deployment = found(self._network, keys.account, config, keys.address, admin.address)
+        self.deployment = found(self.network, keys.account, config, keys.address, admin.address)
         state.keep_deployment(self.deployment)
-        self._observe("coordinator", Step.act("deploy", "deployed the contracts", kind=Kind.DEPLOYED))
+        self.observe("coordinator", Step.act("deploy", "deployed the contracts", kind=Kind.DEPLOYED))
 
     def _check_unchanged(self, deployment: Deployment, config: FederationConfig) -> None:
-        if deployment.chain_id != self._network.chain_id or not self._network.code(deployment.ledger):
+        if deployment.chain_id != self.network.chain_id or not self.network.code(deployment.ledger):
             raise DemoFailed("the chain no longer has the contracts of this run: begin a new one")
         if deployment.terms.config != cid_of(config.to_bytes()).digest.hex():
             raise DemoFailed("the data or the task are not what this run began with: put them back, or begin a new one")
@@ -158,12 +150,12 @@ class Demo:
             admin = self._ledger(state.keys("admin"))
             if not admin.client_of(keys.address).approved:
                 admin.approve(keys.address)
-        return Client(self._ledger(keys), self._store, keys, config, data, state.journal(name), executor)
+        return Client(self._ledger(keys), self.store, keys, config, data, state.journal(name), executor)
 
     def _fund(self, keys: Keys, shares: int = 1) -> None:
         """Give an account test ether, once."""
-        if not self._network.balance(keys.address):
-            self._network.fund(keys.address, _FUNDS_ETHER * shares)
+        if not self.network.balance(keys.address):
+            self.network.fund(keys.address, _FUNDS_ETHER * shares)
 
     @property
     def founded(self) -> Deployment:
@@ -173,22 +165,22 @@ class Demo:
         return self.deployment
 
     def _ledger(self, keys: Keys) -> Ledger:
-        return Ledger(self._network, self.founded, keys.account)
+        return Ledger(self.network, self.founded, keys.account)
 
     # --- running ----------------------------------------------------------------------------------------------------
 
     def _loop(self, coordinator: Coordinator, clients: list[Client], state: RunState) -> None:
-        cast = self._scenario.cast
-        silence = Silence(cast.clients, cast.drop, self._scenario.federation.seed)
-        silence.recall(coordinator.view.refresh(), self._store)
+        cast = self.scenario.cast
+        silence = Silence(cast.clients, cast.drop, self.scenario.federation.seed)
+        silence.recall(coordinator.view.refresh(), self.store)
         round_number = coordinator.round
         if round_number:
-            self._goes_on(round_number)
+            self.goes_on(round_number)
         started = time.monotonic() - self.seconds.get(round_number, 0.0)
         last_change, last_block = time.monotonic(), 0
-        standstill = Standstill(self._network)
+        standstill = Standstill(self.network)
         while True:
-            before = self._network.block_number()
+            before = self.network.block_number()
             steps = [("coordinator", coordinator.step())]
             if coordinator.finished:
                 break
@@ -198,20 +190,20 @@ class Demo:
                         silence.note(coordinator.round, number, step)
                         steps.append((f"client {number}", step))
             for role, step in steps:
-                self._observe(role, step)
+                self.observe(role, step)
             if coordinator.round != round_number:
                 state.keep_seconds(self.seconds)
                 round_number, started = coordinator.round, time.monotonic()
             self.seconds[round_number] = time.monotonic() - started
             moving = any(step.acted or step.kind is Kind.WORKS for _, step in steps)
-            block = self._network.block_number()
+            block = self.network.block_number()
             if warning := "" if moving else standstill.note(block):
-                self._observe("chain", Step.wait("blocks", warning))
+                self.observe("chain", Step.wait("blocks", warning))
             if moving or block != last_block:
                 last_change, last_block = time.monotonic(), block
-            elif time.monotonic() - last_change > self._patience:
+            elif time.monotonic() - last_change > self.patience:
                 waits = "; ".join(step.waiting for _, step in steps if step.waiting)
-                raise DemoFailed(f"nothing happened for {self._patience:.0f} s, waiting for: {waits}")
+                raise DemoFailed(f"nothing happened for {self.patience:.0f} s, waiting for: {waits}")
             if not any(step.acted for _, step in steps):
                 self._pass_time([step for _, step in steps], before)
 
@@ -221,14 +213,14 @@ class Demo:
         ``before`` is the latest block before they looked. Where blocks come by time, too, one may have come since, and
         some member may have to act before the deadlines that are left: they all look again first.
         """
-        block = self._network.block_number()
+        block = self.network.block_number()
         if block != before:
             return
         deadlines = [step.until for step in steps if step.until > block]
-        if any(step.kind is Kind.WORKS for step in steps) or not self._network.mines_when_asked or not deadlines:
-            time.sleep(_IDLE_SECONDS if not self._network.can_mine else 0.01)
+        if any(step.kind is Kind.WORKS for step in steps) or not self.network.mines_when_asked or not deadlines:
+            time.sleep(_IDLE_SECONDS if not self.network.can_mine else 0.01)
         else:
-            self._network.mine(min(deadlines) - block)
+            self.network.mine(min(deadlines) - block)
 
 
 def _turn(client: Client) -> Iterator[Step]:

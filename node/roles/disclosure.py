@@ -7,6 +7,7 @@ the chain abandons the blocks that fixed these, the client sits out the round in
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 
 from fedgrove.chain.records import Committed, Released
@@ -30,6 +31,7 @@ class OrderAbandoned(Refused):
     """The chain now states another order or other shares than those that this client's secrets were used for."""
 
 
+@dataclass
 class Disclosure:
     """Makes what one client discloses, out of its journal.
 
@@ -45,25 +47,17 @@ class Disclosure:
         The public inputs of a sealed round.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        store: ContentStore,
-        method: Method,
-        inputs: Callable[[RoundRecords], RoundInputs],
-    ) -> None:
-        self._journal = journal
-        self._store = store
-        self._method = method
-        self._config = method.config
-        self._inputs = inputs
+    journal: Journal
+    store: ContentStore
+    method: Method
+    inputs: Callable[[RoundRecords], RoundInputs]
 
     def secrets(self, number: int) -> RoundSecrets:
         """The round's secrets: those in the journal, or fresh ones that are in the journal when this returns."""
-        note = self._journal.note(number)
+        note = self.journal.note(number)
         if note is None:
             note = RoundNote(number, secrets=RoundSecrets.generate(os.urandom).to_bytes().hex())
-            self._journal.save(note)
+            self.journal.save(note)
         return RoundSecrets.from_bytes(bytes.fromhex(note.secrets))
 
     def shares(self, current: RoundRecords, client: int) -> bytes:
@@ -71,7 +65,7 @@ class Disclosure:
         self._bind(current, "order", _order_digest(current))
         blob = self._kept(current.number, "shares")
         if blob is None:
-            graph = self._inputs(current).graph
+            graph = self.inputs(current).graph
             blob = seal_shares(graph, current.order.index(client), self.secrets(current.number), os.urandom)
             self._keep(current.number, "shares", blob)
         return blob
@@ -82,8 +76,8 @@ class Disclosure:
         self._bind(current, "summed", _sum_digest(current))
         data = self._kept(current.number, "masked")
         if data is None:
-            if self._method.accounting.budget is not None:
-                self._journal.count_upload(current.number)  # before there are bytes: a crash refunds nothing
+            if self.method.accounting.budget is not None:
+                self.journal.count_upload(current.number)  # before there are bytes: a crash refunds nothing
             data = self.mask(current, client, update)
             self._keep(current.number, "masked", data)
         return data
@@ -101,17 +95,17 @@ class Disclosure:
 
         Each update that is to be summed has a few witnesses: nobody waits, or looks, for those of all others.
         """
-        if not current.commits or self._journal.read(current.number, "released") is not None:
+        if not current.commits or self.journal.read(current.number, "released") is not None:
             return []
-        inputs = self._inputs(current)
+        inputs = self.inputs(current)
         graph, position = inputs.graph, current.order.index(client)
         summed = all_summed(graph, current.positions(current.commits))
         witnessed = [
             owner for owner in graph.held_by[position] if owner in summed and position in graph.witnesses(owner)
         ]
-        codec = self._method.codec
+        codec = self.method.codec
         sizes = {current.order[owner]: codec.expected_bytes(inputs, current.order[owner]) for owner in witnessed}
-        return unavailable(self._store, {owner: current.commits[owner].digest for owner in sizes}, sizes)
+        return unavailable(self.store, {owner: current.commits[owner].digest for owner in sizes}, sizes)
 
     def released(self, current: RoundRecords, client: int, gone: list[int]) -> bytes:
         """The shares that this client releases, given the clients whose update is unavailable.
@@ -130,45 +124,45 @@ class Disclosure:
 
     def confirm_commit(self, number: int) -> None:
         """Remember that the commitment is confirmed: a ledger that does not list it afterwards is lying."""
-        self._journal.save(self._journal.noted(number).replace(committed=True))
+        self.journal.save(self.journal.noted(number).replace(committed=True))
 
     def _listed(self, current: RoundRecords, name: str, record: Committed | Released | None) -> bytes | None:
-        data = self._journal.read(current.number, name)
+        data = self.journal.read(current.number, name)
         return data if data is not None and record is not None and cid_of(data).digest == record.digest else None
 
     def _keep(self, number: int, name: str, blob: bytes) -> None:
         """Have a blob in the journal, and that it was made, before anybody sees it."""
-        self._journal.write(number, name, blob)
-        note = self._journal.noted(number)
-        self._journal.save(note.replace(made=f"{note.made} {name}".strip()))
+        self.journal.write(number, name, blob)
+        note = self.journal.noted(number)
+        self.journal.save(note.replace(made=f"{note.made} {name}".strip()))
 
     def _kept(self, number: int, name: str) -> bytes | None:
         """A blob that was made before; None when it was not."""
-        blob = self._journal.read(number, name)
-        if blob is None and name in self._journal.noted(number).made.split():
+        blob = self.journal.read(number, name)
+        if blob is None and name in self.journal.noted(number).made.split():
             raise JournalDamaged(f"its {name} of round {number} is missing from its journal")
         return blob
 
     def _bind(self, current: RoundRecords, name: str, digest: str) -> None:
         """Note what the round's secrets are used for, or compare it with the note."""
-        note = self._journal.noted(current.number)
+        note = self.journal.noted(current.number)
         noted = getattr(note, name)
         if not noted:
-            self._journal.save(note.replace(**{name: digest}))
+            self.journal.save(note.replace(**{name: digest}))
         elif noted != digest:
             raise OrderAbandoned("the chain abandoned the blocks that this client's masks were made for")
 
     def mask(self, current: RoundRecords, client: int, update: Update) -> bytes:
-        return self._method.codec.encode(self._inputs(current), client, self.secrets(current.number), update)
+        return self.method.codec.encode(self.inputs(current), client, self.secrets(current.number), update)
 
     def _release(self, current: RoundRecords, client: int, gone: list[int]) -> bytes:
-        inputs = self._inputs(current)
-        fault = overspent(self._method, inputs)
+        inputs = self.inputs(current)
+        fault = overspent(self.method, inputs)
         if fault:
             raise MaskingRefused(fault)
         graph, position = inputs.graph, current.order.index(client)
         blobs = sealed_shares(inputs, graph.held_by[position])
-        committed = self._journal.noted(current.number).committed or self.published(current, client) is not None
+        committed = self.journal.noted(current.number).committed or self.published(current, client) is not None
         return release(
             graph,
             position,
@@ -177,17 +171,17 @@ class Disclosure:
             current.positions(current.commits),
             unavailable=current.positions(gone),
             committed=committed,
-            kappa=self._config.masking.kappa,
+            kappa=self.method.config.masking.kappa,
             tensors=self._tensors(current),
         )
 
     def _tensors(self, current: RoundRecords) -> int:
         """Number of tensors of the uploads; it matters only where a pair masks a fraction of them."""
-        if self._config.masking.kappa == 1:
+        if self.method.config.masking.kappa == 1:
             return 1
-        if self._inputs(current).only_evaluates:
+        if self.inputs(current).only_evaluates:
             return 0
-        return len(self._method.fetch_model(self._store, current.opened.model_digest))
+        return len(self.method.fetch_model(self.store, current.opened.model_digest))
 
 
 def _order_digest(current: RoundRecords) -> str:

@@ -7,6 +7,7 @@ import itertools
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -67,6 +68,7 @@ def _place_of(fault: Exception) -> str:
     )
 
 
+@dataclass
 class Service:
     """Runs the roles of one process until the federation has ended.
 
@@ -86,25 +88,16 @@ class Service:
         Called with the latest block when nobody had anything to do; what it returns is logged as a warning.
     """
 
-    def __init__(
-        self,
-        roles: Mapping[str, Role],
-        heads: Heads,
-        log: ServiceLog,
-        metrics: ServiceMetrics,
-        patience: float,
-        once: bool = False,
-        watch: Callable[[Rounds], None] = lambda rounds: None,
-        idle: Callable[[int], str] = lambda block: "",
-    ) -> None:
-        self._roles = roles
-        self._heads = heads
-        self._log = log
-        self._metrics = metrics
-        self._patience = patience
-        self._once = once
-        self._watch = watch
-        self._idle = idle
+    roles: Mapping[str, Role]
+    heads: Heads
+    log: ServiceLog
+    metrics: ServiceMetrics
+    patience: float
+    once: bool = False
+    watch: Callable[[Rounds], None] = lambda rounds: None
+    idle: Callable[[int], str] = lambda block: ""
+
+    def __post_init__(self) -> None:
         self._first_round = 0
         self._ended: set[str] = set()
         self._alarms: set[str] = set()
@@ -124,18 +117,18 @@ class Service:
         self._reached = time.monotonic()
         soon = _FIRST_PAUSE_SECONDS
         while True:
-            steps = [step for step in itertools.starmap(self._turn, self._roles.items()) if step is not None]
-            if len(self._ended) == len(self._roles):
+            steps = [step for step in itertools.starmap(self._turn, self.roles.items()) if step is not None]
+            if len(self._ended) == len(self.roles):
                 return self._has_result()
-            if self._once and self._round_is_over():
+            if self.once and self._round_is_over():
                 return self._view.rounds.last.stands
             if any(step.acted for step in steps):
                 soon = _FIRST_PAUSE_SECONDS
                 continue
-            if warning := self._idle(max(role.view.block for role in self._roles.values())):
-                self._log.write("warning", warning)
+            if warning := self.idle(max(role.view.block for role in self.roles.values())):
+                self.log.write("warning", warning)
             unannounced = any(step.kind in (Kind.WORKS, Kind.FETCHES) for step in steps)
-            arrived = self._heads.wait(soon if unannounced else _PAUSE_SECONDS)
+            arrived = self.heads.wait(soon if unannounced else _PAUSE_SECONDS)
             soon = _FIRST_PAUSE_SECONDS if arrived or not unannounced else min(2 * soon, _PAUSE_SECONDS)
 
     def _turn(self, name: str, role: Role) -> Step | None:
@@ -151,7 +144,7 @@ class Service:
         except (FeeAboveCap, InsufficientFunds) as fault:
             # The chain is there: it is for the member to pay, or to wait until gas is cheaper.
             self._reached = time.monotonic()
-            self._log.fault(name, type(fault).__name__, str(fault))
+            self.log.fault(name, type(fault).__name__, str(fault))
             return None
         except ChainError as fault:
             self._away(name, type(fault).__name__, str(fault))
@@ -160,20 +153,20 @@ class Service:
             # Whatever others published, this member goes on with the next block. Log and metrics have the kind of error
             # and its place, not what it says: nobody knows what that quotes.
             self._reached = time.monotonic()
-            self._metrics.fault(type(fault).__name__)
-            self._log.fault(name, type(fault).__name__, _sentence_on(fault))
+            self.metrics.fault(type(fault).__name__)
+            self.log.fault(name, type(fault).__name__, _sentence_on(fault))
             return None
         number = role.view.rounds.latest.number if role.view.rounds.latest else 0
         member = role.view.rounds.member(role.account)
-        self._log.client = member.client if member else 0
-        self._metrics.step(name, number, role.view.block, step)
-        self._metrics.members(getattr(role, "members_metrics", None))
+        self.log.client = member.client if member else 0
+        self.metrics.step(name, number, role.view.block, step)
+        self.metrics.members(getattr(role, "members_metrics", None))
         self._warn(role.view)
-        self._watch(role.view.rounds)
+        self.watch(role.view.rounds)
         if step.kind is Kind.CUT_OFF:
             self._away(name, "store", step.waiting)
             return None
-        self._log.step(name, number, role.view.block, step)
+        self.log.step(name, number, role.view.block, step)
         self._reached = time.monotonic()
         return step
 
@@ -181,23 +174,23 @@ class Service:
         """Log once, as an error, what people must hear of."""
         if alarm and alarm not in self._alarms:
             self._alarms.add(alarm)
-            self._metrics.fault("alarm")
-            self._log.write("error", alarm, role=name)
+            self.metrics.fault("alarm")
+            self.log.write("error", alarm, role=name)
 
     def _warn(self, view: LedgerView) -> None:
         """Show how many rounds did not close, and log what people must know each time that another one does."""
         found = setbacks(view.rounds, view.terms)
-        self._metrics.setbacks(found)
+        self.metrics.setbacks(found)
         if found.in_vain != self._in_vain:
             self._in_vain = found.in_vain
             for sentence in found.warnings:
-                self._log.write("error" if found.without_result else "warning", sentence)
+                self.log.write("error" if found.without_result else "warning", sentence)
 
     def _away(self, name: str, kind: str, sentence: str) -> None:
-        self._metrics.fault(kind)
-        self._log.fault(name, kind, sentence)
+        self.metrics.fault(kind)
+        self.log.fault(name, kind, sentence)
         away = time.monotonic() - self._reached
-        if away > self._patience:
+        if away > self.patience:
             raise GivenUp(f"gave up after {away:.0f} s (network.patience_seconds): {sentence}")
 
     def _round_is_over(self) -> bool:
@@ -212,9 +205,9 @@ class Service:
     def _has_result(self) -> bool:
         """Whether a round closed, or this member has left of its own accord."""
         rounds = self._view.rounds
-        member = rounds.member(next(iter(self._roles.values())).account)
+        member = rounds.member(next(iter(self.roles.values())).account)
         return rounds.closed > 0 or (member is not None and rounds.left(member.client))
 
     @property
     def _view(self) -> LedgerView:
-        return next(iter(self._roles.values())).view
+        return next(iter(self.roles.values())).view

@@ -79,7 +79,7 @@ class LyingMember(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        encode = self.context.disclosure._method.codec.encode
+        encode = self.context.disclosure.method.codec.encode
 
         def lying(inputs, *rest):
             words = np.frombuffer(encode(inputs, *rest), WORD).copy()
@@ -88,7 +88,7 @@ class LyingMember(Client):
                 words[len(words) - WORDS + place :][:1] += np.uint32(more % 2**32)
             return words.tobytes()
 
-        self.context.disclosure._method.codec.encode = lying
+        self.context.disclosure.method.codec.encode = lying
 
 
 IMPOSSIBLE = {
@@ -332,7 +332,7 @@ class Trainee(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        codec = self.context.disclosure._method.codec
+        codec = self.context.disclosure.method.codec
         encode = codec.encode
 
         def both(inputs, *rest):

@@ -31,7 +31,7 @@ class LyingMember(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        codec = self.context.disclosure._method.codec
+        codec = self.context.disclosure.method.codec
         encode = codec.encode
 
         def lying(inputs, *rest):

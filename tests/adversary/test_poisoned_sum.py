@@ -76,7 +76,7 @@ class Poisoner(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        encode = self.context.disclosure._method.codec.encode
+        encode = self.context.disclosure.method.codec.encode
 
         def poisoned(inputs, *rest):
             words = np.frombuffer(encode(inputs, *rest), WORD).copy()
@@ -84,7 +84,7 @@ class Poisoner(Client):
                 words[:1] += np.uint32(self.word % 2**32)
             return words.tobytes()
 
-        self.context.disclosure._method.codec.encode = poisoned
+        self.context.disclosure.method.codec.encode = poisoned
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ class Insider(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        codec = self.context.disclosure._method.codec
+        codec = self.context.disclosure.method.codec
         codec.encode = partial(self._encode, codec.encode)
 
     def _encode(self, encode_honestly, inputs, client, secrets, update):

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+import requests
 
 from fedgrove.node.devnet.kubo import local_node
 from fedgrove.node.devnet.kubo.local_node import LocalKubo, find_library
@@ -27,6 +28,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.05)
 
 
+def connected(node: LocalKubo) -> frozenset[str]:
+    """Peer ids of the nodes that one is connected to."""
+    answer = requests.post(f"{node.url}/api/v0/swarm/peers", timeout=15).json()
+    return frozenset(peer["Peer"] for peer in answer["Peers"] or ())
+
+
 def peer_id(node: LocalKubo) -> str:
     return node.addresses[0].rsplit("/", 1)[1]
 
@@ -34,4 +41,4 @@ def peer_id(node: LocalKubo) -> str:
 def wait_for_peers(*nodes: LocalKubo) -> None:
     """Wait until every node is connected to every other."""
     everybody = {peer_id(node) for node in nodes}
-    wait_until(lambda: all(everybody - {peer_id(node)} <= node.connected() for node in nodes))
+    wait_until(lambda: all(everybody - {peer_id(node)} <= connected(node) for node in nodes))

@@ -95,15 +95,15 @@ def test_a_repository_in_use_is_one_sentence(tmp_path, monkeypatch):
 _PARENT = """
 import sys, time
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
-node = LocalKubo(sys.argv[1], detached=sys.argv[2] == "detached").__enter__()
+node = LocalKubo(sys.argv[1]).__enter__()
 print(node.pid, node.url, flush=True)
 time.sleep(600)
 """
 
 
-def start_parent(repo, kind):
+def start_parent(repo):
     """Start a node in a process of its own and kill that process; return the node's process id and URL."""
-    command = [sys.executable, "-c", _PARENT, str(repo), kind]
+    command = [sys.executable, "-c", _PARENT, str(repo)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         pid, url = parent.stdout.readline().split()
         parent.kill()
@@ -120,20 +120,10 @@ def runs(pid):
 
 @needs_kubo
 def test_a_node_dies_with_its_parent_and_another_takes_over_its_repository(tmp_path):
-    pid, _ = start_parent(tmp_path, "attached")
+    pid, _ = start_parent(tmp_path)
     with LocalKubo(tmp_path) as node:
         assert KuboStore(node.url).put(b"x")
         assert not runs(pid)
-
-
-@needs_kubo
-def test_a_detached_node_goes_on_without_its_parent(tmp_path):
-    pid, url = start_parent(tmp_path, "detached")
-    try:
-        assert KuboStore(url).put(b"x")
-    finally:
-        os.kill(pid, signal.SIGINT)
-    wait_until(lambda: not runs(pid))
 
 
 _PROGRAM = """#!/bin/sh
@@ -151,14 +141,10 @@ server.serve_forever()'
 """
 
 
-@pytest.mark.parametrize("kind", ["attached", "detached"])
-def test_kubos_own_program_dies_with_its_parent_unless_detached(tmp_path, monkeypatch, kind):
+def test_kubos_own_program_dies_with_its_parent(tmp_path, monkeypatch):
     program = tmp_path / "ipfs"
     program.write_text(_PROGRAM.replace("PYTHON", sys.executable))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("FEDGROVE_KUBO", str(program))
-    pid, _ = start_parent(tmp_path / "repo", kind)
-    if kind == "detached":
-        assert runs(pid)
-        os.kill(pid, signal.SIGTERM)
+    pid, _ = start_parent(tmp_path / "repo")
     wait_until(lambda: not runs(pid))

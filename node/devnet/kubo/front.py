@@ -1,7 +1,7 @@
 """Process of one Kubo node that runs as a shared library, with the part of Kubo's RPC API that fedgrove uses.
 
 ``python -m node.devnet.kubo.front REPO PORT PARENT`` serves the node of ``node.devnet.kubo.library`` on 127.0.0.1 until
-SIGINT, or until the process PARENT that started it is gone (0: for ever).
+SIGINT, or until the process PARENT that started it is gone.
 """
 
 import json
@@ -215,7 +215,7 @@ def main(repo: Path, port: int, parent: int) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     (repo / "api.new").write_text(f"/ip4/127.0.0.1/tcp/{server.server_address[1]}")
     (repo / "api.new").replace(repo / "api")
-    while not stopped.is_set() and (not parent or os.getppid() == parent):
+    while not stopped.is_set() and os.getppid() == parent:
         time.sleep(0.1)  # not one long wait: a signal that Go's threads receive does not end it
     (repo / "api").unlink(missing_ok=True)
     Handler.node.close()

@@ -19,7 +19,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -65,8 +65,6 @@ class LocalKubo:
     peers
         Addresses of other nodes (their ``addresses``). The node connects to them when they are there, and again when
         either side was restarted.
-    detached
-        Whether the node goes on when the process that started it ends without stopping it.
 
     Raises
     ------
@@ -81,7 +79,6 @@ class LocalKubo:
         port: int = 0,
         swarm_key: str | None = None,
         peers: Sequence[str] = (),
-        detached: bool = False,
     ) -> None:
         if swarm_key is not None and not _SWARM_KEY.match(swarm_key):
             raise StoreError("a swarm key has 64 hexadecimal digits (0-9, a-f): use the `swarm_key` of another node")
@@ -90,8 +87,7 @@ class LocalKubo:
         self._port = port
         self._start_seconds = start_seconds
         self._swarm_key = swarm_key
-        self._peers = list(map(_checked, peers))
-        self._detached = detached
+        self._peers = tuple(map(_checked, peers))
         self._process: subprocess.Popen | None = None
 
     def __enter__(self) -> "LocalKubo":
@@ -140,25 +136,6 @@ class LocalKubo:
         """Where other nodes find this one while it runs; a restart does not change it."""
         return tuple(address for address in self._request("id")["Addresses"] if PEER.match(address))
 
-    def connect(self, addresses: Iterable[str]) -> None:
-        """Connect to other nodes, now and again after a restart of either side.
-
-        Raises
-        ------
-        Unreachable
-            One of them is not there, or in another swarm.
-        """
-        for address in map(_checked, addresses):
-            if address in self.addresses:
-                continue
-            self._peers += [] if address in self._peers else [address]
-            self._request("swarm/peering/add", address)
-            self._request("swarm/connect", address)
-
-    def connected(self) -> frozenset[str]:
-        """Peer ids of the nodes that this one is connected to (the end of their addresses)."""
-        return frozenset(peer["Peer"] for peer in self._request("swarm/peers")["Peers"] or ())
-
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Stop the node: politely, then, after some seconds, for certain."""
         process, self._process, self.url = self._process, None, ""
@@ -176,8 +153,7 @@ class LocalKubo:
         if not (self.repo / "config").exists():
             self._initialise(program)
         make_private(self.repo, self._port)
-        guard = [] if self._detached else [sys.executable, "-c", _ENDING_WITH_PARENT, str(os.getpid())]
-        return self._spawn([*guard, program, "daemon"])
+        return self._spawn([sys.executable, "-c", _ENDING_WITH_PARENT, str(os.getpid()), program, "daemon"])
 
     def _initialise(self, program: str) -> None:
         command, limit = [program, "init"], self._start_seconds
@@ -189,10 +165,8 @@ class LocalKubo:
             raise StoreError(f"`{program} init` failed: {done.stderr.decode(errors='replace').strip()[-200:]}")
 
     def _start_library(self) -> subprocess.Popen:
-        parent = 0 if self._detached else os.getpid()
-        return self._spawn(
-            [sys.executable, "-m", "fedgrove.node.devnet.kubo.front", str(self.repo), str(self._port), str(parent)],
-        )
+        place = [str(self.repo), str(self._port), str(os.getpid())]
+        return self._spawn([sys.executable, "-m", "fedgrove.node.devnet.kubo.front", *place])
 
     def _spawn(self, command: list[str]) -> subprocess.Popen:
         """Start the node with its repository as working folder; its log is ``node.log`` there."""

@@ -135,7 +135,7 @@ class Federation:
         place = (self.keys[number - 1], self.config, self.parts[number - 1], self.directory / f"client-{number}")
         client = Client(self.ledger(number), self.store, *place)
         if number in self.lies:
-            client.context.disclosure._method.codec = Liar(self.config, self.lies[number])
+            client.context.disclosure.method.codec = Liar(self.config, self.lies[number])
         work = client.context.work
         drawn = work.result
         if number in self.claims:

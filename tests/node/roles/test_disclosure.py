@@ -140,7 +140,7 @@ def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     disclosure = Disclosure(
         Journal(tmp_path, bytes(32)), store, method_of(config), lambda current: SimpleNamespace(graph=graph)
     )
-    disclosure._method.codec.expected_bytes = lambda number, client: 1
+    disclosure.method.codec.expected_bytes = lambda number, client: 1
     assert disclosure.unpublished(current, 7) == []
     for client in (5, 9):
         current.commits[client].digest = bytes(32)

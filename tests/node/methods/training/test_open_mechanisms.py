@@ -222,7 +222,7 @@ NO_SELECTIONS = {
 def test_an_upload_that_is_no_selection_is_left_out_and_the_round_goes_on(small, garble):
     federation = small(SIGNDS)
     clients = federation.clients()
-    kind = clients[3].context.disclosure._method.codec
+    kind = clients[3].context.disclosure.method.codec
     encode = kind.encode
     kind.encode = lambda *arguments: NO_SELECTIONS[garble](encode(*arguments))
     federation.run(clients=clients)
