@@ -108,7 +108,7 @@ def test_the_author_suggests_terms_and_fedaom_takes_the_shared_file_of_the_bundl
 @pytest.mark.parametrize(
     ("terms", "sentence"),
     [
-        ("[task]\nbundle = 'x'\n", "unknown key task.bundle"),
+        ("[task]\nbundle = 'x'\n", r"task\.bundle must be"),
         ("[training\n", "terms.toml"),
         ("[training]\ncrop = 3\n", "training.crop must be left out where"),
     ],

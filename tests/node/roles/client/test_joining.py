@@ -1,4 +1,4 @@
-"""A client draws its lot once, in time, and has its secrets in the journal first."""
+"""A client joins a round: it draws once, and leaves where too few of the members it knows have drawn."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,13 +8,17 @@ import pytest
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.node.protocol.local_work import CannotTakePart
-from fedgrove.node.roles.client.joining import Draw
-from tests.node.roles.fakes import DEADLINES, Events, client_turn_at, context_with, entry_with, view_at
+from fedgrove.node.roles.client import joining
+from fedgrove.node.roles.client.joining import Draw, reason_to_leave
+from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
+
+# --- A client draws its lot once, in time, and has its secrets in the journal first -----------------------------------
+
 
 SECRETS = SimpleNamespace(mask_key=b"m" * 32, seal_key=b"s" * 32)
 
 
-class Place:
+class Drawing:
     """A client that may draw, unless something is changed."""
 
     def __init__(self, samples=60, weighs=True, waiting="", barred="", refusal=""):
@@ -46,13 +50,13 @@ class Place:
 
 
 def test_it_waits_for_the_seed_block():
-    place = Place()
+    place = Drawing()
     step = place.act(block=9)
     assert (step.phase, step.until) == ("seeding", DEADLINES.seed_block) and not place.events
 
 
 def test_its_secrets_are_in_the_journal_before_the_ledger_has_its_keys():
-    place = Place()
+    place = Drawing()
     step = place.act()
     assert (step.phase, step.acted) == ("draw", "drew")
     assert place.events.names() == ["secrets", "samples", "draw"]
@@ -63,14 +67,14 @@ def test_its_secrets_are_in_the_journal_before_the_ledger_has_its_keys():
 
 def test_a_client_outside_the_sample_makes_no_secrets(monkeypatch):
     monkeypatch.setattr(tree, "is_drawn", lambda beta, rate: rate > 500_000)
-    place = Place()
+    place = Drawing()
     step = place.act(rate=500_000)
     assert "not in the round's sample" in step.waiting and not place.events
     assert place.act(rate=500_001).acted == "drew"
 
 
 def test_it_states_one_sample_where_all_weigh_the_same():
-    place = Place(weighs=False)
+    place = Drawing(weighs=False)
     place.act()
     assert place.events.names() == ["secrets", "draw"] and place.events[-1][-1] == 1
 
@@ -84,7 +88,7 @@ def test_it_states_one_sample_where_all_weigh_the_same():
     ],
 )
 def test_it_sits_out_what_it_has_no_part_in_and_makes_no_secrets(changes, reason):
-    place = Place()
+    place = Drawing()
     step = place.act(**changes)
     assert step.phase == "sit out" and reason in step.waiting and step.until == DEADLINES.close_end
     assert not place.events
@@ -99,19 +103,57 @@ def test_it_sits_out_what_it_has_no_part_in_and_makes_no_secrets(changes, reason
     ],
 )
 def test_it_sits_out_what_it_must_not_join_and_makes_no_secrets(changes, reason):
-    place = Place(**changes)
+    place = Drawing(**changes)
     step = place.act()
     assert (step.phase, step.waiting) == ("sit out", reason) and not place.events
 
 
 def test_a_client_with_nothing_to_upload_does_not_draw():
-    place = Place(samples=CannotTakePart("it has no data left"))
+    place = Drawing(samples=CannotTakePart("it has no data left"))
     assert place.act().waiting == "this client: it has no data left"
     assert "draw" not in place.events.names()
 
 
 def test_it_pays_for_no_draw_with_a_key_that_the_ledger_does_not_have():
-    place = Place()
+    place = Drawing()
     place.key = Keys.generate()
     step = place.act()
     assert "the ledger has another VRF key" in step.waiting and not place.events
+
+
+# --- A client that has drawn leaves a round that too few of the members it knows have joined --------------------------
+
+
+@pytest.fixture
+def attendance(monkeypatch):
+    """What is said of the attendance in the round."""
+    said = SimpleNamespace(fault="")
+    monkeypatch.setattr(joining, "attendance_fault", lambda rounds, current, config: said.fault)
+    return said
+
+
+def leaves(current, note=True):
+    journal = SimpleNamespace(note=lambda number: note)
+    context = context_with(Events(), view_at(35, rounds=None), journal=journal, config=None)
+    return reason_to_leave(context, client_turn_at(35, current))
+
+
+def test_without_its_journal_it_can_do_nothing(attendance):
+    for sealed in (None, object()):
+        assert "journal of the round is missing" in leaves(entry_with(draws=(ME,), sealed=sealed), note=None)
+
+
+def test_it_looks_at_who_drew_once_the_order_is_sealed(attendance):
+    attendance.fault = "only 2 of 8 are there"
+    assert leaves(entry_with(draws=(ME,))) == ""
+    refused = leaves(entry_with(draws=(ME,), sealed=object()))
+    assert refused == "its members: this client refuses the round, only 2 of 8 are there"
+
+
+def test_it_stays_where_enough_have_drawn(attendance):
+    assert leaves(entry_with(draws=(ME,), sealed=object())) == ""
+
+
+def test_it_stays_once_it_has_committed(attendance):
+    attendance.fault = "only 2 of 8 are there"
+    assert leaves(entry_with(draws=(ME,), sealed=object(), shares=(ME,), commits=(ME,))) == ""
