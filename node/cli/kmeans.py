@@ -17,9 +17,9 @@ from fedgrove.node.devnet.kmeans import LocalFederation, check_clustering
 from fedgrove.node.methods.kmeans.datasets import reference_loss
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.protocol.step import Kind, Step
-from fedgrove.node.scenario.points import NAMES, points_of
 from fedgrove.node.scenario.reading import CLUSTERING
 from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.scenario.sources import NAMES, points_of
 
 _DIRECTORY = Path("clusters")
 

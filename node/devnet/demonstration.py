@@ -4,12 +4,13 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network, anvil, connect, embedded
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.store import ContentReader, ContentStore
@@ -17,13 +18,35 @@ from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.demo import Demo, DemoFailed
-from fedgrove.node.devnet.demo_figures import DemoFigures, WriteFigures
 from fedgrove.node.devnet.keeping import keep, open_store
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.subjects import DatasetSubject, Subject, subject_of
 from fedgrove.node.devnet.terms import check_federation
+from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.status.figure_targets import EndedRounds, logged_figures
+
+WriteFigures = Callable[[str, int, Mapping[str, float]], None]
+"""Takes the name of a run, which is its ledger's address, the number of a round and its figures."""
+
+
+class DemoFigures:
+    """Looks for rounds that have ended; those of a demonstration also have seconds."""
+
+    def __init__(self, network: Network, store: ContentReader, write: WriteFigures) -> None:
+        self._network, self._write = network, write
+        self._figures = EndedRounds(store)
+        self._view: LedgerView | None = None
+
+    def look(self, run: Demo) -> None:
+        """Pass on what is new."""
+        if self._view is None:
+            self._view = LedgerView(Ledger(self._network, run.founded))
+        self._view.refresh()
+        for each in self._figures.new(self._view.rounds):
+            figures = {**logged_figures(each), "seconds": run.seconds.get(each.round, 0.0)}
+            self._write(run.founded.ledger, each.round, figures)
 
 
 class Audience(Protocol):

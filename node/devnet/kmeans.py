@@ -51,9 +51,9 @@ from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.scenario.points import points_of
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.scenario.settings import KMeansChoice
+from fedgrove.node.scenario.sources import points_of
 
 FORMAT = 2
 _RECORD, _HISTORY, _CERTIFICATES = "federation.json", "history", "certificates"

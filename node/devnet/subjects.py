@@ -19,9 +19,9 @@ from fedgrove.node.methods.kmeans.datasets import Points
 from fedgrove.node.methods.kmeans.vector import stated_bound
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.scenario.points import points_of
 from fedgrove.node.scenario.reading import left_out
 from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.scenario.sources import points_of
 
 _GATHER_SECONDS = 5.0  # for which a testnet gathers requests to forget: people are looking on
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
-from fedgrove.node.base.inline import inline_table
 from fedgrove.node.base.nested_tables import Tables, merged, nested
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.scenario.clusters import METHODS
@@ -35,8 +34,10 @@ def method_table(given: str) -> Tables:
     InvalidConfig
         Another name, or settings that are no table's.
     """
+    name, _, settings = (given or TRAINING).partition(",")
+    name = name.strip()
     try:
-        name, table = inline_table(given or TRAINING)
+        table = tomllib.loads(f"table = {{{settings}}}")["table"]
     except tomllib.TOMLDecodeError as fault:
         raise InvalidConfig(f"method must be like 'procfl, alpha = 0.5', not {given!r}: {fault}") from None
     if name not in (TRAINING, *METHODS) or (name == TRAINING and table):
