@@ -3,9 +3,13 @@
 The node is trusted to keep and deliver blocks, never with their content: blobs are published as an archive (CAR), so
 that the node cannot choose other CIDs, and every block read is hashed here. The RPC API gives full control over a node:
 never expose it to a network without authorisation; reach a node on another machine through a tunnel, or over TLS.
+
+``ipfshttpclient`` reads addresses, connects (over a Unix socket, too) and encodes what is sent. Its own calls read an
+answer without bound or deadline, and follow what their environment says of proxies and passwords, so requests are
+plain ones, within limits.
 """
 
-import io
+import json
 import os
 import tempfile
 import time
@@ -14,16 +18,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-import ipfshttpclient
 import requests
 import urllib3
-from ipfshttpclient import exceptions
-from ipfshttpclient.http_requests import ClientSync
-from requests.adapters import HTTPAdapter
+from ipfshttpclient import multipart, requests_wrapper
+from ipfshttpclient.http_common import multiaddr_to_url_data
 
-from fedgrove.common.bounded_http import CHUNK_BYTES, UNREACHABLE, TooMuch, TooSlow, bound, limits, way_fault
+from fedgrove.common.bounded_http import UNREACHABLE, TooMuch, TooSlow, answered, body, bound, way_fault
 from fedgrove.common.text import one_line
 from fedgrove.ipfs import car
 from fedgrove.ipfs.blobs import BlockReader
@@ -42,30 +44,55 @@ PASSWORD_FILE_VARIABLE = "FEDGROVE_STORE_PASSWORD_FILE"
 _MAX_WORDS = 200  # characters that are quoted of what a node says
 _MAX_ANSWER_BYTES = 1 << 20  # of anything but blocks and lists
 _MAX_LIST_BYTES = 64 << 20
+_PIECE_BYTES = 1 << 20
 _SLACK_SECONDS = 5.0  # the node gives up first and says why
 _IMPORT_BYTES_PER_SECOND = 128 << 10  # of a slow line or disk: a node answers when it has written and pinned all
-_BROKEN_CONNECTION = (
-    exceptions.ConnectionError,
-    exceptions.ProtocolError,
-    *UNREACHABLE,
-)
 _MISSING = ("not found", "could not find", "deadline exceeded", "not pinned")
 
 
-class _Api(Protocol):
-    """The groups of calls of ``ipfshttpclient.Client`` in use; the library makes them when they are looked up."""
+class _Refusal(Exception):
+    """The node says no; the message is its own."""
 
-    @property
-    def block(self) -> Any: ...
 
-    @property
-    def dag(self) -> Any: ...
+class _Api:
+    """The RPC API at an address: one request at a time, each on a connection of its own.
 
-    @property
-    def pin(self) -> Any: ...
+    Raises StoreError where it cannot be an address.
+    """
 
-    @property
-    def repo(self) -> Any: ...
+    def __init__(self, address: KuboAddress, password: str) -> None:
+        try:
+            self._url, _, self._family, _ = multiaddr_to_url_data(address.multiaddr, address.base)
+        except Exception as fault:  # multiaddr raises whatever its parsers meet
+            raise StoreError(f"{address.shown!r} is not the address of an IPFS node") from fault
+        self._auth = (address.user, password) if address.user or password else None
+
+    def post(
+        self,
+        command: str,
+        seconds: float,
+        most_bytes: int = _MAX_ANSWER_BYTES,
+        archive: Iterable[bytes] | None = None,
+        **options: str,
+    ) -> bytes:
+        """The answer to a command; _Refusal where the node says no, ValueError where it is no node."""
+        data, headers = (None, {}) if archive is None else multipart.stream_bytes(archive)
+        headers |= {"Accept-Encoding": "identity"}
+        sent = {"params": options, "data": data, "headers": headers}
+        with self._session() as session, answered(session, self._url + command, seconds, most_bytes, **sent) as answer:
+            content = body(answer, most_bytes)
+        if answer.status_code != requests.codes.ok:  # a redirection is no answer either
+            raise _Refusal(str(json.loads(content)["Message"]))
+        return content
+
+    def _session(self) -> requests.Session:
+        session = requests_wrapper.Session()
+        session.family, session.auth = self._family, self._auth
+        session.trust_env = False  # the API is not for proxies, nor for passwords from ~/.netrc
+        session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
+        for adapter in session.adapters.values():
+            bound(adapter.poolmanager)
+        return session
 
 
 class KuboStore(BlockReader):
@@ -92,19 +119,18 @@ class KuboStore(BlockReader):
         found = read_address(address)
         self.url = found.shown
         self.timeout = timeout
-        self._client = _connect(found, timeout + _SLACK_SECONDS, password)
+        self._api = _Api(found, password)
 
     def put(self, data: bytes) -> CID:
         blocks = self._split(data)
         root = blocks[-1].cid
-        if self._is_pinned(root):
-            return root
-        self._import(root, io.BufferedReader(_Pieces(car.write(root, blocks))), len(data))
+        if not self._is_pinned(root):
+            self._import(root, car.write(root, blocks), len(data))
         return root
 
     def add(self, chunks: Iterable[bytes]) -> CID:
         """As ``ContentStore`` says; the archive is a temporary file, as its header names the root, which comes last."""
-        with tempfile.NamedTemporaryFile() as archive:  # ipfshttpclient reads its name
+        with tempfile.TemporaryFile() as archive:
             root = CID.of_block(b"", RAW)
             archive.write(b"".join(car.write(root, [])))
             for block in self._chunked(chunks):
@@ -114,43 +140,43 @@ class KuboStore(BlockReader):
             archive.seek(0)
             archive.write(b"".join(car.write(root, [])))
             archive.seek(0)
-            self._import(root, archive, size)
+            self._import(root, iter(lambda: archive.read(_PIECE_BYTES), b""), size)
         return root
 
-    def _import(self, root: CID, archive: IO[bytes], size: int) -> None:
+    def _import(self, root: CID, archive: Iterable[bytes], size: int) -> None:
         """Send an archive of about ``size`` bytes and pin its root."""
         seconds = self._answer_seconds + size / _IMPORT_BYTES_PER_SECOND
         with self._answers(seconds):
-            imported = self._client.dag.imprt(archive, opts={"pin-roots": "true"}, timeout=seconds)["Root"]
+            answer = self._api.post("dag/import", seconds, archive=archive, **{"pin-roots": "true"})
+            imported = json.loads(answer)["Root"]
             if imported["Cid"]["/"] != str(root) or imported["PinErrorMsg"]:
                 reason = one_line(str(imported["PinErrorMsg"] or "it reported a different root"), _MAX_WORDS)
                 raise StoreError(f"the IPFS node at {self.url} did not keep {root}: {reason}")
 
     def pin(self, digest: bytes) -> None:
-        root = self._read_root(CID.from_digest(digest, RAW)).cid
-        self._call(root, lambda: self._client.pin.add(str(root), opts=self._patience()))
+        self._ask(self._read_root(CID.from_digest(digest, RAW)).cid, "pin/add", **self._patience())
 
     def unpin(self, digest: bytes) -> None:
         for codec in (RAW, DAG_PB):  # a pin has a codec, a digest has none
             cid = CID.from_digest(digest, codec)
             if self._is_pinned(cid):
-                self._call(cid, lambda cid=cid: self._client.pin.rm(str(cid)))
+                self._ask(cid, "pin/rm")
 
     def collect_garbage(self) -> int:
         """Let the node remove every block that none of its pins needs, whoever stored it; return how many."""
-        with self._answers(most_bytes=_MAX_LIST_BYTES):
-            return sum("Key" in removed for removed in self._client.repo.gc())
+        with self._answers(self._answer_seconds):
+            lines = self._api.post("repo/gc", self._answer_seconds, _MAX_LIST_BYTES).splitlines()
+            return sum("Key" in json.loads(line) for line in lines)
 
     def _is_pinned(self, cid: CID) -> bool:
-        try:
-            self._call(cid, lambda: self._client.pin.ls(str(cid), type="recursive"))
-        except NotFound:
-            return False
-        return True
+        return self._has("pin/ls", cid, type="recursive")
 
     def _has_block(self, cid: CID) -> bool:
+        return self._has("block/stat", cid, offline="true")
+
+    def _has(self, command: str, cid: CID, **options: str) -> bool:
         try:
-            self._call(cid, lambda: self._client.block.stat(str(cid), offline=True))
+            self._ask(cid, command, **options)
         except NotFound:
             return False
         return True
@@ -161,29 +187,23 @@ class KuboStore(BlockReader):
 
         def find(cid: CID) -> bool:
             if time.monotonic() > deadline:
-                raise NotFound(cid, f"the IPFS node at {self.url} did not find it in {self.timeout:g} s")
-            self._call(cid, lambda: self._client.block.stat(str(cid), opts=self._patience()))
+                raise self._not_found(cid)
+            self._ask(cid, "block/stat", **self._patience())
             return True
 
         return find
 
     def _read_block(self, cid: CID, max_bytes: int) -> bytes:
-        data = self._call(cid, lambda: self._receive(cid), MAX_BLOCK_BYTES)
+        with self._answers(self._answer_seconds):
+            try:
+                data = self._call(cid, "block/get", MAX_BLOCK_BYTES, **self._patience())
+            except TooMuch:
+                raise Corrupt(cid, f"the IPFS node at {self.url} returned more bytes than a block can have") from None
         if sha256(data).digest() != cid.digest:
             raise Corrupt(cid, f"the IPFS node at {self.url} returned bytes that do not match this CID")
         if len(data) > max_bytes:
             raise TooLarge(cid, f"the block has {len(data)} bytes, but at most {max_bytes} are allowed")
         return data
-
-    def _receive(self, cid: CID) -> bytes:
-        """Read a block as the node delivers it: never more than a block's size."""
-        data = bytearray()
-        with self._client.block.get(str(cid), stream=True, opts=self._patience()) as chunks:
-            for chunk in chunks:
-                data += chunk
-                if len(data) > MAX_BLOCK_BYTES:
-                    raise Corrupt(cid, f"the IPFS node at {self.url} returned more bytes than a block can have")
-        return bytes(data)
 
     @property
     def _answer_seconds(self) -> float:
@@ -193,37 +213,41 @@ class KuboStore(BlockReader):
         """The option that makes the node itself give up looking for a block."""
         return {"timeout": f"{max(1, round(self.timeout * 1000))}ms"}
 
-    def _call(self, cid: CID, request: Callable[[], Answer], most_bytes: int = _MAX_ANSWER_BYTES) -> Answer:
-        """Send a request about one CID; the node's word that it has no such thing is ``NotFound``."""
-        with self._answers(most_bytes=most_bytes):
-            try:
-                return request()
-            except exceptions.ErrorResponse as refusal:
-                if any(phrase in str(refusal) for phrase in _MISSING):
-                    raise NotFound(cid, f"the IPFS node at {self.url} did not find it in {self.timeout:g} s") from None
-                raise
+    def _not_found(self, cid: CID) -> NotFound:
+        return NotFound(cid, f"the IPFS node at {self.url} did not find it in {self.timeout:g} s")
+
+    def _ask(self, cid: CID, command: str, **options: str) -> Any:
+        """What a node says about one CID; that it has no such thing is ``NotFound``."""
+        with self._answers(self._answer_seconds):
+            return json.loads(self._call(cid, command, _MAX_ANSWER_BYTES, **options))
+
+    def _call(self, cid: CID, command: str, most_bytes: int, **options: str) -> bytes:
+        """Send a request about one CID."""
+        try:
+            return self._api.post(command, self._answer_seconds, most_bytes, arg=str(cid), **options)
+        except _Refusal as refusal:
+            if any(phrase in str(refusal) for phrase in _MISSING):
+                raise self._not_found(cid) from None
+            raise
 
     @contextmanager
-    def _answers(self, seconds: float | None = None, most_bytes: int = _MAX_ANSWER_BYTES) -> Iterator[None]:
-        """Hold a request to its limits, and turn everything that can go wrong with its answer into one sentence."""
-        seconds = seconds or self._answer_seconds
+    def _answers(self, seconds: float) -> Iterator[None]:
+        """Turn everything that can go wrong with an answer into one sentence."""
         try:
-            with limits(seconds, most_bytes):
-                yield
-        except (exceptions.TimeoutError, urllib3.exceptions.TimeoutError, TooSlow) as fault:
+            yield
+        except (requests.Timeout, urllib3.exceptions.TimeoutError, TooSlow) as fault:
             raise Unreachable(
                 f"the IPFS node at {self.url} did not answer within {round(seconds, 1):g} s: "
                 "check that it is not overloaded, then try again"
             ) from fault
         except TooMuch as fault:
             raise Unreachable(f"the IPFS node at {self.url} sends more than it was asked for: check the URL") from fault
-        except exceptions.ErrorResponse as fault:
+        except _Refusal as fault:
             raise StoreError(f"the IPFS node at {self.url} refused: {one_line(str(fault), _MAX_WORDS)}") from fault
-        except _BROKEN_CONNECTION as fault:
+        except UNREACHABLE as fault:
             why, advice = way_fault(fault) or ("cannot be reached", "start it, or name another store")
             raise Unreachable(f"the IPFS node at {self.url} {why}: {advice}") from fault
-        except (exceptions.Error, AssertionError, KeyError, TypeError, RecursionError) as fault:
-            # The client library asserts on the number of answers it gets.
+        except (ValueError, KeyError, TypeError, RecursionError) as fault:
             raise Unreachable(f"the server at {self.url} is not the RPC API of a Kubo node: check the URL") from fault
 
 
@@ -244,60 +268,3 @@ def _read_password(path: Path) -> str:
         return read_password_file(path)
     except (OSError, UnicodeDecodeError):
         raise StoreError(f"cannot read the password file {path} of the store") from None
-
-
-class _Pieces(io.RawIOBase):
-    """Bytes that come in chunks, as a file to read once: a large blob is sent from where it lies."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks, self._rest = chunks, memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._rest = memoryview(chunk)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count
-
-
-class _BoundedClient(ClientSync):
-    """The library's HTTP client, except that it keeps to limits, and that answers come as the network delivers them."""
-
-    def _make_session(self) -> requests.Session:
-        session = super()._make_session()
-        session.trust_env = False  # the API is not for proxies, nor for passwords from ~/.netrc
-        session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
-        for adapter in session.adapters.values():
-            assert isinstance(adapter, HTTPAdapter)
-            bound(adapter.poolmanager)
-        session.max_redirects = 0  # a store must not send this machine's requests to another service, as its own node
-        return session
-
-    def _request(self, *args: Any, **options: Any):
-        closables, _ = super()._request(*args, **options)
-        return closables, _receive_chunks(closables[0])  # pyright: ignore[reportArgumentType] (it is the response)
-
-
-def _receive_chunks(response: requests.Response) -> Iterator[bytes]:
-    while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
-        yield chunk
-
-
-def _connect(address: KuboAddress, timeout: float, password: str) -> _Api:
-    """Return a client for the API at an address, without talking to it.
-
-    ``ipfshttpclient.connect`` would refuse daemons newer than itself.
-    """
-    auth = (address.user, password) if address.user or password else None
-    try:
-        client = ipfshttpclient.Client(address.multiaddr, address.base, timeout=timeout)
-        client._client = _BoundedClient(address.multiaddr, address.base, timeout=timeout, auth=auth)
-    except Exception as fault:  # multiaddr raises whatever its parsers meet
-        raise StoreError(f"{address.shown!r} is not the address of an IPFS node") from fault
-    return client

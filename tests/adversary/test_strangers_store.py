@@ -15,7 +15,8 @@ from threading import Thread
 
 import pytest
 
-from fedgrove.ipfs.kubo import KuboStore, _BoundedClient
+from fedgrove.ipfs import kubo
+from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.cli import reach
 from fedgrove.node.cli.histories import configured_content
@@ -76,14 +77,10 @@ def test_a_stores_redirect_to_ones_own_node_is_not_followed():
 
 @pytest.mark.mutants
 def test_who_followed_it_would_shut_its_own_node_down(monkeypatch):
-    honest = _BoundedClient._make_session
+    def following(session, url, seconds, most_bytes, **options):
+        return session.post(url, timeout=seconds, **options)
 
-    def following(client):
-        session = honest(client)
-        session.max_redirects = 30
-        return session
-
-    monkeypatch.setattr(_BoundedClient, "_make_session", following)
+    monkeypatch.setattr(kubo, "answered", following)
     assert "/api/v0/shutdown" in asked_through_a_redirect()
 
 

@@ -1,5 +1,6 @@
 """What the tests with real Kubo nodes share."""
 
+import json
 import time
 from collections.abc import Callable
 
@@ -30,8 +31,15 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
 
 def connected(node: LocalKubo) -> frozenset[str]:
     """Peer ids of the nodes that one is connected to."""
-    answer = requests.post(f"{node.url}/api/v0/swarm/peers", timeout=15).json()
-    return frozenset(peer["Peer"] for peer in answer["Peers"] or ())
+    return frozenset(peer["Peer"] for peer in json.loads(asked(node, "swarm/peers"))["Peers"] or ())
+
+
+def asked(node: LocalKubo, command: str, **options: object) -> bytes:
+    """What a node itself answers."""
+    files = {"file": options.pop("file")} if "file" in options else None
+    answer = requests.post(f"{node.url}/api/v0/{command}", params=options, files=files, timeout=30)
+    answer.raise_for_status()
+    return answer.content
 
 
 def peer_id(node: LocalKubo) -> str:

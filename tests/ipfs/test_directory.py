@@ -1,3 +1,4 @@
+import json
 import random
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kubo_defaults import DEFAULTS, Name, by_default
-from kubo_nodes import needs_kubo, needs_library, quiet
+from kubo_nodes import asked, needs_kubo, needs_library, quiet
 
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.directory import DirectoryEntry, decode_directory, encode_directory, folder_nodes
@@ -142,10 +143,10 @@ def test_a_real_node_keeps_a_folder_whose_parts_are_pinned_and_reads_its_files(t
         store.unpin(cid_of(b"not part of it").digest)
         assert store.collect_garbage() >= 1
         root = CID.parse(KUBO_CID)
-        assert store._client.block.stat(str(root))["Size"] == len(store.root(root.digest).data)
+        assert json.loads(asked(node, "block/stat", arg=root))["Size"] == len(store.root(root.digest).data)
         found = {each.name for each in decode_directory(store.root(root.digest).data)}
         assert found == {"ą", "api", "ipfs", "ipns"}
-        assert store._client.cat(str(cid_of(KUBO_FOLDER["api/file.txt"]))) == KUBO_FOLDER["api/file.txt"]
+        assert asked(node, "cat", arg=cid_of(KUBO_FOLDER["api/file.txt"])) == KUBO_FOLDER["api/file.txt"]
 
 
 def as_kubo_names_it(folder: Path) -> DirectoryEntry:

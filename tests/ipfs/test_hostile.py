@@ -1,13 +1,12 @@
 """Blobs that an attacker publishes, read on disk and on a real Kubo node that gets them from the attacker's node."""
 
 import base64
-import io
 import random
 import secrets
 import tracemalloc
 
 import pytest
-from kubo_nodes import needs_kubo, quiet, wait_for_peers
+from kubo_nodes import asked, needs_kubo, quiet, wait_for_peers
 
 from fedgrove.ipfs import car
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
@@ -48,11 +47,10 @@ def place(request, tmp_path):
         yield store, lambda data: store.add_blocks([DagBlock(CID.of_block(data, RAW), data)])
         return
     attacker, victim = request.getfixturevalue("nodes")
-    source = KuboStore(attacker.url)
 
     def publish(data):
         name = CID.of_block(data, RAW)  # under a raw name, so that Kubo does not judge its links
-        source._client.dag.imprt(io.BytesIO(b"".join(car.write(name, [DagBlock(name, data)]))))
+        asked(attacker, "dag/import", file=b"".join(car.write(name, [DagBlock(name, data)])))
 
     yield TinyKubo(victim.url, timeout=30.0), publish
 

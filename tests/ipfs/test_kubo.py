@@ -1,5 +1,6 @@
 """Against a real Kubo node in a private swarm, and against servers that lie in its place."""
 
+import json
 import os
 import random
 import signal
@@ -16,7 +17,7 @@ from urllib.parse import unquote
 import pytest
 import requests
 from kubo_defaults import named_by_default
-from kubo_nodes import needs_kubo, quiet
+from kubo_nodes import asked, needs_kubo, quiet
 
 from fedgrove.ipfs import kubo
 from fedgrove.ipfs.cid import CID, RAW
@@ -49,16 +50,11 @@ class TinyStore(KuboStore):
     profile = Profile(chunk_size=256, max_links=3)
 
 
-def add_only_hash(node, data):
-    answer = requests.post(f"{node.url}/api/v0/add?only-hash=true", files={"file": data}, timeout=30)
-    return answer.json()["Hash"]
-
-
 @needs_kubo
 @pytest.mark.parametrize("size", [0, 1, 256 * KIB - 1, 256 * KIB, 256 * KIB + 1, 5 * MIB, 175 * 256 * KIB])
 def test_cids_equal_those_of_kubos_own_add(node, size):
     data = random.Random(size).randbytes(size)
-    assert named_by_default(data) == add_only_hash(node, data)
+    assert named_by_default(data) == json.loads(asked(node, "add", file=data, **{"only-hash": "true"}))["Hash"]
 
 
 @needs_kubo
@@ -70,7 +66,7 @@ def test_what_is_put_comes_back_and_kubo_reads_it_too(node, store, tmp_path, siz
     assert store.get(cid, size) == data
     assert store.fetch(cid.digest, size) == data
     assert store.has(cid.digest)
-    assert store._client.cat(str(cid)) == data
+    assert asked(node, "cat", arg=cid) == data
 
 
 @needs_kubo
@@ -79,14 +75,14 @@ def test_kubo_reads_trees_of_many_levels(node):
     for size in (257, 256 * 9, 256 * 9 + 1, 256 * 27 + 1, 40000):
         data = random.Random(size).randbytes(size)
         cid = store.put(data)
-        assert store._client.cat(str(cid)) == data
+        assert asked(node, "cat", arg=cid) == data
         assert store.fetch(cid.digest, size) == data
 
 
 @needs_kubo
 def test_the_same_content_twice_is_not_sent_again(store, monkeypatch):
     cid = store.put(BIG)
-    monkeypatch.setattr(store._client.dag, "imprt", None)
+    monkeypatch.setattr(store, "_import", None)
     assert store.put(BIG) == cid
 
 
@@ -359,6 +355,13 @@ def test_answers_that_are_not_kubos_are_one_sentence(serve, status, body, kind):
     url = serve(answer)
     with pytest.raises(kind, match=url):
         KuboStore(url, timeout=2).put(b"x")
+
+
+def test_a_refusal_that_is_not_about_a_missing_block_is_not_taken_for_one(serve):
+    url = serve(lambda handler: (500, b'{"Message": "the repository is locked", "Code": 0, "Type": "error"}'))
+    with pytest.raises(StoreError, match="the repository is locked") as fault:
+        KuboStore(url).fetch(bytes(32), 10)
+    assert not isinstance(fault.value, NotFound)
 
 
 def test_a_node_that_never_answers_is_unreachable(serve, monkeypatch):

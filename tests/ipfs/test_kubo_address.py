@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from ipfshttpclient.exceptions import ErrorResponse
 
-from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.kubo import PASSWORD_FILE_VARIABLE, KuboStore, open_kubo
 from fedgrove.ipfs.kubo_address import KuboAddress, read_address
 from fedgrove.ipfs.password_file import read_password_file
-from fedgrove.ipfs.store import NotFound, StoreError
+from fedgrove.ipfs.store import StoreError
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from tests.ipfs.kubo_nodes import needs_kubo, quiet
 
@@ -45,16 +43,6 @@ def test_addresses(address, found):
 def test_any_other_address_is_one_sentence_with_examples(address):
     with pytest.raises(StoreError, match="RPC API has the form"):
         read_address(address)
-
-
-def test_a_refusal_that_is_not_about_a_missing_block_is_not_taken_for_one():
-    def refused():
-        raise ErrorResponse("the repository is locked", None)
-
-    cid = CID.of_block(b"a block", RAW)
-    with pytest.raises(StoreError, match="the repository is locked") as fault:
-        KuboStore("http://127.0.0.1:1")._call(cid, refused)  # nobody listens there
-    assert not isinstance(fault.value, NotFound)
 
 
 def test_a_password_in_an_address_is_refused_with_what_to_do():
