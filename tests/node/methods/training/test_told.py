@@ -12,7 +12,6 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import audit_directory, write_archive
 from fedgrove.node.devnet.terms import terms_on
-from fedgrove.node.devnet.testnet.beginning import beginning
 from fedgrove.node.devnet.testnet.processes import _write_config
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.terms import load_config, parse_config
@@ -90,7 +89,7 @@ def test_a_demos_noise_lets_every_client_take_part_in_all_rounds():
 
 
 def test_a_testnets_files_carry_the_terms(tmp_path):
-    config = beginning(scenario(clients=3, rounds=2, epsilon=4.0), load_dataset("digits"), bytes(32), "").config
+    config = terms_on(scenario(clients=3, rounds=2, epsilon=4.0), load_dataset("digits"), bytes(32))
     assert config.privacy.epsilon == 4.0
     _write_config(tmp_path / "federation.toml", config, NetworkSettings())
     assert load_config(tmp_path / "federation.toml")[0] == config
