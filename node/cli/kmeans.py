@@ -14,6 +14,7 @@ from fedgrove.node.cli.output import answer, answer_with, note, print_json
 from fedgrove.node.cli.scenario_options import Asked, takes
 from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.kmeans import LocalFederation, check_clustering
+from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.methods.kmeans.datasets import reference_loss
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.protocol.step import Kind, Step
@@ -45,7 +46,7 @@ def kmeans(
     """
     if simulate:
         return _simulate(asked.scenario(), as_json)
-    if (directory / "federation.json").exists():
+    if RunState(directory).begun:
         federation = LocalFederation.open(directory)
         asked.check_same(federation.scenario, f"the federation in {directory} was made", "give another --dir")
     else:

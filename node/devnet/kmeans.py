@@ -3,17 +3,16 @@
 Chain, store and everybody's keys and journals lie in the directory. The roles are the objects that run as processes
 elsewhere, and go on where they were, whatever ended the last command.
 
-    DIR/federation.json       what it is; written last, so that a directory without it is not complete
-    DIR/chain/state.json      the chain, as anvil writes it
-    DIR/coordinator/          keystore and password
-    DIR/client-NN/            keystore, password, and the journal, which has the client's points
+    DIR/options.json          the scenario; written last, so that a directory without it is not complete
+    DIR/deployment.json       the contracts
+    DIR/chain                 the chain, as anvil writes it
+    DIR/keys/                 of everybody
+    DIR/client-NN/            the journal of a client, which has its points
     DIR/kubo/                 repository of the Kubo node, where the store is one
     DIR/history/              ledger, store, report and manifest, for `fedgrove audit`
     DIR/certificates/         one for each request that was honoured
 """
 
-import json
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,18 +25,17 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network, anvil
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.records.deployment import Deployment
-from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
-from fedgrove.common.regular_file import read_regular
-from fedgrove.common.wire import parse_json
+from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.audit.archive import STORE, chain_facts
 from fedgrove.node.audit.certificate import Certificate, certify
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.base.files import exclusive, write_atomically
+from fedgrove.node.base.files import write_atomically
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.keeping import keep, open_store
-from fedgrove.node.devnet.members import COORDINATOR, ParticipantPaths, check_written, client_name, found_with_funds
+from fedgrove.node.devnet.members import COORDINATOR, check_written, client_name, found_with_funds
+from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.subjects import PointsSubject
 from fedgrove.node.devnet.terms import check_federation
 from fedgrove.node.methods.kmeans.asking import ask
@@ -45,7 +43,7 @@ from fedgrove.node.methods.kmeans.notebook import begin
 from fedgrove.node.methods.kmeans.request import Request
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import terms_of
-from fedgrove.node.methods.terms import method_of, parse_config
+from fedgrove.node.methods.terms import fetch_method, method_of
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import FederationConfig
@@ -55,9 +53,7 @@ from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.scenario.settings import KMeansChoice
 from fedgrove.node.scenario.sources import points_of
 
-FORMAT = 2
-_RECORD, _HISTORY, _CERTIFICATES = "federation.json", "history", "certificates"
-_MAX_RECORD_BYTES = 1 << 20
+_HISTORY, _CERTIFICATES = "history", "certificates"
 _MAX_TRIES = 3  # rounds for one purpose
 
 Observer = Callable[[str, Step], None]
@@ -69,17 +65,23 @@ class LocalFederation:
 
     Attributes
     ----------
-    root : Path
+    state : RunState
+        Of the directory.
     config : FederationConfig
     deployment : Deployment
     scenario : Scenario
         Its store: ``disk``: in the history; ``kubo``: a node of its own, in a private swarm; or the URL of a Kubo API.
     """
 
-    root: Path
+    state: RunState
     config: FederationConfig
     deployment: Deployment
     scenario: Scenario
+
+    @property
+    def root(self) -> Path:
+        """The directory."""
+        return self.state.root
 
     @property
     def clients(self) -> int:
@@ -101,33 +103,24 @@ class LocalFederation:
         subject = PointsSubject(points_of(scenario))
         if root.exists() and any(root.iterdir()):
             raise RunFailed(f"{root} is not empty: give another --dir, nothing was changed")
-        scratch = root.with_name(f"{root.name}.unfinished")
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True, mode=0o700)
+        scratch = RunState(root.with_name(f"{root.name}.unfinished"))
+        scratch.discard()
         names = [COORDINATOR, *(client_name(number) for number in range(1, scenario.cast.clients + 1))]
-        everyone = {name: Keys.generate() for name in names}
-        for name, keys in everyone.items():
-            ParticipantPaths(scratch / name).equip(keys)
-        with open_store("disk", scratch / _HISTORY / STORE, scratch) as store:
+        with scratch.claimed():
+            everyone = {name: scratch.keys(name) for name in names}
+            store = DiskStore(scratch.root / _HISTORY / STORE)
             config, _ = subject.found(scenario, store, everyone[COORDINATOR])
-        for number, part in enumerate(subject.parts(config), 1):
-            name = client_name(number)
-            begin(Journal(scratch / name / "journal", everyone[name].storage), part, terms_of(config))
-        (scratch / "chain").mkdir()
-        state = scratch / "chain" / "state.json"
-        with anvil(state) as network:
-            deployment = found_with_funds(network, config, everyone)
-        check_written(state)
-        record = {
-            "format": FORMAT,
-            "scenario": scenario.absolute().to_tables(),
-            "config": config.to_bytes().decode(),
-            "deployment": deployment.to_json(),
-        }
-        write_atomically(scratch / _RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+            store.put(config.to_bytes())
+            for name, part in zip(names[1:], subject.parts(config), strict=True):
+                begin(Journal(scratch.journal(name), everyone[name].storage), part, terms_of(config))
+            with anvil(scratch.chain) as network:
+                deployment = found_with_funds(network, config, everyone)
+            check_written(scratch.chain)
+            scratch.keep_deployment(deployment)
+            scratch.keep_scenario(scenario)
         if root.exists():
             root.rmdir()
-        scratch.rename(root)
+        scratch.root.rename(root)
         return cls.open(root)
 
     @classmethod
@@ -136,45 +129,35 @@ class LocalFederation:
 
         Raises
         ------
-        RunFailed
-            There is none, or its record cannot be read.
+        RunFailed, StoreError
+            There is none, or what is left of it cannot be read.
         """
-        try:
-            record = parse_json(read_regular(root / _RECORD, _MAX_RECORD_BYTES))
-            if record["format"] != FORMAT:
-                raise ValueError("another format")
-            config = parse_config(record["config"].encode())
-            deployment = Deployment.from_json(record["deployment"])
-            return cls(root, config, deployment, Scenario.from_tables(record["scenario"]))
-        except FileNotFoundError:
-            raise RunFailed(f"there is no federation in {root}: make one with `fedgrove kmeans`") from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidInput, InvalidContent) as fault:
-            raise RunFailed(f"{root / _RECORD} cannot be read: {fault}") from None
+        state = RunState(root)
+        deployment = state.deployment() if state.begun else None
+        if deployment is None:
+            raise RunFailed(f"there is no federation in {root}: make one with `fedgrove kmeans`")
+        config = fetch_method(DiskStore(root / _HISTORY / STORE), bytes.fromhex(deployment.terms.config)).config
+        return cls(state, config, deployment, state.scenario())
 
     @contextmanager
     def awake(self, observe: Observer = lambda role, step: None) -> Iterator["Session"]:
         """Bring up chain, store and roles while the block runs."""
-        chain = self.root / "chain"
-        kubo, kind = self.root / "kubo", self.scenario.run.store
+        kind = self.scenario.run.store
         with (
-            exclusive(chain),
-            anvil(chain / "state.json") as network,
-            open_store(kind, self.kept.path, kubo) as store,
+            self.state.claimed(),
+            anvil(self.state.chain) as network,
+            open_store(kind, self.kept.path, self.state.kubo) as store,
         ):
             yield Session(self, network, store, observe)
 
-    def journal(self, number: int, keys: Keys) -> Journal:
-        """The journal of a client."""
-        return Journal(self.root / client_name(number) / "journal", keys.storage)
-
-    def keys(self, name: str) -> Keys:
-        """Somebody's keys."""
-        return ParticipantPaths(self.root / name).keys()
+    def journal(self, number: int) -> Path:
+        """Where a client keeps its journal."""
+        return self.state.journal(client_name(number))
 
     def client_keys(self, number: int) -> Keys:
         """A client's keys; raises as ``check_client``."""
         self.check_client(number)
-        return self.keys(client_name(number))
+        return self.state.keys(client_name(number))
 
     def check_client(self, number: int) -> None:
         """Raise RunFailed if this client does not exist."""
@@ -251,7 +234,7 @@ class Session:
         InvalidInput
             It has no such points, or has left.
         """
-        journal = self._federation.journal(number, self._federation.client_keys(number))
+        journal = Journal(self._federation.journal(number), self._federation.client_keys(number).storage)
         self._coordinator.view.refresh()
         known = self._coordinator.view.rounds.withdrawals
         gone = {record.client for record in known if not record.points} | ({number} if rows is None else set())
@@ -289,7 +272,7 @@ class Session:
 
     def _new_coordinator(self) -> Coordinator:
         federation = self._federation
-        ledger = Ledger(self._network, federation.deployment, federation.keys(COORDINATOR).account)
+        ledger = Ledger(self._network, federation.deployment, federation.state.keys(COORDINATOR).account)
         first = method_of(federation.config).first_model()
         return Coordinator(ledger, self._store, federation.config, first, members=federation.clients)
 
@@ -297,8 +280,8 @@ class Session:
         federation, keys = self._federation, self._federation.client_keys(number)
         self._ledgers[number] = Ledger(self._network, federation.deployment, keys.account)
         in_journal = np.empty((0, terms_of(federation.config).dimensions))
-        directory = federation.root / client_name(number) / "journal"
-        return Client(self._ledgers[number], self._store, keys, federation.config, in_journal, directory)
+        journal = federation.journal(number)
+        return Client(self._ledgers[number], self._store, keys, federation.config, in_journal, journal)
 
 
 def check_clustering(scenario: Scenario) -> KMeansChoice:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedgrove.chain.crypto.keys import Keys, load, save
+from fedgrove.chain.crypto.keys import Keys, save
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network
 from fedgrove.chain.network.anvil_state import was_written
@@ -55,10 +55,6 @@ class ParticipantPaths:
         password = secrets.token_urlsafe(24)
         self.password.write_text(password + "\n")
         save(self.keystore, keys, password, cost=_COST)
-
-    def keys(self) -> Keys:
-        """Whose folder it is."""
-        return load(self.keystore, self.password.read_text().strip())
 
 
 def client_name(number: int) -> str:
