@@ -2,8 +2,8 @@
 
 ``python scripts/chaos.py --clients 12 --rounds 6 --seed 1`` brings a testnet up, kills clients, the coordinator, the
 chain and a store with SIGKILL every few seconds until the last round opens, waits for the end, audits the history,
-takes the testnet down and looks for what it left. Exit code 0: verified, each round closed or with its reason on the
-ledger, nothing left.
+takes the testnet down and looks for what it left. Prints JSON. Exit code 0: verified, each round closed or with its
+reason on the ledger, nothing left.
 """
 
 import argparse
@@ -17,12 +17,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from signal import SIGKILL
-
-from rich.console import Console
-from rich.table import Table
 
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
@@ -45,23 +41,13 @@ SERVICES = ("client", "coordinator")
 # A slow machine takes its time to start a service again; there is no point in killing faster than that.
 MOST_AWAY = 3
 POLL_SECONDS = 0.2
+LIMIT_SECONDS = 600.0
+TESTNET = ("--store", "kubo", "--kubo-nodes", "2", "--block-seconds", "0.5", "--standby", "2", "--no-explorer")
 FEDGROVE = (sys.executable, "-m", "fedgrove.node.cli")
-
-console = Console(stderr=True, highlight=False)
 
 
 class ChaosFailed(RuntimeError):
     """Something that had to hold did not."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a round ended: ``closed``, or the ledger's reason why not."""
-
-    round: int
-    outcome: str
-    drawn: int
-    committed: int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,51 +59,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             report = run(layout, options) | {"seconds": round(time.monotonic() - started, 1)}
         except ChaosFailed as fault:
-            console.print(f"failed: {fault}", soft_wrap=True)
+            print(f"failed: {fault}", file=sys.stderr)
             _tell_last_words(layout)
             return 1
         finally:
             _fedgrove("network", "down", "--dir", str(layout.root))
-    if options.json:
-        print(json.dumps(report, indent=2, sort_keys=True))
-    else:
-        _print(report)
+    print(json.dumps(report, indent=2, sort_keys=True))
     return 0
 
 
 def run(layout: TestnetPaths, options: argparse.Namespace) -> dict:
     """Bring up, kill, wait, audit, take down, look; raises ChaosFailed."""
     plan = ("--clients", options.clients, "--rounds", options.rounds, "--seed", options.seed)
-    stores = ("--store", options.store, "--kubo-nodes", options.kubo_nodes)
-    speed = ("--block-seconds", options.block_seconds, "--standby", options.standby, "--no-explorer")
-    _must("network", "up", "--dir", layout.root, *plan, *stores, *speed)
+    _must("network", "up", "--dir", layout.root, *plan, *TESTNET)
     testnet = read_record(layout)
     kills = harass(layout, testnet, options)
     restarts = sum(one.restarts for one in look(layout).kept)
     rounds = [outcome(each) for each in _rounds(testnet).rounds.values()]
-    closed = sum(one.outcome == "closed" for one in rounds)  # what failed is repeated
+    closed = sum(one["outcome"] == "closed" for one in rounds)  # what failed is repeated
     if closed != options.rounds:
-        raise ChaosFailed(f"{closed} rounds closed of {options.rounds}: {[one.outcome for one in rounds]}")
+        raise ChaosFailed(f"{closed} rounds closed of {options.rounds}: {rounds}")
     verdict = _audit(layout, testnet)
     _must("network", "down", "--dir", layout.root)
     left = left_over(layout, testnet)
     if left:
         raise ChaosFailed(f"left behind: {'; '.join(left)}")
-    table = [asdict(one) for one in rounds]
-    return {"rounds": table, "kills": dict(kills), "restarts": restarts, "audit": verdict}
+    return {"rounds": rounds, "kills": dict(kills), "restarts": restarts, "audit": verdict}
 
 
 def harass(layout: TestnetPaths, testnet: Testnet, options: argparse.Namespace) -> Counter[str]:
     """Kill until the last round opens, return when the federation has ended; how many of each kind were killed."""
-    chooser, pause, limit = random.Random(options.seed), options.pause, options.limit
+    chooser, pause = random.Random(options.seed), options.pause
     kills: Counter[str] = Counter()
     deck: list[str] = []
     away: dict[str, int] = {}
-    deadline = time.monotonic() + limit
+    deadline = time.monotonic() + LIMIT_SECONDS
     following = time.monotonic() + chooser.uniform(0, pause)
     while (now := look(layout)) is not None and now.phase not in (ENDED, FAILED):
         if time.monotonic() > deadline:
-            raise ChaosFailed(f"the federation has not ended after {limit:.0f} s")
+            raise ChaosFailed(f"the federation has not ended after {LIMIT_SECONDS:.0f} s")
         away = {name: size for name, size in away.items() if _size(layout, name) == size}
         wanted = kills.total() < options.kills and len(away) < MOST_AWAY
         if wanted and time.monotonic() > following and _round(testnet) < ledger_rounds(testnet.scenario):
@@ -128,7 +108,7 @@ def harass(layout: TestnetPaths, testnet: Testnet, options: argparse.Namespace) 
             if victim is not None and Identity(victim.pid, victim.started).send(SIGKILL):
                 kills[kind] += 1
                 away |= {victim.name: _size(layout, victim.name)} if kind in SERVICES else {}
-                console.print(f"killed {victim.name}")
+                print(f"killed {victim.name}", file=sys.stderr)
             following = time.monotonic() + chooser.uniform(0.5 * pause, 1.5 * pause)
         time.sleep(POLL_SECONDS)
     if now is None or now.phase == FAILED:
@@ -141,7 +121,7 @@ def _size(layout: TestnetPaths, name: str) -> int:
     return layout.log(name).stat().st_size
 
 
-def outcome(current: RoundRecords) -> Outcome:
+def outcome(current: RoundRecords) -> dict[str, str | int]:
     """What the ledger says of a round's end; raises ChaosFailed when it says nothing."""
     if current.voided is not None:
         said = f"voided by {current.voided.disputes} disputes"
@@ -153,7 +133,8 @@ def outcome(current: RoundRecords) -> Outcome:
         said = f"failed: {current.end.reason.name.lower()}"
     else:
         raise ChaosFailed(f"round {current.number} has no end on the ledger")
-    return Outcome(current.number, said, len(current.draws), len(current.commits))
+    counts = {"drawn": len(current.draws), "committed": len(current.commits)}
+    return {"round": current.number, "outcome": said, **counts}
 
 
 def left_over(layout: TestnetPaths, testnet: Testnet) -> list[str]:
@@ -224,17 +205,7 @@ def _fedgrove(*arguments: str) -> subprocess.CompletedProcess:
 def _tell_last_words(layout: TestnetPaths) -> None:
     for log in sorted(layout.logs.glob("*.log")):
         lines = log.read_text(errors="replace").splitlines()[-5:]
-        console.print("\n".join([f"--- {log.name}", *lines]), markup=False, soft_wrap=True)
-
-
-def _print(report: dict) -> None:
-    table = Table("round", "outcome", "drawn", "committed")
-    for one in report["rounds"]:
-        table.add_row(str(one["round"]), one["outcome"], str(one["drawn"]), str(one["committed"]))
-    console.print(table)
-    kills = ", ".join(f"{count} × {kind}" for kind, count in sorted(report["kills"].items()))
-    console.print(f"killed: {kills}; started again: {report['restarts']}")
-    console.print(f"audit: {report['audit']}; nothing left behind; {report['seconds']} s")
+        print("\n".join([f"--- {log.name}", *lines]), file=sys.stderr)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -243,14 +214,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1, help="of the data, the training, and who is killed when")
     parser.add_argument("--dir", type=Path, help="the testnet's directory, kept; default: a temporary one")
-    parser.add_argument("--store", default="kubo", choices=("kubo", "disk"))
-    parser.add_argument("--kubo-nodes", type=int, default=2)
-    parser.add_argument("--block-seconds", type=float, default=0.5)
-    parser.add_argument("--standby", type=int, default=2)
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between two kills, on average")
     parser.add_argument("--kills", type=int, default=1000, help="the most there are")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which the run has failed")
-    parser.add_argument("--json", action="store_true", help="print the report to stdout")
     return parser.parse_args(arguments)
 
 

@@ -8,7 +8,7 @@ lost with it: Karp and Luby 1983). Prints Markdown.
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import comb
 from random import Random
@@ -29,6 +29,7 @@ from fedgrove.node.masking.sealing import (
     shares_bytes,
 )
 from fedgrove.node.masking.shamir import recover_secret, split
+from fedgrove_lab.attacks.tables import markdown
 
 OLD = Sharing(32, 22)
 """Holders and threshold of every round from 33 clients on, before."""
@@ -216,14 +217,6 @@ TABLES = {
 }
 
 
-def markdown(scale: float) -> str:
-    """All tables."""
-    parts = []
-    for title, (make, head) in TABLES.items():
-        parts.append("\n".join([f"### {title}", "", _row(head), _row(["---:"] * len(head)), *map(_row, make(scale))]))
-    return "\n\n".join(parts)
-
-
 def _chance(chance: float) -> str:
     return f"{chance:.2f}" if chance > 0.1 else f"{chance:.1e}"
 
@@ -232,11 +225,9 @@ def _bytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 100_000 else f"{count / 1e3:.1f} kB"
 
 
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of rounds and samples")
-    print(markdown(parser.parse_args().scale))
+    options = parser.parse_args()
+    for title, (make, head) in TABLES.items():
+        print(f"### {title}\n\n{markdown(head, list(make(options.scale)), words=0)}\n")

@@ -17,6 +17,7 @@ from fedgrove.node.masking.collusion import exposed, exposure_bound, simulated_e
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MaskGraph, build_graph
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, partners_of_all, sharing
+from fedgrove_lab.attacks.tables import markdown
 from fedgrove_lab.attacks.withholding import find_trap
 
 SIZES = (64, 100, 256, 1000)
@@ -183,23 +184,13 @@ TABLES = {
 }
 
 
-def markdown(scale: float) -> str:
-    """All tables."""
-    parts = []
-    for title, (make, head) in TABLES.items():
-        parts.append("\n".join([f"### {title}", "", _row(head), _row(["---:"] * len(head)), *map(_row, make(scale))]))
-    return "\n\n".join(parts)
-
-
 def _share(hits: int, count: int) -> str:
     return f"{hits:,} of {count:,}"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of instances, orders and trials")
-    print(markdown(parser.parse_args().scale))
+    options = parser.parse_args()
+    for title, (make, head) in TABLES.items():
+        print(f"### {title}\n\n{markdown(head, list(make(options.scale)), words=0)}\n")

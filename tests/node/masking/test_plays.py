@@ -149,8 +149,6 @@ def test_no_round_of_a_hundred_thousand_fails(n):
 @pytest.mark.statistics
 @pytest.mark.parametrize("play", [withholding, dropouts], ids=lambda play: play.__name__)
 def test_the_tables_are_made(play):
-    text = play.markdown(0.002)
-    assert text.count("### ") == len(play.TABLES)
-    for block in text.split("### ")[1:]:
-        rows = [line for line in block.splitlines() if line.startswith("|")]
-        assert len(rows) > 4 and len({row.count("|") for row in rows}) == 1
+    for make, head in play.TABLES.values():
+        rows = list(make(0.002))
+        assert len(rows) > 1 and {len(row) for row in rows} == {len(head)}
