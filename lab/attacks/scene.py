@@ -11,10 +11,10 @@ import torch
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import default_model, initial_tensors
+from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Dataset, Samples
-from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.settings import ModelSpec, TrainingSettings, default_model
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.masking.keys import Random
 from fedgrove_lab.attacks.played_round import AttackedTerms

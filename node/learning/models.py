@@ -11,20 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedgrove.node.base.tensors import InvalidModel, Tensors
-from fedgrove.node.learning.settings import ModelSpec, default_model
-
-__all__ = [
-    "Classifier",
-    "ConvNet",
-    "FullyConnected",
-    "build_model",
-    "default_model",
-    "empty_model",
-    "initial_tensors",
-    "load_tensors",
-    "split_extras",
-    "to_tensors",
-]
+from fedgrove.node.learning.settings import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -69,11 +56,19 @@ class Classifier(nn.Module):
         """The first layer's output, affine in the images (n, c, h, w)."""
         raise NotImplementedError
 
+    def activated(self, output: torch.Tensor) -> torch.Tensor:
+        """What a layer's output becomes on its way to the next layer."""
+        return functional.relu(output)
+
     def layers_above(
         self, first: torch.Tensor, passing: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
     ) -> tuple[torch.Tensor, ...]:
         """Outputs of all layers, given the first one's; ``passing`` sees each of the others on its way up."""
-        raise NotImplementedError
+        outputs = [first]
+        for layer in list(self.children())[1:]:
+            below = self.activated(outputs[-1])
+            outputs.append(passing(layer(below.flatten(1) if isinstance(layer, nn.Linear) else below)))
+        return tuple(outputs)
 
     def layer_outputs(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Outputs of all layers before their activation: feature maps (n, c, h, w), hidden units (n, units), logits."""
@@ -124,17 +119,9 @@ class ConvNet(Classifier):
         """The first layer's feature maps, affine in the images (n, c, h, w)."""
         return self.conv1(channels_last(4 * (x - 0.5) if self.centred else x))
 
-    def layers_above(
-        self, maps1: torch.Tensor, passing: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
-    ) -> tuple[torch.Tensor, ...]:
-        """Outputs of all layers, given the first one's; ``passing`` sees each of the others on its way up.
-
-        ReLU follows the pooling: the values are the same as before it, on a quarter of the elements.
-        """
-        maps2 = passing(self.conv2(functional.relu(functional.max_pool2d(maps1, 2))))
-        flat = functional.relu(functional.max_pool2d(maps2, 2)).flatten(1)
-        hidden = passing(self.hidden(flat))
-        return maps1, maps2, hidden, passing(self.output(functional.relu(hidden)))
+    def activated(self, output: torch.Tensor) -> torch.Tensor:
+        """ReLU follows the pooling: the values are the same as before it, on a quarter of the elements."""
+        return functional.relu(functional.max_pool2d(output, 2) if output.dim() == 4 else output)
 
 
 class FullyConnected(Classifier):
@@ -151,13 +138,6 @@ class FullyConnected(Classifier):
         """The first hidden units before their activation (n, units)."""
         return self.hidden1(x.flatten(1))
 
-    def layers_above(
-        self, hidden1: torch.Tensor, passing: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
-    ) -> tuple[torch.Tensor, ...]:
-        """Outputs of all layers, given the first one's."""
-        hidden2 = passing(self.hidden2(functional.relu(hidden1)))
-        return hidden1, hidden2, passing(self.output(functional.relu(hidden2)))
-
 
 class Perceptron(Classifier):
     """One hidden layer with ReLU between pixels and labels: for simulations of very many clients."""
@@ -170,12 +150,6 @@ class Perceptron(Classifier):
     def first_layer(self, x: torch.Tensor) -> torch.Tensor:
         """The hidden units before their activation (n, units)."""
         return self.hidden(x.flatten(1))
-
-    def layers_above(
-        self, hidden: torch.Tensor, passing: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
-    ) -> tuple[torch.Tensor, ...]:
-        """Outputs of both layers, given the first one's."""
-        return hidden, passing(self.output(functional.relu(hidden)))
 
 
 class CompanionRows(torch.autograd.Function):
@@ -284,9 +258,3 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
             values.numpy()[...] = tensors[name]
             if not parameter.is_cpu:
                 parameter.copy_(values)
-
-
-def split_extras(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> Tensors:
-    """Return the strategy's extra tensors, which are sent with the model's weights."""
-    weights = {name for name, _ in model.named_parameters()}
-    return {name: value for name, value in tensors.items() if name not in weights}

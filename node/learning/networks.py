@@ -15,7 +15,7 @@ import torch
 from fedgrove.node.learning import training
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate
 from fedgrove.node.learning.reproducible import reproducible
-from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.samples import Samples, misfit
 from fedgrove.node.learning.settings import (
     LOSSES,
     MAX_CONFUSED,
@@ -67,7 +67,6 @@ def train(
     ValueError
         Samples or shared set do not fit the model.
     """
-    _check_round(number, rounds)
     measured = None if held_out is None else held_out_sums(spec, tensors, held_out, device)
     own, common = _pairs(spec, samples), _shared_pairs(spec, shared, strategy)
     where = {"number": number, "rounds": rounds, "device": device, **position}
@@ -87,7 +86,6 @@ def prepare(
     device: str = "cpu",
 ) -> object:
     """Do the strategy's work that is the same for all clients of a round."""
-    _check_round(number, rounds)
     common = _shared_pairs(spec, shared, strategy)
     with _idle_model(spec) as model:
         return training.prepare(model, tensors, common, strategy, number=number, rounds=rounds, device=device)
@@ -153,11 +151,6 @@ def _idle_model(spec: ModelSpec) -> Iterator[NetworkModel]:
         kept[spec] = model
 
 
-def _check_round(number: int, rounds: int) -> None:
-    if number < 1 or rounds < 1:
-        raise ValueError(f"rounds count from 1, not round {number} of {rounds}")
-
-
 def _shared_pairs(spec: ModelSpec, shared: Samples | None, strategy: Strategy) -> Pairs | None:
     if not strategy.needs_shared:
         return None
@@ -170,10 +163,6 @@ def _pairs(spec: ModelSpec, samples: Samples) -> Pairs:
     """Samples as a dataset of the task; ValueError where they do not fit the model."""
     if len(samples) == 0:
         raise ValueError("there are no samples: a client needs at least one")
-    if samples.x.shape[1:] != spec.input_shape:
-        raise ValueError(
-            f"images have shape {samples.x.shape[1:]}, but the federation's model takes {spec.input_shape}"
-        )
-    if int(samples.y.min()) < 0 or int(samples.y.max()) >= spec.classes:
-        raise ValueError(f"labels must be 0 … {spec.classes - 1} in this federation, found {int(samples.y.max())}")
+    if fault := misfit(samples, spec):
+        raise ValueError(fault)
     return Pairs(samples.x, samples.y)

@@ -6,6 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
+from fedgrove.node.learning.settings import ModelSpec
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -35,6 +37,16 @@ class Samples:
         """Return the samples at ``indices`` (copies)."""
         chosen = np.asarray(indices, dtype=np.int64)
         return Samples(self.x[chosen], self.y[chosen])
+
+
+def misfit(samples: Samples, spec: ModelSpec) -> str:
+    """Why a model cannot take these samples, as a sentence's end; empty where it can."""
+    if samples.x.shape[1:] != tuple(spec.input_shape):
+        shape = "x".join(map(str, samples.x.shape[1:]))
+        return f"images have shape {shape}, but the federation's model takes {list(spec.input_shape)}"
+    if len(samples) and not 0 <= int(samples.y.min()) <= int(samples.y.max()) < spec.classes:
+        return f"there is a label {samples.y.max()}, the federation's are 0 to {spec.classes - 1}"
+    return ""
 
 
 class Dataset(Protocol):

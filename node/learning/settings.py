@@ -222,7 +222,6 @@ class EvaluationSettings(Settings):
 
 
 PartitionKind = Literal["dirichlet", "shards", "groups", "iid"]
-PARTITIONS: tuple[PartitionKind, ...] = get_args(PartitionKind)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.arrays import MAX_VALUES, InvalidArrays, read_arrays
 from fedgrove.node.learning.publishers import DatasetError
-from fedgrove.node.learning.samples import Loaded, Samples, as_samples
+from fedgrove.node.learning.samples import Loaded, Samples, as_samples, misfit
 from fedgrove.node.learning.settings import ModelSpec
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
@@ -99,19 +99,13 @@ def _names(part: Part) -> tuple[str, str]:
 
 def _part(path: Path, arrays: dict[str, np.ndarray], part: Part, spec: ModelSpec) -> Samples:
     names = _names(part)
-    samples = _fitting(_samples((arrays[names[0]], arrays[names[1]]), f"{path} ({', '.join(names)})"), path, spec)
-    if int(samples.y.max()) >= spec.classes:
-        raise DatasetError(f"{path}: there is a label {samples.y.max()}, the federation's are 0 to {spec.classes - 1}")
-    return samples
+    return _fitting(_samples((arrays[names[0]], arrays[names[1]]), f"{path} ({', '.join(names)})"), path, spec)
 
 
 def _fitting(samples: Samples, path: Path, spec: ModelSpec) -> Samples:
-    """The samples; DatasetError where the images have another shape than the model takes."""
-    if samples.x.shape[1:] != tuple(spec.input_shape):
-        shape = "x".join(map(str, samples.x.shape[1:]))
-        raise DatasetError(
-            f"{path}: images have shape {shape}, but the federation's model takes {list(spec.input_shape)}"
-        )
+    """The samples; DatasetError where the model cannot take them."""
+    if fault := misfit(samples, spec):
+        raise DatasetError(f"{path}: {fault}")
     return samples
 
 

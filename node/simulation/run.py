@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors, unflatten
-from fedgrove.node.learning.server_side import ServerSide, server_side
+from fedgrove.node.learning.server_side import ServerSide
 from fedgrove.node.privacy.weighted import bound_of_weights
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.loop import SimulationRun
@@ -83,7 +83,7 @@ class Simulation(SimulationRun):
 
 def server_of(plan: Scenario) -> ServerSide:
     """The server's part in a plan's rounds; the bound counts where clients upload weights."""
-    return server_side(
+    return ServerSide(
         plan.server, plan.strategy.name, bound_of_weights(plan.privacy, plan.masking.masked, plan.masking.bound)
     )
 

@@ -12,7 +12,7 @@ import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, RoundOpened, Voided
 from fedgrove.node.base.tensors import Tensors, load
-from fedgrove.node.learning.server_side import SteppingServer
+from fedgrove.node.learning.server_side import ServerSide
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -43,7 +43,7 @@ class Cheat(LyingCoordinator):
         mean = {
             name: began[name] + _change(step, began, right, name) for name in began if not name.startswith("server/")
         }
-        return SteppingServer(replace(step, **changes), "fedavg", BOUND).next(lambda: before, mean)
+        return ServerSide(replace(step, **changes), "fedavg", BOUND).next(lambda: before, mean)
 
 
 def _change(step, began: Tensors, right: Tensors, name: str):
@@ -64,7 +64,7 @@ class ForgetsTheState(Cheat):
     """Steps as if from rest: what the members moved before counts no more."""
 
     def cheated(self, current, right):
-        return self.again(current, right, SteppingServer(self.context.config.server, "fedavg", BOUND).first(
+        return self.again(current, right, ServerSide(self.context.config.server, "fedavg", BOUND).first(
             {name: value for name, value in self.began(current).items() if not name.startswith("server/")}
         ))  # fmt: skip
 

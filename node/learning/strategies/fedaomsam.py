@@ -6,12 +6,9 @@ minima of the client's own samples; the comparison asks whether together they do
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import torch
-
-from fedgrove.node.learning.strategies.base import Batch, LocalTerm, RoundEnd, RoundStart, Weight
-from fedgrove.node.learning.strategies.fedaom import FedAom
+from fedgrove.node.learning.strategies.base import LocalTerm, RoundStart, Weight
+from fedgrove.node.learning.strategies.fedaom import BehaviourTerm, FedAom
 from fedgrove.node.learning.strategies.fedsam import SharpnessTerm
 from fedgrove.node.learning.tasks.model import TaskModel
 
@@ -32,31 +29,20 @@ class FedAomSam(FedAom):
 
     def begin(self, model: TaskModel, start: RoundStart) -> LocalTerm:
         """Hold the model to the global behaviour, and take gradients where the loss is larger."""
-        held = super().begin(model, start)
-        return SharpenedTerm(held, SharpnessTerm(self.rho, model), start.generator) if self.rho else held
+        if not self.rho:
+            return super().begin(model, start)
+        return SharpnessTerm(self.rho, model) if start.prepared is None else SharpenedTerm(self, model, start)
 
 
-class SharpenedTerm(LocalTerm):
-    """Another term's loss, with gradients of the whole at w + ρ · g/‖g‖; both passes draw the same shared samples."""
+class SharpenedTerm(BehaviourTerm):
+    """FedAom's, with gradients of the whole loss at w + ρ · g/‖g‖; both passes draw the same shared samples."""
 
-    def __init__(self, held: LocalTerm, sharpness: SharpnessTerm, generator: torch.Generator) -> None:
-        self._held, self._sharpness, self._generator = held, sharpness, generator
-        self._drawn_from = generator.get_state()
-
-    def start_epoch(self, epoch: int) -> None:
-        self._held.start_epoch(epoch)
-
-    def companions(self) -> Any:
-        return self._held.companions()
-
-    def loss(self, batch: Batch) -> torch.Tensor | None:
-        return self._held.loss(batch)
+    def __init__(self, options: FedAomSam, model: TaskModel, start: RoundStart) -> None:
+        super().__init__(options, model, start)
+        self._sharpness = SharpnessTerm(options.rho, model)
+        self._drawn_from = self._generator.get_state()
 
     def before_step(self, again: Callable[[], object]) -> None:
-        """Repeat the pass where the loss is larger, with the shared samples of the first."""
         self._generator.set_state(self._drawn_from)
         self._sharpness.before_step(again)
         self._drawn_from = self._generator.get_state()
-
-    def finish(self) -> RoundEnd:
-        return self._held.finish()

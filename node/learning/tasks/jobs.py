@@ -81,7 +81,7 @@ def look(header: dict[str, Any], tensors: Tensors, folder: Path, source: Path | 
     extras = {name: list(value.shape) for name, value in strategy.initial_extras(models[0].weights()).items()}
     layout = training.kept_layout(models[0], strategy)
     kept, state = _named(HOME, layout), _named(STRATEGY, layout)
-    answer = {"class": type(task).__name__, "model": shapes[0], "again": shapes[1]}
+    answer = {"name": type(task).__name__, "model": shapes[0], "again": shapes[1]}
     return answer | {"kept": kept, "extras": extras, "state": state}, {}
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, TypeVar
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors
-from fedgrove.node.learning.server_side import ServerSide, server_side
+from fedgrove.node.learning.server_side import ServerSide
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.privacy.mechanism import Mechanism, Weight
@@ -107,7 +107,7 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
 
 def server_of(config: FederationConfig) -> ServerSide:
     bound = bound_of_weights(config.privacy, config.masking.masked, config.masking.bound)
-    return server_side(config.server, config.strategy.name, bound)
+    return ServerSide(config.server, config.strategy.name, bound)
 
 
 def weight_of(inputs: RoundInputs[Tensors], positions: Iterable[int]) -> Weight:

@@ -2,16 +2,18 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.networks import probabilities
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.userdata import images_in, part_in
-from fedgrove.node.methods.training.task_data import TaskData, TaskFailed
+from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, said
 from fedgrove.node.protocol.prediction import OpenTask, Predictions
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -51,14 +53,24 @@ class TaskPredictor:
             return task.predictions(self._tensors, labelled)
 
 
+class _Said(msgspec.Struct, frozen=True):
+    count: Annotated[int, Meta(ge=1, le=MAX_ROWS)]
+    width: Annotated[int, Meta(ge=1, le=MAX_VALUES)]
+    classes: list[str]
+    names: list[str]
+    name: str
+
+
 class _Forecast(TaskData):
     """A task on a source that is to be predicted for. Nothing that it says is believed before it is checked."""
 
     def predictions(self, tensors: Tensors, labelled: bool) -> Predictions:
         asked = {"labelled": labelled}
-        said = self._run("forecast", asked, tensors).header
-        count, width = _size(said.get("count"), MAX_ROWS), _size(said.get("width"), MAX_VALUES)
-        classes, names = _texts(said.get("classes"), (0, width)), _texts(said.get("names"), (0, count))
+        forecast = said(_Said, self._run("forecast", asked, tensors))
+        count, width = forecast.count, forecast.width
+        classes, names = (tuple(map(_shown, each)) for each in (forecast.classes, forecast.names))
+        if len(classes) not in (0, width) or len(names) not in (0, count):
+            raise TaskFailed("the task does not name what it predicts")
         if count * width > MAX_VALUES:
             raise TaskFailed(f"there are more than {MAX_VALUES} predictions: give fewer samples at a time")
         if len(classes) > MAX_CLASSES or len(set(classes)) < len(classes):
@@ -74,7 +86,7 @@ class _Forecast(TaskData):
             raise TaskFailed("the task's predictions must be probabilities, which add up to 1 for each sample")
         numbers = tuple(f"value {place}" for place in range(1, width + 1)) if width > 1 and not classes else ()
         rows, truth = found["rows"].astype(np.int64), _truth(found.get("truth"), len(classes))
-        return Predictions(_text(said.get("name")), classes, values, rows, names, numbers, truth)
+        return Predictions(_shown(forecast.name), classes, values, rows, names, numbers, truth)
 
 
 def _truth(found: np.ndarray | None, classes: int) -> np.ndarray | None:
@@ -86,19 +98,5 @@ def _truth(found: np.ndarray | None, classes: int) -> np.ndarray | None:
     return places
 
 
-def _size(value: Any, most: int) -> int:
-    if type(value) is not int or not 0 < value <= most:
-        raise TaskFailed(f"the task does not say how many predictions there are (1 to {most})")
-    return value
-
-
-def _texts(value: Any, lengths: tuple[int, int]) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) not in lengths:
-        raise TaskFailed("the task does not name what it predicts")
-    return tuple(map(_text, value))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TaskFailed("the task does not name what it predicts")
-    return one_line(value, _LONGEST)
+def _shown(text: str) -> str:
+    return one_line(text, _LONGEST)

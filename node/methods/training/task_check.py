@@ -23,6 +23,8 @@ from fedgrove.node.tasks.task_methods import task_classes
 
 _VALUE_BYTES = 4
 _NAMED = 4  # tensors that a sentence names
+_NEEDED = ("loads", "tensors", "data", "step")
+"""Checks without which no later one is done."""
 _LONGEST = 500  # characters of a sentence: names of tensors are the task's own
 
 
@@ -47,15 +49,6 @@ class TaskCheck:
 
 class CheckFailed(Exception):
     """A check found a fault; the message is one sentence."""
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A check and its work; no later one is done if one that they ``need`` fails."""
-
-    name: str
-    work: Callable[[], tuple[str, dict[str, Any]]]
-    needed: bool = False
 
 
 def check_code(code: TaskCode, locked: bool) -> TaskCheck:
@@ -110,34 +103,26 @@ class TaskTrial:
         self._update: LocalUpdate
 
     def checks(self) -> Iterator[TaskCheck]:
+        work = {
+            "loads": self._loads,
+            "tensors": self._tensors,
+            "kept": self._kept,
+            "data": self._data,
+            "step": self._step,
+            "determinism": self._determinism,
+            "rounds": self._rounds,
+            "bound": self._bound,
+            "evaluation": self._evaluation,
+            "members": self._members_metrics,
+        }
         reason = ""
-        for step in self._of_code():
-            check = _done(step, reason)
-            reason = reason or _blocked(step, check)
+        for name, each in work.items():
+            if name == "data":
+                reason = reason or self._no_data
+            check = _done(name, each, reason)
+            if name in _NEEDED and check.result is CheckResult.FAILED:
+                reason = reason or f"the check of {name} failed"
             yield check
-        reason = reason or self._no_data
-        for step in self._of_data():
-            check = _done(step, reason)
-            reason = reason or _blocked(step, check)
-            yield check
-
-    def _of_code(self) -> list[_Step]:
-        return [
-            _Step("loads", self._loads, needed=True),
-            _Step("tensors", self._tensors, needed=True),
-            _Step("kept", self._kept),
-        ]
-
-    def _of_data(self) -> list[_Step]:
-        return [
-            _Step("data", self._data, needed=True),
-            _Step("step", self._step, needed=True),
-            _Step("determinism", self._determinism),
-            _Step("rounds", self._rounds),
-            _Step("bound", self._bound),
-            _Step("evaluation", self._evaluation),
-            _Step("members", self._members_metrics),
-        ]
 
     def _loads(self) -> tuple[str, dict[str, Any]]:
         self._loaded = self._probe.look()
@@ -226,20 +211,16 @@ class _Unneeded(Exception):
     """There is nothing to check; the message says why, in one clause."""
 
 
-def _done(step: _Step, reason: str) -> TaskCheck:
+def _done(name: str, work: Callable[[], tuple[str, dict[str, Any]]], reason: str) -> TaskCheck:
     if reason:
-        return TaskCheck(step.name, CheckResult.NOT_CHECKED, reason)
+        return TaskCheck(name, CheckResult.NOT_CHECKED, reason)
     try:
-        sentence, values = step.work()
-        return TaskCheck(step.name, CheckResult.OK, one_line(sentence, _LONGEST), values)
+        sentence, values = work()
+        return TaskCheck(name, CheckResult.OK, one_line(sentence, _LONGEST), values)
     except _Unneeded as why:
-        return TaskCheck(step.name, CheckResult.NOT_CHECKED, str(why))
+        return TaskCheck(name, CheckResult.NOT_CHECKED, str(why))
     except (TaskFailed, DivergedTraining, CheckFailed) as fault:
-        return TaskCheck(step.name, CheckResult.FAILED, one_line(str(fault), _LONGEST))
-
-
-def _blocked(step: _Step, check: TaskCheck) -> str:
-    return f"the check of {step.name} failed" if step.needed and check.result is CheckResult.FAILED else ""
+        return TaskCheck(name, CheckResult.FAILED, one_line(str(fault), _LONGEST))
 
 
 def _upload_bytes(config: FederationConfig, sent: Layout) -> int:

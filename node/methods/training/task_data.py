@@ -1,15 +1,16 @@
 """A member's data under a task of its own: counted, trained on and evaluated by the task's code, in the sandbox."""
 
 import math
-import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
@@ -32,15 +33,63 @@ JOBS = "fedgrove.node.learning.tasks.jobs:"
 PRELOADED = ("fedgrove.node.learning.tasks.jobs",)
 """What a task's process imports once, before any of the task's code."""
 
-_BOUNDARY = re.compile("([0-9a-f]{64})?")
 _LONGEST = 300  # characters of a reason
 MAX_SAMPLES, MAX_TENSORS = 1 << 48, 20_000
+
+Count = Annotated[int, Meta(ge=0, lt=MAX_SAMPLES)]
+Shapes = Annotated[dict[str, list[Annotated[int, Meta(gt=0, lt=1 << 40)]]], Meta(max_length=MAX_TENSORS)]
+_Said = TypeVar("_Said")
 
 
 class TaskFailed(CannotTakePart):
     """The task's code failed, or answered what cannot be; the message says how, in one sentence."""
 
     exit_code = 1
+
+
+class Described(msgspec.Struct, frozen=True):
+    """What ``describe`` answers."""
+
+    samples: Count
+    held_out: Count
+    model: Shapes
+    kept: Shapes
+    boundary: Annotated[str, Meta(pattern=r"\A([0-9a-f]{64})?\Z")] | None = None
+
+
+class Summed(msgspec.Struct, frozen=True):
+    """What ``evaluate`` and ``measure`` answer."""
+
+    samples: Count
+    totals: dict[str, float]
+    names: list[str] = []
+    only_class: Count | None = None
+    scores: StatedScores | None = None
+    fault: str = ""
+    place: str = ""
+
+
+class _Trained(msgspec.Struct, frozen=True):
+    loss: float
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """What ``count_labels`` answers."""
+
+    counts: list[Count]
+
+
+def said(kind: type[_Said], reply: Reply) -> _Said:
+    """What a job answered; TaskFailed where it cannot be."""
+    try:
+        return convert(kind, reply.header)
+    except InvalidContent as fault:
+        raise TaskFailed(f"the task's answer cannot be right: {fault}") from None
+
+
+def layout_of(shapes: Mapping[str, Sequence[int]]) -> Layout:
+    names = tuple(sorted(shapes))
+    return Layout(names, tuple(tuple(shapes[name]) for name in names))
 
 
 @dataclass(frozen=True)
@@ -154,11 +203,12 @@ class TaskData:
     @cached_property
     def description(self) -> Description:
         """What the task says of the member's data; TaskFailed if it cannot."""
-        answer = self._run("describe").header
-        samples, held_out = _count(answer.get("samples")), _count(answer.get("held_out"))
-        if self._splits:
-            self._remember(answer.get("boundary"))
-        return Description(samples, held_out, layout_said(answer.get("model")), layout_said(answer.get("kept")))
+        found = said(Described, self._run("describe"))
+        if self._hold_out is not None and self._splits:
+            if found.boundary is None:
+                raise TaskFailed("the task does not say which of its samples are held out")
+            self._hold_out.remember(bytes.fromhex(found.boundary))
+        return Description(found.samples, found.held_out, layout_of(found.model), layout_of(found.kept))
 
     @property
     def holds_out(self) -> bool:
@@ -179,39 +229,36 @@ class TaskData:
 
     def evaluate(self, model: Tensors) -> Evaluated:
         """How a model does on the samples held out, with its accuracy where the task counts right answers."""
-        return self._evaluated(self._run("evaluate", {}, model).header)
+        return self._evaluated(said(Summed, self._run("evaluate", {}, model)))
 
-    def _evaluated(self, answer: Mapping[str, Any]) -> Evaluated:
-        samples, totals = max(1, _count(answer.get("samples"))), _sums(answer.get("totals"))
-        right, loss = totals.get("right"), totals.get("loss", math.inf)
+    def _evaluated(self, found: Summed) -> Evaluated:
+        samples, right = max(1, found.samples), found.totals.get("right")
         if right is not None and not 0 <= right <= samples:
             raise TaskFailed("the task counts more right answers than samples")
-        only, given = answer.get("only_class"), answer.get("scores")
-        try:
-            scores = None if given is None else convert(StatedScores, given)
-            if scores is not None:
-                scores.check_samples(samples)
-        except (ValueError, InvalidContent) as fault:
-            raise TaskFailed(f"the task's evaluation cannot be right: {fault}") from None
+        if found.scores is not None:
+            try:
+                found.scores.check_samples(samples)
+            except InvalidContent as fault:
+                raise TaskFailed(f"the task's answer cannot be right: {fault}") from None
         return Evaluated(
             None if right is None else right / samples,
-            min(max(loss / samples, 0.0), 1e300),
+            min(max(found.totals.get("loss", math.inf) / samples, 0.0), 1e300),
             samples,
-            None if right is None or only is None else _count(only),
-            scores,
+            None if right is None else found.only_class,
+            found.scores,
         )
 
     def label_counts(self, labels: int) -> np.ndarray:
         """Samples of each label, int64 array of shape (labels,); TaskFailed if they have no such labels."""
-        counts = self._run("count_labels", {"labels": labels}).header.get("counts")
-        if not isinstance(counts, list) or len(counts) != labels or sum(map(_count, counts)) != len(self):
+        counts = said(Labels, self._run("count_labels", {"labels": labels})).counts
+        if len(counts) != labels or sum(counts) != len(self):
             raise TaskFailed("the task does not say how many samples there are of each label")
         return np.array(counts, np.int64)
 
     def training_loss(self, model: Tensors) -> float:
         """Mean loss of a model on the samples to train on; NaN where it is not finite."""
-        answer = self._run("evaluate", {"which": "train"}, model).header
-        return _sums(answer.get("totals")).get("loss", math.nan) / max(1, _count(answer.get("samples")))
+        found = said(Summed, self._run("evaluate", {"which": "train"}, model))
+        return found.totals.get("loss", math.nan) / max(1, found.samples)
 
     def evaluating(self, hold_out: HoldsOut, description: Description | None = None) -> "TaskData":
         """The same data, of a member that evaluates each round's model before it trains.
@@ -235,27 +282,19 @@ class TaskData:
         """How a global model, with what stays at home, does on the samples held out."""
         if not self.description.held_out:
             return HeldOutSums(0, {})
-        answer = self._run("measure", {}, prefixed(MODEL, model) | prefixed(STATE, state)).header
-        samples, names = _count(answer.get("samples")), answer.get("names")
-        if samples != self.description.held_out or not isinstance(names, list):
+        found = said(Summed, self._run("measure", {}, prefixed(MODEL, model) | prefixed(STATE, state)))
+        if found.samples != self.description.held_out:
             raise TaskFailed("the task evaluates on other samples than it holds out")
-        totals = _sums(answer.get("totals"))
-        fault, place = (one_line(str(answer.get(name, "")), _LONGEST) for name in ("fault", "place"))
-        if RIGHT in names and not 0 <= totals.get(RIGHT, math.inf) <= samples:
+        fault, place = (one_line(each, _LONGEST) for each in (found.fault, found.place))
+        if RIGHT in found.names and not 0 <= found.totals.get(RIGHT, math.inf) <= found.samples:
             fault = "its metrics count more right answers than samples"
-        totals = {str(name): float(totals.get(str(name), math.inf)) for name in names}
-        return HeldOutSums(samples, totals, fault, f" {place}" if place else "")
+        totals = {name: found.totals.get(name, math.inf) for name in found.names}
+        return HeldOutSums(found.samples, totals, fault, f" {place}" if place else "")
 
     @property
     def _splits(self) -> bool:
         """Whether the member's own rule says which samples are held out."""
         return self._hold_out is not None and self._hold_out.rule.millionths > 0
-
-    def _remember(self, boundary: Any) -> None:
-        assert self._hold_out is not None
-        if not isinstance(boundary, str) or not _BOUNDARY.fullmatch(boundary):
-            raise TaskFailed("the task does not say which of its samples are held out")
-        self._hold_out.remember(bytes.fromhex(boundary))
 
     def _training(
         self,
@@ -280,7 +319,7 @@ class TaskData:
         return self._run(job, header | dict(more or {}), sent, _joined(Layout.of(model), kept))
 
     def _update(self, reply: Reply) -> LocalUpdate:
-        loss = _sums({"loss": reply.header.get("loss")})["loss"]
+        loss = said(_Trained, reply).loss
         return LocalUpdate(without_prefix(MODEL, reply.tensors), len(self), loss, without_prefix(STATE, reply.tensors))
 
     def _run(
@@ -309,33 +348,6 @@ def _of_data(fault: str) -> str:
     """A sentence about a table or images alone: whoever gave them knows of no code, and not who says it."""
     reasons = (fault.partition(f"{kind}: ")[2] for kind in ("InvalidTable", "DatasetError"))
     return next(filter(None, reasons), fault)
-
-
-def _count(value: Any) -> int:
-    """A number of samples, as the task says; TaskFailed for anything else."""
-    if type(value) is not int or not 0 <= value < MAX_SAMPLES:
-        raise TaskFailed("the task does not say how many samples there are")
-    return value
-
-
-def _sums(value: Any) -> dict[str, float]:
-    """Sums by name, as the task says; TaskFailed for anything else."""
-    if not isinstance(value, dict) or not all(type(each) in (int, float) for each in value.values()):
-        raise TaskFailed("the task's evaluation gave no sums")
-    return value
-
-
-def layout_said(shapes: Any) -> Layout:
-    """The layout of tensors, as the task says; TaskFailed if it says no layout."""
-    fine = isinstance(shapes, dict) and len(shapes) <= MAX_TENSORS and all(map(_is_shape, shapes.values()))
-    if not fine:
-        raise TaskFailed(f"the task's model must have at most {MAX_TENSORS} tensors, none of them empty")
-    names = tuple(sorted(shapes))
-    return Layout(names, tuple(tuple(shapes[name]) for name in names))
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, list) and all(type(side) is int and 0 < side < 1 << 40 for side in value)
 
 
 def _joined(model: Layout, kept: Layout) -> Layout:

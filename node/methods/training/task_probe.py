@@ -1,9 +1,9 @@
 """A task's code, asked for more than rounds need: what it is, what one step does, its example data."""
 
 from base64 import b64decode
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+
+import msgspec
 
 from fedgrove.common.text import one_line
 from fedgrove.node.base.tensors import Layout, Tensors, prefixed
@@ -11,11 +11,29 @@ from fedgrove.node.learning.held_out import HoldOutRule
 from fedgrove.node.learning.local_update import MODEL, LocalUpdate, RoundPosition
 from fedgrove.node.learning.settings import CONFUSION, EvaluationSettings, is_pair
 from fedgrove.node.learning.tables.formats import TableFormat
-from fedgrove.node.methods.training.task_data import TaskData, TaskFailed, TaskProcess, layout_said
+from fedgrove.node.methods.training.task_data import Shapes, Summed, TaskData, TaskFailed, TaskProcess, layout_of, said
 from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.terms import FederationConfig
 
 _SHOWN = 200  # characters of what a task says of itself
+
+
+class _Look(msgspec.Struct, frozen=True):
+    name: str
+    model: Shapes
+    again: Shapes
+    kept: Shapes
+    extras: Shapes
+    state: Shapes
+
+
+class _Step(msgspec.Struct, frozen=True):
+    seen: dict[str, str]
+
+
+class _Example(msgspec.Struct, frozen=True):
+    ending: str
+    data: str
 
 
 @dataclass(frozen=True)
@@ -56,9 +74,9 @@ class TaskProbe(TaskData):
         self._rounds = config.federation.rounds
 
     def look(self) -> LoadedTask:
-        answer = self._run("look").header
-        layouts = (layout_said(answer.get(name)) for name in ("model", "again", "kept", "extras", "state"))
-        return LoadedTask(_shown(answer.get("class")), *layouts)
+        found = said(_Look, self._run("look"))
+        layouts = map(layout_of, (found.model, found.again, found.kept, found.extras, found.state))
+        return LoadedTask(_shown(found.name), *layouts)
 
     def fresh(self, expected: Layout) -> Tensors:
         """A first model, without a look at any data; TaskFailed if it has other tensors than expected."""
@@ -73,46 +91,38 @@ class TaskProbe(TaskData):
         }
         position: RoundPosition = {"number": number, "rounds": self._rounds, "seed": self._learned.seed}
         reply = self._training("step", model, position, 0, state, more)
-        seen = reply.header.get("seen")
-        if not isinstance(seen, dict):
-            raise TaskFailed("the task's step was not described")
-        return WatchedStep(self._update(reply), {str(name): _shown(value) for name, value in seen.items()})
+        return WatchedStep(self._update(reply), {name: _shown(each) for name, each in said(_Step, reply).seen.items()})
 
-    def _evaluated(self, answer: Mapping[str, Any]) -> Evaluated:
+    def _evaluated(self, found: Summed) -> Evaluated:
         """As of any data; TaskFailed where the task's own metrics raised, which costs members their metrics."""
-        if fault := answer.get("fault"):
-            raise TaskFailed(_shown(fault))
-        return super()._evaluated(answer)
+        if found.fault:
+            raise TaskFailed(_shown(found.fault))
+        return super()._evaluated(found)
 
     def metrics(self, model: Tensors, settings: EvaluationSettings) -> list[str]:
         """Names of the sums that a member's evaluation of a model gives; TaskFailed if that fails."""
         rule = HoldOutRule(bytes(32), settings.millionths)
         split = {"split": rule.to_header()} if settings.held_out else {}
-        answer = self._run("measure", split, prefixed(MODEL, model)).header
-        names, totals = answer.get("names"), answer.get("totals")
-        if fault := answer.get("fault"):
-            raise TaskFailed(_shown(fault))
-        if not isinstance(names, list):
-            raise TaskFailed("the task's evaluation was not described")
-        broken = [name for name in settings.metrics if name in names and name not in dict(totals or {})]
+        found = said(Summed, self._run("measure", split, prefixed(MODEL, model)))
+        if found.fault:
+            raise TaskFailed(_shown(found.fault))
+        broken = [name for name in settings.metrics if name in found.names and name not in found.totals]
         if broken:
-            raise TaskFailed(f"the metric {', '.join(broken)} is not a finite number {_shown(answer.get('place', ''))}")
-        shown = [_shown(name) for name in names if not is_pair(str(name))]
-        return [*shown, CONFUSION] if len(shown) < len(names) else shown
+            raise TaskFailed(f"the metric {', '.join(broken)} is not a finite number {_shown(found.place)}")
+        shown = [_shown(name) for name in found.names if not is_pair(name)]
+        return [*shown, CONFUSION] if len(shown) < len(found.names) else shown
 
     def example(self) -> tuple[str, bytes]:
         """The ending of the example file's name, as ``.csv``, and its bytes; TaskFailed if there is none."""
-        answer = self._run("example").header
-        ending, data = answer.get("ending"), answer.get("data")
-        if not (isinstance(ending, str) and isinstance(data, str)):
-            raise TaskFailed("the task's folder wrote no example data")
+        found = said(_Example, self._run("example"))
+        ending = found.ending
         try:
-            content = b64decode(data, validate=True)
+            content = b64decode(found.data, validate=True)
         except ValueError:
             raise TaskFailed("the task's example data are not in base 64") from None
         fine = ending[:1] == "." and ending[1:].isascii() and ending[1:].isalnum() and len(ending) < 10
         return ending if fine else "", content
 
 
-def _shown(value: Any) -> str:
-    return one_line(str(value), _SHOWN)
+def _shown(text: str) -> str:
+    return one_line(text, _SHOWN)

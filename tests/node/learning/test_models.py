@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fedgrove.node.base.tensors import InvalidModel, Layout
-from fedgrove.node.learning.models import build_model, initial_tensors, load_tensors, split_extras, to_tensors
+from fedgrove.node.learning.models import build_model, initial_tensors, load_tensors, to_tensors
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,6 @@ def test_tensors_round_trip_and_are_copies():
     tensors["conv1.weight"][:] = 0
     assert np.abs(to_tensors(model)["conv1.weight"]).max() > 0
     assert np.abs(to_tensors(other)["conv1.weight"]).max() > 0
-
-
-def test_extras_are_what_is_not_the_models():
-    model = build_model("small-cnn", (1, 8, 8), 10, seed=1)
-    extras = split_extras(model, {**to_tensors(model), "fisher/conv1.bias": np.ones(16, np.float32)})
-    assert list(extras) == ["fisher/conv1.bias"]
 
 
 def test_missing_or_misshapen_weights_are_named():

@@ -11,39 +11,30 @@ from fedgrove.node.learning.settings import PartitionSettings
 labels_of = st.lists(st.integers(0, 9), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=np.int64))
 
 
-def assert_deals_everything(parts: tuple[np.ndarray, ...], count: int) -> None:
-    assert all(len(part) > 0 for part in parts)
-    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(count))
-
-
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     labels_of,
     st.integers(1, 40),
+    st.sampled_from(["dirichlet", "iid", "shards", "groups"]),
     st.floats(1e-3, 1e3),
+    st.integers(1, 6),
+    st.floats(0, 1),
     st.integers(0, 2**63 - 1),
-    st.sampled_from(["dirichlet", "iid"]),
 )
-def test_dirichlet_and_iid_deal_every_sample_once(labels, clients, alpha, seed, kind):
-    clients = min(clients, len(labels))
-    terms = PartitionSettings(kind, alpha=alpha)
-    parts = partition(labels, clients, terms, seed)
-    assert len(parts) == clients
-    assert_deals_everything(parts, len(labels))
-    again = partition(labels, clients, terms, seed)
-    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
-
-
-@settings(max_examples=150, deadline=None)
-@given(labels_of, st.integers(1, 20), st.integers(1, 5), st.integers(0, 2**32))
-def test_shards_deal_every_sample_once_and_few_labels_to_each(labels, clients, per_client, seed):
-    if not len(np.unique(labels)) <= clients * per_client <= len(labels):
-        with pytest.raises(ValueError, match=r"choose a number in between|clients one: use fewer"):
-            shards(labels, clients, per_client, np.random.default_rng(seed))
+def test_every_sample_is_dealt_once_and_the_same_again(labels, clients, kind, alpha, count, others, seed):
+    terms = PartitionSettings(kind, alpha=alpha, per_client=count, groups=count, others=others)
+    different = len(np.unique(labels))
+    fits = {"shards": different <= clients * count <= len(labels), "groups": count <= min(clients, different)}
+    if len(labels) < clients or not fits.get(kind, True):
+        with pytest.raises(ValueError, match=r"groups need at least|choose a number in between|clients one: use fewer"):
+            partition(labels, clients, terms, seed)
         return
-    parts = shards(labels, clients, per_client, np.random.default_rng(seed))
-    assert_deals_everything(parts, len(labels))
-    assert all(len(np.unique(labels[part])) <= per_client for part in parts)
+    parts = partition(labels, clients, terms, seed)
+    assert len(parts) == clients and all(len(part) > 0 for part in parts)
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
+    assert all(np.array_equal(a, b) for a, b in zip(parts, partition(labels, clients, terms, seed), strict=True))
+    if kind == "shards":
+        assert all(len(np.unique(labels[part])) <= count for part in parts)
 
 
 def test_shards_of_even_classes_have_one_size():
@@ -84,21 +75,6 @@ def test_copies_are_dealt_one_after_the_other():
     assert not all(np.array_equal(parts[i], parts[10 + i]) for i in range(10)), "each copy is dealt anew"
     with pytest.raises(ValueError, match="cannot be split equally over 31 clients"):
         partition(labels, 31, PartitionSettings("shards", copies=3), seed=4)
-
-
-@settings(max_examples=100, deadline=None)
-@given(labels_of, st.integers(1, 20), st.integers(1, 6), st.floats(0, 1), st.integers(0, 2**32))
-def test_groups_deal_every_sample_once(labels, clients, count, others, seed):
-    terms = PartitionSettings("groups", groups=count, others=others)
-    if len(labels) < clients or count > min(clients, len(np.unique(labels))):
-        with pytest.raises(ValueError, match=r"groups need at least|clients one: use fewer"):
-            partition(labels, clients, terms, seed)
-        return
-    parts = partition(labels, clients, terms, seed)
-    assert len(parts) == clients
-    assert_deals_everything(parts, len(labels))
-    again = partition(labels, clients, terms, seed)
-    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
 
 
 def test_a_group_has_labels_of_its_own_and_a_share_of_all_others():

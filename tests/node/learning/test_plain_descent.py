@@ -33,20 +33,15 @@ def test_a_round_is_that_of_automatic_differentiation(monkeypatch):
     assert fast.loss == pytest.approx(reference.loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("change", [{"momentum": 0.5}, {"weight_decay": 0.1}, {"crop": 1}, {"flip": True}])
-def test_whatever_is_more_than_plain_descent_is_left_to_automatic_differentiation(change, monkeypatch):
+def test_whatever_is_more_than_plain_descent_is_left_to_automatic_differentiation(monkeypatch):
+    """As other strategies are, and clients with more samples than it is made for."""
+
     def refuse(*_: object) -> float:
         raise AssertionError("this is not plain descent")
 
     monkeypatch.setattr(plain_descent, "descend", refuse)
-    trained(TrainingSettings(**{"momentum": 0.0, "weight_decay": 0.0, **change}))
-
-
-def test_so_are_other_strategies_and_clients_with_more_samples_than_it_is_made_for(monkeypatch):
-    def refuse(*_: object) -> float:
-        raise AssertionError("this is not plain descent")
-
-    monkeypatch.setattr(plain_descent, "descend", refuse)
+    for change in ({"momentum": 0.5}, {"weight_decay": 0.1}, {"crop": 1}, {"flip": True}):
+        trained(TrainingSettings(**{"momentum": 0.0, "weight_decay": 0.0, **change}))
     trained(PLAIN, "fedprox", mu=0.1)
     trained(PLAIN, count=73)
     with pytest.raises(AssertionError, match="not plain descent"):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import InvalidModel, dump
-from fedgrove.node.learning.server_side import SteppingServer, server_side, without_state
+from fedgrove.node.learning.server_side import ServerSide, without_state
 from fedgrove.node.learning.server_steps import SERVER_STEPS, AdamStep, MomentumStep
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,7 +72,7 @@ def test_momentum_is_torchs_sgd_on_the_changes():
     step, weights = MomentumStep(rate=0.7, momentum=0.8), torch.tensor(model()["conv.weight"])
     oracle = torch.optim.SGD([weights], lr=step.rate, momentum=step.momentum)
     for content, change in zip(
-        rounds(server_side(step, "fedavg", None), model(), changes(20))[1:], changes(20), strict=True
+        rounds(ServerSide(step, "fedavg", None), model(), changes(20))[1:], changes(20), strict=True
     ):
         weights.grad = -torch.tensor(change["conv.weight"])
         oracle.step()
@@ -82,7 +82,7 @@ def test_momentum_is_torchs_sgd_on_the_changes():
 def test_adam_is_torchs_without_the_correction_of_its_bias():
     step, weights = AdamStep(rate=0.03, momentum=0.8, decay=0.95, tau=0.01), torch.tensor(model()["conv.weight"])
     oracle = torch.optim.Adam([weights], betas=(step.momentum, step.decay))
-    published = rounds(server_side(step, "fedavg", None), model(), changes(20))[1:]
+    published = rounds(ServerSide(step, "fedavg", None), model(), changes(20))[1:]
     for number, (content, change) in enumerate(zip(published, changes(20), strict=True), 1):
         root = (1 - step.decay**number) ** 0.5  # the rate and τ with which torch's corrections cancel
         oracle.param_groups[0] |= {"lr": step.rate * (1 - step.momentum**number) / root, "eps": step.tau / root}
@@ -96,9 +96,9 @@ def test_adam_is_torchs_without_the_correction_of_its_bias():
 
 def test_with_lookahead_the_server_is_that_of_fedacg():
     """Kim et al. 2024, algorithm 1, in float64: clients begin at θ + λm, m ← λm + Δ, θ ← θ + m."""
-    kept, published = 0.85, rounds(server_side(MomentumStep(1.0, 0.85, True), "fedprox", None), model(), changes(20))
+    kept, published = 0.85, rounds(ServerSide(MomentumStep(1.0, 0.85, True), "fedprox", None), model(), changes(20))
     theta, momentum = model()["conv.weight"].astype(np.float64), np.zeros((3, 4))
-    server = server_side(MomentumStep(1.0, 0.85, True), "fedprox", None)
+    server = ServerSide(MomentumStep(1.0, 0.85, True), "fedprox", None)
     for before, after, change in zip(published[:-1], published[1:], changes(20), strict=True):
         assert server.start(before)["conv.weight"] == pytest.approx(theta + kept * momentum, abs=1e-5)
         momentum = kept * momentum + change["conv.weight"]
@@ -107,7 +107,7 @@ def test_with_lookahead_the_server_is_that_of_fedacg():
 
 
 def test_without_momentum_the_next_model_is_the_mean_up_to_a_rounding():
-    server = server_side(MomentumStep(1.0, 0.0), "fedavg", None)
+    server = ServerSide(MomentumStep(1.0, 0.0), "fedavg", None)
     mean = model(7)
     after = server.next(lambda: server.first(model()), mean)
     assert all(after[name] == pytest.approx(mean[name], abs=1e-6) for name in mean)
@@ -127,7 +127,7 @@ def published_in_the_end() -> dict[str, str]:
     """Digests after ten rounds whose inputs follow from whole numbers: no generator's release matters."""
     found, grid = {}, np.arange(-500, 500, dtype=FLOAT) / FLOAT(512)
     for step, name in zip(STEPS, DIGESTS, strict=True):
-        server = server_side(step, "fedavg", 2.0)
+        server = ServerSide(step, "fedavg", 2.0)
         content = server.first({"w": grid.copy()})
         for number in range(1, 11):
             mean = {"w": server.start(content)["w"] + np.roll(grid, 37 * number) / FLOAT(3)}
@@ -171,7 +171,7 @@ def test_a_value_moves_alike_wherever_it_lies(step, weights, mean, kept, square)
 
 @STEP
 def test_neither_what_was_published_nor_the_mean_is_written_to(step):
-    server = server_side(step, "fedavg", 0.5)
+    server = ServerSide(step, "fedavg", 0.5)
     content, mean = server.first(model(1, 0.3)), model(2)
     for array in (*content.values(), *mean.values()):
         array.setflags(write=False)
@@ -183,7 +183,7 @@ def test_neither_what_was_published_nor_the_mean_is_written_to(step):
 
 
 def test_without_a_step_all_is_as_it_is():
-    server, content, mean = server_side(None, "fedavg", 1.0), model(), model(1)
+    server, content, mean = ServerSide(None, "fedavg", 1.0), model(), model(1)
 
     def never():
         raise AssertionError("what was published is not needed")
@@ -195,7 +195,7 @@ def test_without_a_step_all_is_as_it_is():
 
 @STEP
 def test_the_state_is_published_under_names_of_its_own_and_clients_begin_without_it(step):
-    server = server_side(step, "fedavg", None)
+    server = ServerSide(step, "fedavg", None)
     content = server.first(model())
     assert set(content) - set(model()) == {f"server/{kind}/{name}" for kind in step.rest for name in model()}
     assert dump(without_state(content)) == dump(model()) == dump(server.start(content))
@@ -207,7 +207,7 @@ def test_the_state_is_published_under_names_of_its_own_and_clients_begin_without
 def test_statistics_and_what_a_strategy_sends_are_averaged(step):
     names = ("norm.weight", "norm.bias", "norm.running_mean", "norm.running_second_moment", "norm.known", "fedcurv/w")
     before = {name: np.ones(2, FLOAT) for name in names}
-    server = server_side(step, "fedcurv", None)
+    server = ServerSide(step, "fedcurv", None)
     content = server.first(before)
     assert {name.split("/", 2)[2] for name in content if name.startswith("server/")} == {"norm.weight", "norm.bias"}
     mean = {name: np.full(2, 2, FLOAT) for name in names}
@@ -218,7 +218,7 @@ def test_statistics_and_what_a_strategy_sends_are_averaged(step):
 
 
 def test_the_model_and_where_clients_begin_stay_within_the_bound():
-    server = server_side(MomentumStep(2.0, 0.9, lookahead=True), "fedavg", 1.0)
+    server = ServerSide(MomentumStep(2.0, 0.9, lookahead=True), "fedavg", 1.0)
     content = server.first({"w": FLOAT([0.9, -0.9, 0])})
     for _ in range(3):
         start = server.start(content)
@@ -238,7 +238,7 @@ def test_the_model_and_where_clients_begin_stay_within_the_bound():
     ids=["missing", "additional", "another shape", "negative"],
 )
 def test_a_state_that_cannot_be_is_refused(change, sentence):
-    server = SteppingServer(AdamStep(), "fedavg", None)
+    server = ServerSide(AdamStep(), "fedavg", None)
     content = server.first(model())
     server.check(content)
     change(content)
@@ -249,7 +249,7 @@ def test_a_state_that_cannot_be_is_refused(change, sentence):
 @pytest.mark.parametrize("step", [None, *STEPS])
 def test_a_model_has_no_tensors_of_reserved_names(step):
     with pytest.raises(InvalidModel, match="'server/momentum/w' must have another name"):
-        server_side(step, "fedavg", None).first({"w": np.zeros(1, FLOAT), "server/momentum/w": np.zeros(1, FLOAT)})
+        ServerSide(step, "fedavg", None).first({"w": np.zeros(1, FLOAT), "server/momentum/w": np.zeros(1, FLOAT)})
 
 
 @pytest.mark.parametrize(

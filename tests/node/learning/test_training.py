@@ -12,12 +12,18 @@ from torch.nn import functional
 from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.datasets import Dataset, load_dataset
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
-from fedgrove.node.learning.models import build_model, default_model, initial_tensors, to_tensors
+from fedgrove.node.learning.models import build_model, initial_tensors, to_tensors
 from fedgrove.node.learning.networks import evaluate, prepare, train
 from fedgrove.node.learning.partition import partition
 from fedgrove.node.learning.reproducible import generator_of, keep_freed_memory
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
+from fedgrove.node.learning.settings import (
+    ModelSpec,
+    PartitionSettings,
+    TrainingSettings,
+    default_model,
+    default_settings,
+)
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.tasks import batches
@@ -113,16 +119,14 @@ def test_samples_that_do_not_fit_the_model_are_a_sentence(digits, shared, start)
     small = digits.train().take(range(10))
     cases = [
         (Samples(small.x[:0], small.y[:0]), shared, "at least one"),
-        (Samples(small.x[:, :, :6], small.y), shared, r"images have shape \(1, 6, 8\)"),
-        (Samples(small.x, small.y + 10), shared, "labels must be 0 … 9"),
-        (small, Samples(shared.x[:, :, :6], shared.y), r"images have shape \(1, 6, 8\)"),
+        (Samples(small.x[:, :, :6], small.y), shared, "images have shape 1x6x8"),
+        (Samples(small.x, small.y + 10), shared, "a label 19, the federation's are 0 to 9"),
+        (small, Samples(shared.x[:, :, :6], shared.y), "images have shape 1x6x8"),
         (small, None, "fedaom needs a shared set"),
     ]
     for samples, common, message in cases:
         with pytest.raises(ValueError, match=message):
             run(start, samples, common)
-    with pytest.raises(ValueError, match="rounds count from 1"):
-        run(start, small, shared, number=0)
 
 
 def test_evaluation_counts_right_answers(start):

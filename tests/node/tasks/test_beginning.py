@@ -3,13 +3,10 @@
 import importlib
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import fedgrove
 from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import pack
 from fedgrove.node.tasks.names import BundleError
@@ -17,33 +14,8 @@ from fedgrove.node.tasks.names import BundleError
 MODULES = ("task", "example_data", "test_task")
 
 
-@dataclass(frozen=True)
-class StandInData:
-    """As ``fedgrove.Data``."""
-
-    train: Any
-    held_out: Any = None
-
-
-class StandInTask:
-    """As ``fedgrove.Task``, with its default loss for labels."""
-
-    def loss(self, output, target):
-        from torch.nn import functional
-
-        return functional.cross_entropy(output, target)
-
-
-@pytest.fixture
-def interface(monkeypatch):
-    """What a task needs of the public interface, where this version has none."""
-    for name, stand_in in (("Task", StandInTask), ("Data", StandInData)):
-        if not hasattr(fedgrove, name):
-            monkeypatch.setattr(fedgrove, name, stand_in, raising=False)
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_new_folder_passes_its_own_test(tmp_path, monkeypatch, interface, kind):
+def test_a_new_folder_passes_its_own_test(tmp_path, monkeypatch, kind):
     begin(tmp_path / "mine", kind)
     monkeypatch.syspath_prepend(tmp_path / "mine")
     for name in MODULES:

@@ -25,15 +25,15 @@ def pairs(value: object) -> object:
 SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)
 
 
+def random_samples(count: int, seed: int) -> Samples:
+    """Noise with labels in turn."""
+    rng = np.random.default_rng(seed)
+    return Samples(rng.random((count, 1, 8, 8), dtype=np.float32), np.arange(count, dtype=np.int64) % 5)
+
+
 @pytest.fixture
 def samples() -> Callable[[int, int], Samples]:
-    """``samples(count, seed)``: noise with labels in turn."""
-
-    def make(count: int, seed: int) -> Samples:
-        rng = np.random.default_rng(seed)
-        return Samples(rng.random((count, 1, 8, 8), dtype=np.float32), np.arange(count, dtype=np.int64) % 5)
-
-    return make
+    return random_samples
 
 
 @pytest.fixture

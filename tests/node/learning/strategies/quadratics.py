@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import load_tensors, split_extras, to_tensors
+from fedgrove.node.learning.models import load_tensors, to_tensors
 from fedgrove.node.learning.strategies import Batch, RoundEnd, RoundStart, Strategy
 
 NO_BATCH = Batch(torch.zeros(0), torch.zeros(0), torch.zeros(0))
@@ -32,6 +32,8 @@ class Parabola:
     samples: int = 1
 
 
+EQUAL = (Parabola((1.0, 0.2), (1.0, 0.0)), Parabola((0.1, 0.5), (-0.5, 0.6)), Parabola((0.6, 0.9), (0.0, -1.0)))
+DRAWN = [(0, 1), (1, 2), (0, 2), (2, 1), (0, 1)]
 CLIENTS = (Parabola((1.0, 0.2), (1.0, 0.0)), Parabola((0.1, 0.5), (-0.5, 0.6), samples=3))
 
 
@@ -45,7 +47,8 @@ def train(strategy: Strategy, client: Parabola, model: Tensors, state: Tensors, 
     """One client's round of plain gradient descent; its weights are among the extras."""
     point, a, b = Point(), torch.tensor(client.a), torch.tensor(client.b)
     load_tensors(point, model)
-    start = RoundStart(1, 1, None, None, split_extras(point, model), state, torch.Generator(), sampling_rate=rate)
+    extras = {name: value for name, value in model.items() if "/" in name}
+    start = RoundStart(1, 1, None, None, extras, state, torch.Generator(), sampling_rate=rate)
     term = strategy.begin(point, start)
 
     def backward() -> None:

@@ -1,7 +1,6 @@
 """Share: the shared set is trained on like the client's own samples, and counts for nothing in the mean."""
 
 import numpy as np
-import pytest
 
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies.fedavg import FedAvg
@@ -27,8 +26,3 @@ def test_the_sets_themselves_stay_as_they_are(samples):
     mixed.inputs[:] = 7
     assert len(mixed) == 5 and own.x.max() < 1 and shared.x.max() < 1
     assert mixed.targets.tolist() == [*own.y, *shared.y]
-
-
-def test_without_a_shared_set_it_is_a_sentence(trained):
-    with pytest.raises(ValueError, match="share needs a shared set"):
-        trained(Share())

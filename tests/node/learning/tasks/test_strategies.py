@@ -9,7 +9,6 @@ from torch import nn
 
 from fedgrove.node.learning import networks
 from fedgrove.node.learning.attribution import attributions
-from fedgrove.node.learning.fisher import fisher_diagonal
 from fedgrove.node.learning.models import build_model
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
@@ -114,18 +113,6 @@ def test_shared_samples_do_not_change_the_statistics_of_the_clients_own():
     for name in plain:
         if "running" in name:
             assert np.allclose(plain[name], held[name], atol=1e-6), name
-
-
-def test_the_fisher_diagonal_is_that_of_the_network():
-    update = on_the_task("fedcurv", weight=1.0)
-    network = build_model("small-cnn", (1, 8, 8), 5, seed=2)
-    network.load_state_dict(
-        {name: torch.from_numpy(value) for name, value in update.tensors.items() if "/" not in name}
-    )
-    x, y = pictures(20, 1)
-    known = fisher_diagonal(network, torch.from_numpy(x), torch.from_numpy(y))
-    for (name, _), values in zip(network.named_parameters(), known, strict=True):
-        assert np.allclose(update.tensors[f"fedcurv/fisher/{name}"], values.numpy(), rtol=1e-4, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["fedaom", "share"])

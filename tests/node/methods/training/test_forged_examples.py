@@ -28,5 +28,5 @@ def test_what_is_not_base_64_is_one_sentence(monkeypatch, data):
     "header", [{}, {"ending": ".csv"}, {"ending": 1, "data": "MSwy"}, {"ending": ".csv", "data": []}]
 )
 def test_what_is_no_answer_is_one_sentence(monkeypatch, header):
-    with pytest.raises(TaskFailed, match="wrote no example data"):
+    with pytest.raises(TaskFailed, match="answer cannot be right"):
         answered(monkeypatch, **header)

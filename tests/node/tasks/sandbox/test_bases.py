@@ -4,7 +4,7 @@ import pytest
 
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.limits import JobLimits
-from fedgrove.node.tasks.sandbox.settings import Mode, Visible, WarmSettings
+from fedgrove.node.tasks.sandbox.settings import Mode, Visible
 from fedgrove.node.tasks.sandbox.worker import Worker
 from tests.node.tasks.sandbox.escape import SCRIPT, require
 
@@ -74,8 +74,3 @@ def test_a_base_that_holds_a_key_is_refused(visible):
     secret = visible.bases["folder"] / "config.json"
     with pytest.raises(SandboxUnavailable, match="a task's code would see"):
         Worker(Mode.OFF, visible, private=[secret])
-
-
-def test_the_warm_process_is_told_of_bases(visible):
-    settings = WarmSettings(Mode.OFF, visible, JobLimits())
-    assert WarmSettings.load(settings.dump()) == settings

@@ -214,7 +214,7 @@ def test_a_module_that_is_not_there_is_named(visible):
 
 def test_settings_come_back():
     paths = (Path("/a b"), Path("/ü"))
-    settings = WarmSettings(Mode.STRICT, Visible(*paths), TIGHT, ("torch",), paths, False)
+    settings = WarmSettings(Mode.STRICT, Visible(*paths, {"base": paths[0]}), TIGHT, ("torch",), paths, False)
     assert WarmSettings.load(settings.dump()) == settings
 
 

@@ -12,25 +12,17 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.attribution import attributions, path_gradients
 from fedgrove.node.learning.models import build_model, initial_tensors
 from fedgrove.node.learning.networks import train
-from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.learning.strategies import Batch, LocalTerm, RoundEnd, RoundStart
 from fedgrove.node.learning.strategies.fedaom import FedAom
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.tasks.network import Network, NetworkModel
 from fedgrove.node.learning.tasks.task import Pairs, joined
-
-SPEC = ModelSpec("small-cnn", (1, 8, 8), 5)
-
-
-def random_samples(count: int, seed: int) -> Samples:
-    rng = np.random.default_rng(seed)
-    return Samples(rng.random((count, 1, 8, 8), dtype=np.float32), np.arange(count, dtype=np.int64) % 5)
+from tests.node.learning.strategies.conftest import SPEC, pairs, random_samples
 
 
 def dataset(count: int, seed: int) -> Pairs:
-    own = random_samples(count, seed)
-    return Pairs(own.x, own.y)
+    return pairs(random_samples(count, seed))
 
 
 def network(seed: int = 0) -> NetworkModel:
@@ -133,20 +125,12 @@ def test_local_attributions_are_refreshed_when_due():
         assert seen == changed
 
 
-@pytest.mark.parametrize("option", [{"beta": 0.0}, {}])
-def test_with_weight_zero_fedaom_equals_fedavg_to_the_bit(option):
-    # beta 0 in any round, or the default in the last round.
-    arguments = (SPEC, initial_tensors("small-cnn", (1, 8, 8), 5, 0), random_samples(40, 2), random_samples(10, 1))
-    place = {"number": 4, "rounds": 4, "client": 3, "seed": 1}
-    settings = TrainingSettings(epochs=2, batch_size=7, crop=1)
-    ours = train(*arguments, FedAom(**option), settings, **place)
-    plain = train(*arguments, FedAvg(), settings, **place)
-    assert all(np.array_equal(ours.tensors[name], plain.tensors[name]) for name in plain.tensors)
-    earlier = {**place, "number": 1}
-    if not option:
-        moved = train(*arguments, FedAom(), settings, **earlier)
-        plain = train(*arguments, FedAvg(), settings, **earlier)
-        assert not np.array_equal(moved.tensors["hidden.weight"], plain.tensors["hidden.weight"])
+@pytest.mark.parametrize(("options", "number"), [({"beta": 0.0}, 2), ({}, 10)])
+def test_with_weight_zero_it_is_fedavg_to_the_bit(trained, same, options, number):
+    """β 0 in any round, or the default in the last one."""
+    plain, shared = trained(FedAvg(), number=number), random_samples(10, 1)
+    assert same(trained(FedAom(**options), shared=shared, number=number), plain)
+    assert not same(trained(FedAom(), shared=shared, number=1), trained(FedAvg(), number=1))
 
 
 @dataclass(frozen=True)
