@@ -21,9 +21,9 @@ from fedgrove_lab.bench.unlearn_losses import (
     outcomes,
     values,
 )
-from fedgrove_lab.experiments.tables import ABSENT, markdown
 from fedgrove_lab.kmeans.trials import CENTRAL, CLUSTERS, DC_KM, DIFFERENCES, FULL, MUFC, ON_LEDGER, UNIFORM, Trial
 from fedgrove_lab.made import read_made
+from fedgrove_lab.tables import ABSENT, markdown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,6 +22,7 @@ from fedgrove_lab.bench.removals import (
 )
 from fedgrove_lab.bench.rows import BenchResult
 from fedgrove_lab.made import Made
+from fedgrove_lab.tables import markdown
 
 README = "README.md"
 _COLOURS = dict(
@@ -71,14 +72,10 @@ def page(documents: Sequence[Mapping]) -> str:
         note = {words[-1]: rows[name]["note"] for name, words in split.items() if words[0] in kinds}
         compared = [[name, *(_value(rows.get(f"{kind}: {name}")) for kind in kinds), note[name]] for name in note]
         parts += [f"## {each['dataset']}\n", f"{each['split']}. Made by:\n", Made(**each["made"]).text + "\n"]
-        parts += [_table(["", "", "note"], others), _table(["removals", *kinds, "note"], compared)]
+        parts += [markdown(["", "", "note"], others, notes=1)]
+        parts += [markdown(["removals", *kinds, "note"], compared, notes=1)]
         parts.append(f"![accumulated removal time]({each['dataset']}.png)\n")
     return "\n".join(parts)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---", *["--:"] * (len(head) - 2), "---"], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def _value(row: Mapping | None) -> str:

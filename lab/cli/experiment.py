@@ -13,9 +13,6 @@ from fedgrove.node.cli.output import CommandError, answer, answer_with, note, pr
 from fedgrove.node.cli.values import words
 
 if TYPE_CHECKING:  # these need torch, which the other commands do without
-    from fedgrove.node.cli.rounds_progress import RoundsDisplay
-    from fedgrove.node.scenario.scenario import Scenario
-    from fedgrove.node.simulation.record import RoundResult
     from fedgrove_lab.experiments.laboratory import ExperimentRequest, OpenExecutor
 
 
@@ -109,8 +106,7 @@ def _perform(
     if todo or not (request.experiment.simulates or request.report_only):
         add_made(request.out, made_now(sys.argv[1:]))
     with RoundsDisplay(sum(plan.rounds for _, plan in todo)) as display:
-        watcher = _Watcher(display)
-        with Workshop(work, data_dir, open_executor, watcher) as workshop:
+        with Workshop(work, data_dir, open_executor, display) as workshop:
             conduct(todo, store, workshop, keep_models=request.experiment.keeps_models)
             findings = request.findings(store, workshop)
             report = request.experiment.report(findings)
@@ -119,19 +115,6 @@ def _perform(
         answer(report.text)
         answer(f"Written to {request.out}")
     return summary
-
-
-class _Watcher:
-    """Passes what a workshop tells on to the display."""
-
-    def __init__(self, display: "RoundsDisplay") -> None:
-        self._display = display
-
-    def begin(self, label: str, plan: "Scenario") -> None:
-        self._display.begin(f"{label}, seed {plan.seed}", plan.rounds)
-
-    def advance(self, result: "RoundResult") -> None:
-        self._display.advance(result)
 
 
 def _list(as_json: bool) -> int:

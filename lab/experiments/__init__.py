@@ -1,16 +1,15 @@
-"""The papers' experiments (specs 03 and 04): each a set of plans, the seeds they run with, and a report.
+"""The papers' experiments: each a set of plans, the seeds they run with, and a report.
 
-rounds_to_90         rounds to 90 % at paper-like settings
-fedaom_options       what FedAom's options are worth
-rounds_to_90_tuned   the same, each method with the best settings of its sweep
-sweep                the trials that chose these settings
+curves               methods by their accuracy curves: rounds to 90 %, shared data, FedAom's options
+trials               trials that choose each method's settings, and the methods at their best
 accuracy_table       five methods, two data sets, four splits
 out_of_distribution  local models on classes that their clients have few of
-shared_data          FedAom, share and FedAvg
 masking              local models before and after masking
 partition_picture    how the splits distribute the classes
 geyer                client-level privacy with 100, 1,000 and 10,000 clients
 signds               SignDS and FedAvg: accuracy, and bytes of an upload
+personalised         clustered training and its rivals
+poisoning            who is found that poisons it
 
 base        what an experiment is
 regimes     settings that several share
@@ -18,6 +17,5 @@ measures    what is read off a curve
 laboratory  runs the plans, each once
 paired      methods compared seed by seed, from stored runs
 store       finished runs on disk
-tables      Markdown tables
 report      summary.json, README.md and figures
 """

@@ -7,13 +7,13 @@ from typing import Any
 
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.figures import accuracy_figure
+from fedgrove.node.simulation.figures import draw_curves
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
-from fedgrove_lab.experiments.fedaom_options import MORE_TRIALS, REFRESH
-from fedgrove_lab.experiments.measures import LAST, Spread, circumstances, end_accuracy
-from fedgrove_lab.experiments.regimes import METHODS, plan_of
-from fedgrove_lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
+from fedgrove_lab.experiments.curves import MORE_TRIALS, REFRESH
+from fedgrove_lab.experiments.measures import LAST, circumstances, end_accuracy, spread_of
+from fedgrove_lab.experiments.regimes import METHODS, NAMES, plan_of
+from fedgrove_lab.tables import ABSENT, markdown, with_deviation
 
 DATASETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 SPLITS = {
@@ -48,7 +48,7 @@ def arms(results: Path) -> dict[str, Scenario]:
 
 def report(findings: Findings) -> Report:
     """The table of what is there; the best of a row is bold where all five methods are there, equally trained."""
-    spreads = {label: Spread.of_all(map(end_accuracy, group)) for label, group in findings.records.items()}
+    spreads = {label: spread_of(map(end_accuracy, group)) for label, group in findings.records.items()}
     cells = {label: spread for label, spread in spreads.items() if spread is not None}
     rows, leads = [], {}
     for dataset, name in DATASETS.items():
@@ -56,10 +56,11 @@ def report(findings: Findings) -> Report:
             labels = {method: label_of(dataset, split, method) for method in METHODS}
             row = {method: cells[label] for method, label in labels.items() if label in cells}
             groups = [findings.records[label] for label in labels.values() if label in cells]
-            best = max(row, key=lambda method: row[method].mean) if comparable(groups, len(METHODS)) else None
+            best = max(row, key=lambda method: row[method]["mean"]) if comparable(groups, len(METHODS)) else None
             if best:
                 leads[f"{dataset}-{split}"] = best
-            entries = [f"**{text}**" if method == best else text for method, text in _texts(row).items()]
+            texts = {method: with_deviation(row.get(method), 100, 2) for method in METHODS}
+            entries = [f"**{text}**" if method == best else text for method, text in texts.items()]
             rows.append([f"{name}, {split_name}", _extent(groups), *entries])
     head = ["data, split", "rounds, samples, seeds", *(NAMES[method] for method in METHODS)]
     legend = (
@@ -67,18 +68,13 @@ def report(findings: Findings) -> Report:
         f"{ABSENT} was not run, or diverged. Samples: of the training set, dealt to the clients. Bold: the highest "
         "mean of a row in which all methods were run alike.\n"
     )
-    results: dict[str, Any] = {"cells": {label: cell.to_json() for label, cell in cells.items()}, "leads": leads}
-    return Report(results, markdown(head, rows) + "\n" + legend, _figures(findings.records))
+    return Report({"cells": cells, "leads": leads}, markdown(head, rows) + "\n" + legend, _figures(findings.records))
 
 
 def comparable(groups: Sequence[Sequence[RunRecord]], expected: int) -> bool:
     """Whether all methods of a row are there, run alike and with the same seeds."""
     runs = {(circumstances(group[0].scenario), *(record.scenario.seed for record in group)) for group in groups}
     return len(groups) == expected and len(runs) == 1
-
-
-def _texts(row: Mapping[str, Spread]) -> dict[str, str]:
-    return {method: with_deviation(row.get(method), 100, 2) for method in METHODS}
 
 
 def _extent(groups: Sequence[Sequence[RunRecord]]) -> str:
@@ -100,7 +96,7 @@ def _figures(records: Mapping[str, Sequence[RunRecord]]) -> dict[str, Any]:
             groups = {method: records[label] for method, label in labels.items() if label in records}
             if groups:
                 title = f"{name}, {split_name}"
-                figures[f"{dataset}-{split}.png"] = partial(accuracy_figure, groups, target=None, title=title)
+                figures[f"{dataset}-{split}.png"] = partial(draw_curves, groups=groups, title=title)
     return figures
 
 

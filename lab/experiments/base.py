@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors
@@ -12,11 +12,16 @@ from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 class Laboratory(Protocol):
     """What a report may ask for in addition to the records."""
 
-    def dataset(self, name: str) -> Dataset: ...
+    def dataset(self, name: str) -> Dataset:
+        """A data set by name."""
+        ...
 
     def model(self, plan: Scenario) -> Tensors:
         """The global model after the plan's last round; simulated when it is not kept."""
@@ -56,12 +61,12 @@ class Report:
     text : str
         Markdown with the tables.
     figures : mapping of str to callable
-        File name to what draws it into a path.
+        File name to what draws it.
     """
 
     results: dict[str, Any]
     text: str
-    figures: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
+    figures: Mapping[str, Callable[["Figure"], None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.figures import accuracy_figure
+from fedgrove.node.simulation.figures import draw_curves
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
-from fedgrove_lab.experiments.figures import scales_figure
-from fedgrove_lab.experiments.measures import Spread, curve
-from fedgrove_lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
+from fedgrove_lab.experiments.figures import draw_scales
+from fedgrove_lab.experiments.measures import curve, spread_of
+from fedgrove_lab.tables import ABSENT, markdown, with_deviation
 
 EPSILON = 8.0
 # Two sorted shards of 250 each for a hundred clients.
@@ -136,8 +136,8 @@ def report(findings: Findings) -> Report:
         {"arms": results, "grows_with_clients": _grows(results)},
         _table(results) + "\n" + LEGEND,
         {
-            "accuracy.png": partial(accuracy_figure, groups, target=None),
-            "scales.png": partial(scales_figure, groups),
+            "accuracy.png": partial(draw_curves, groups=groups),
+            "scales.png": partial(draw_scales, groups=groups),
         },
     )
 
@@ -162,10 +162,10 @@ def _result(label: str, group: Sequence[RunRecord]) -> dict[str, Any]:
     return {
         "seeds": [record.scenario.seed for record in group],
         "rounds": [len(record.rounds) for record in group],
-        "accuracy": to_json(Spread.of_all(result.accuracy for result in last)),
-        "best": to_json(Spread.of([max(value for _, value in curve(record)) for record in group])),
+        "accuracy": spread_of(result.accuracy for result in last),
+        "best": spread_of(max(value for _, value in curve(record)) for record in group),
         "paper": PAPER[label],
-        "uploads": to_json(Spread.of([sum(len(result.clients) for result in record.rounds) for record in group])),
+        "uploads": spread_of(sum(len(result.clients) for result in record.rounds) for record in group),
         "epsilon": _largest([entry["epsilon"] for entry in spent]),
         "ledger_epsilon": max((_towards_readers(record) for record in group), default=None) if spent else None,
         "delta": _settings(group[0]).delta if spent else None,
@@ -205,8 +205,8 @@ def _scales(group: Sequence[RunRecord], position: int) -> dict[str, float | None
 
 
 def _mean(values: Any) -> float | None:
-    spread = Spread.of_all(values)
-    return None if spread is None else spread.mean
+    spread = spread_of(values)
+    return None if spread is None else spread["mean"]
 
 
 def _grows(results: Mapping[str, Any]) -> bool | None:
@@ -221,25 +221,11 @@ def _grows(results: Mapping[str, Any]) -> bool | None:
 
 def _table(results: Mapping[str, Any]) -> str:
     head = (
-        *(
-            "arm",
-            "seeds",
-            "rounds",
-            "accuracy",
-            "the paper's",
-            "best round",
-            "ε",
-            "ε, ledger",
-            "δ",
-            "uploads",
-            "S",
-            "norm",
-        ),
-        *("V_c, first … last", "U_s, first … last"),
+        *("arm", "seeds", "rounds", "accuracy", "the paper's", "best round", "ε", "ε, ledger", "δ", "uploads"),
+        *("S", "norm", "V_c, first … last", "U_s, first … last"),
     )
     rows = []
     for label, result in results.items():
-        accuracy, best, uploads = (_spread(result[name]) for name in ("accuracy", "best", "uploads"))
         planned = ROUNDS[label]
         rounds = str(max(result["rounds"]))
         scales = [
@@ -251,11 +237,11 @@ def _table(results: Mapping[str, Any]) -> str:
                 label,
                 str(len(result["seeds"])),
                 rounds if int(rounds) >= planned else f"{rounds} of {planned}",
-                with_deviation(accuracy, 1, 3),
+                with_deviation(result["accuracy"], 1, 3),
                 f"{result['paper']:.2f}",
-                with_deviation(best, 1, 3),
+                with_deviation(result["best"], 1, 3),
                 *(_digits(result[name], "{:.3g}") for name in ("epsilon", "ledger_epsilon", "delta")),
-                f"{uploads.mean:,.0f}",
+                f"{result['uploads']['mean']:,.0f}",
                 *(_digits(result[name], "{:.2g}") for name in ("clip", "norm")),
                 *scales,
             ]
@@ -265,10 +251,6 @@ def _table(results: Mapping[str, Any]) -> str:
 
 def _digits(value: float | None, form: str) -> str:
     return ABSENT if value is None else form.format(value)
-
-
-def _spread(value: Mapping[str, Any]) -> Spread:
-    return Spread(value["mean"], value["deviation"], value["seeds"])
 
 
 EXPERIMENT = Experiment(

@@ -3,15 +3,13 @@
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
 
-from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
-from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.local_update import DivergedTraining
@@ -21,27 +19,13 @@ from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import begin_with, rounds_done
 from fedgrove.node.simulation.kinds import simulation_of
 from fedgrove.node.simulation.loop import SimulationRun
-from fedgrove.node.simulation.record import RoundResult, RunRecord
+from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.session import Watcher
 from fedgrove_lab.experiments.base import Experiment, Findings, Laboratory, Overrides, choose
 from fedgrove_lab.experiments.report import reported_results
 from fedgrove_lab.experiments.store import RunStore
 
-# What a user can fix; each message says how.
-FAULTS = (InvalidInput, InvalidConfig, InvalidContent, InvalidInput, RunFailed)
-
 OpenExecutor = Callable[[], AbstractContextManager[tuple[Executor, int]]]
-
-
-class Watcher(Protocol):
-    """Is told how far an experiment has come."""
-
-    def begin(self, label: str, plan: Scenario) -> None:
-        """A run begins, or goes on."""
-        ...
-
-    def advance(self, result: RoundResult) -> None:
-        """A round of it has ended."""
-        ...
 
 
 class Workshop:
@@ -87,19 +71,17 @@ class Workshop:
 
         The record of a run whose training diverged ends with the round before: it would diverge there again.
         """
-        self._watcher.begin(label, plan)
+        self._watcher.begin(f"{label}, seed {plan.seed}", plan.rounds)
         self._begin(plan)
         simulation = self._simulation(plan)
-        try:
+        with suppress(DivergedTraining):
             self._advance(simulation)
-        except DivergedTraining:
-            return simulation.record
         return simulation.record
 
     def model(self, plan: Scenario) -> Tensors:
         """The global model after the plan's last round."""
         simulation = self._simulation(plan)
-        self._watcher.begin("model", plan)
+        self._watcher.begin(f"model, seed {plan.seed}", plan.rounds)
         self._advance(simulation)
         return dict(simulation.tensors)
 

@@ -22,11 +22,11 @@ from fedgrove.node.masking.ring import decode
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import Dealt, deal_data
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
-from fedgrove_lab.experiments.figures import Masked, masked_figure
-from fedgrove_lab.experiments.measures import Spread
+from fedgrove_lab.experiments.figures import Masked, draw_masked
+from fedgrove_lab.experiments.measures import spread_of
 from fedgrove_lab.experiments.regimes import by_method
-from fedgrove_lab.experiments.tables import markdown, with_deviation
 from fedgrove_lab.paper_masking import paper_mask
+from fedgrove_lab.tables import markdown, with_deviation
 
 CLIENTS = 8
 OURS = "fedgrove's masks"
@@ -54,8 +54,8 @@ def report(findings: Findings) -> Report:
     for name, of in bars.items():
         means = [fmean(of(model) for model in models) for models in by_seed.values()]
         results[name] = {"by_client": {seed: [of(m) for m in models] for seed, models in by_seed.items()}}
-        results[name] |= {"mean": Spread.of(means).to_json()} if means else {}
-        rows.append([name, str(len(means)), with_deviation(Spread.of(means) if means else None, 100, 1)])
+        results[name] |= {"mean": spread_of(means)} if means else {}
+        rows.append([name, str(len(means)), with_deviation(spread_of(means), 100, 1)])
     head = ["local models", "seeds", f"accuracy on own training data, mean of {CLIENTS} clients, %"]
     legend = (
         f"After the last round {CLIENTS} clients of the next draw train the global model once more; these local models "
@@ -63,7 +63,7 @@ def report(findings: Findings) -> Report:
         "The figure shows the first seed. Chance is 10 % over balanced classes; a client of few classes may be above "
         "or below it.\n"
     )
-    figures = {"masked.png": partial(masked_figure, next(iter(by_seed.values())))} if by_seed else {}
+    figures = {"masked.png": partial(draw_masked, models=next(iter(by_seed.values())))} if by_seed else {}
     return Report(results, markdown(head, rows) + "\n" + legend, figures)
 
 

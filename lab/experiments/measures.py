@@ -1,9 +1,10 @@
 """What is read off accuracy curves: rounds to a target, the accuracy at the end, steadiness, deviations over seeds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean, stdev
+from typing import Any
 
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.draws import last_round
@@ -14,27 +15,17 @@ WINDOW = 5
 LAST = 20
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Mean and sample standard deviation over ``count`` seeds; the deviation of a single one is None."""
+Spread = dict[str, Any]
+"""``mean``, sample standard ``deviation`` (None of a single value) and how many ``seeds``, as a summary has them."""
 
-    mean: float
-    deviation: float | None
-    count: int
 
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        return cls(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
-
-    @classmethod
-    def of_all(cls, values: Iterable[float | None]) -> "Spread | None":
-        """The spread of values that are all there; None as soon as one is missing, or there are none."""
-        listed = list(values)
-        there = [value for value in listed if value is not None]
-        return cls.of(there) if there and len(there) == len(listed) else None
-
-    def to_json(self) -> dict[str, float | int | None]:
-        return {"mean": self.mean, "deviation": self.deviation, "seeds": self.count}
+def spread_of(values: Iterable[float | None]) -> Spread | None:
+    """The spread of values that are all there; None as soon as one is missing, or there are none."""
+    listed = list(values)
+    there = [value for value in listed if value is not None]
+    if not there or len(there) < len(listed):
+        return None
+    return {"mean": fmean(there), "deviation": stdev(there) if len(there) > 1 else None, "seeds": len(there)}
 
 
 def circumstances(plan: Scenario) -> str:

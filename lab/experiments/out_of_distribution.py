@@ -4,11 +4,12 @@ from functools import partial
 from pathlib import Path
 
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.figures import accuracy_figure, ood_figure
+from fedgrove.node.simulation.figures import draw_curves
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
-from fedgrove_lab.experiments.measures import LAST, Spread, end_accuracy, ood_end
-from fedgrove_lab.experiments.regimes import METHODS, by_method
-from fedgrove_lab.experiments.tables import NAMES, markdown, to_json, with_deviation
+from fedgrove_lab.experiments.curves import named
+from fedgrove_lab.experiments.measures import LAST, TARGET, end_accuracy, ood_end, spread_of
+from fedgrove_lab.experiments.regimes import METHODS, NAMES, by_method
+from fedgrove_lab.tables import markdown, with_deviation
 
 PROBE_EVERY = 10
 
@@ -22,8 +23,8 @@ def report(findings: Findings) -> Report:
     """Accuracy out of distribution at the end, next to the global model's test accuracy."""
     results, rows = {}, []
     for label, group in findings.records.items():
-        ood, end = Spread.of_all(map(ood_end, group)), Spread.of_all(map(end_accuracy, group))
-        results[label] = {"ood_accuracy": to_json(ood), "end_accuracy": to_json(end)}
+        ood, end = spread_of(map(ood_end, group)), spread_of(map(end_accuracy, group))
+        results[label] = {"ood_accuracy": ood, "end_accuracy": end}
         name, seeds = NAMES.get(label, label), str(len(group))
         rows.append([name, seeds, with_deviation(ood, 100, 2), with_deviation(end, 100, 2)])
     head = ["method", "seeds", "out-of-distribution accuracy, %", "test accuracy of the global model, %"]
@@ -32,8 +33,8 @@ def report(findings: Findings) -> Report:
         "weighted with the inverse of the class's share in the client's own data (smoothed, so that absent classes "
         f"have a weight), and then over the clients. Both columns: mean of the last {LAST} rounds.\n"
     )
-    groups = {NAMES.get(label, label): group for label, group in findings.records.items()}
-    figures = {"ood.png": partial(ood_figure, groups), "accuracy.png": partial(accuracy_figure, groups)}
+    draw = partial(draw_curves, groups=named(findings.records))
+    figures = {"ood.png": partial(draw, what="ood"), "accuracy.png": partial(draw, target=TARGET)}
     return Report(results, markdown(head, rows) + "\n" + legend, figures)
 
 

@@ -14,9 +14,10 @@ from statistics import fmean, stdev
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.simulation.record import RunRecord
-from fedgrove_lab.experiments.measures import LAST, Spread, circumstances, diverged, end_accuracy
+from fedgrove_lab.experiments.measures import LAST, circumstances, diverged, end_accuracy, spread_of
+from fedgrove_lab.experiments.regimes import NAMES
 from fedgrove_lab.experiments.store import RUNS, read_record
-from fedgrove_lab.experiments.tables import ABSENT, NAMES, markdown, with_deviation
+from fedgrove_lab.tables import ABSENT, markdown, with_deviation
 
 BASE = "fedavg"
 FEWEST = 3  # seeds of an interval
@@ -91,8 +92,8 @@ def table(runs: Runs, last: int = LAST) -> str:
     base, rows = ends.get(BASE, {}), []
     for method, own in ends.items():
         difference = paired(own, base) if method != BASE else None
-        seeds, spread = ", ".join(map(str, sorted(own))), Spread.of(list(own.values()))
-        accuracy = with_deviation(spread, 100, 2) + _mark(runs[method])
+        seeds = ", ".join(map(str, sorted(own)))
+        accuracy = with_deviation(spread_of(own.values()), 100, 2) + _mark(runs[method])
         rows.append([NAMES[method], seeds, accuracy, difference.text if difference else ABSENT])
     head = ["method", "seeds", "accuracy at the end, %", f"difference to {NAMES[BASE]}, points [95 % interval]"]
     best = first(ends)

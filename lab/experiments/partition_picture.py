@@ -8,10 +8,10 @@ import numpy as np
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import deal_data
-from fedgrove.node.simulation.figures import partition_figure
+from fedgrove.node.simulation.figures import draw_partition
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.regimes import plan_of
-from fedgrove_lab.experiments.tables import markdown
+from fedgrove_lab.tables import markdown
 
 SHOWN = 20
 
@@ -38,7 +38,7 @@ def report(findings: Findings) -> Report:
         }
         spread = f"{sizes.min()} … {sizes.max()}"
         rows.append([label, spread, f"{classes.mean():.1f}", f"{largest.mean():.0%}"])
-        figures[f"{label}.png"] = partial(partition_figure, dealt.training.y, dealt.parts, clients=SHOWN)
+        figures[f"{label}.png"] = partial(draw_partition, labels=dealt.training.y, parts=dealt.parts, clients=SHOWN)
     head = ["split", "samples a client", "classes a client, mean", "share of its largest class, mean"]
     return Report(results, markdown(head, rows), figures)
 

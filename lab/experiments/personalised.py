@@ -15,11 +15,11 @@ from fedgrove.node.scenario.clusters import (
 )
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.figures import personal_figure
+from fedgrove.node.simulation.figures import draw_curves
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
-from fedgrove_lab.experiments.measures import Spread, circumstances, diverged
-from fedgrove_lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
+from fedgrove_lab.experiments.measures import circumstances, diverged, spread_of
+from fedgrove_lab.tables import markdown, with_deviation
 
 # The end of a run: the mean of its last evaluations.
 LAST = 5
@@ -79,7 +79,7 @@ def report(findings: Findings) -> Report:
     for setting in settings:
         found = {m: findings.records[f"{setting}-{m}"] for m in METHODS if f"{setting}-{m}" in findings.records}
         groups = {METHODS[method][0]: group for method, group in found.items()}
-        figures[f"{setting}.png"] = partial(personal_figure, groups)
+        figures[f"{setting}.png"] = partial(draw_curves, groups=groups, what="personal")
     return Report({"arms": results, "ahead": ahead}, _table(results) + "\n" + LEGEND + _lines(ahead), figures)
 
 
@@ -97,8 +97,8 @@ def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
     return {
         "seeds": [record.scenario.seed for record in group],
         "rounds": [len(record.rounds) for record in group],
-        "personalised": to_json(Spread.of_all(map(end_personal, group))),
-        "plain": to_json(Spread.of_all(map(_end_plain, group))),
+        "personalised": spread_of(map(end_personal, group)),
+        "plain": spread_of(map(_end_plain, group)),
         "models": [sum(map(bool, record.rounds[-1].clusters.groups)) for record in group],
     }
 
@@ -127,7 +127,7 @@ def _ahead(records: Mapping[str, Sequence[RunRecord]], setting: str) -> dict[str
         values = [(end_personal(first), end_personal(second)) for first, second in alike]
         differences = [first - second for first, second in values if first is not None and second is not None]
         if differences:
-            found[rival] = {"by_seed": differences, **Spread.of(differences).to_json()}
+            found[rival] = {"by_seed": differences, **(spread_of(differences) or {})}
     return found
 
 
@@ -150,14 +150,13 @@ def _table(results: Mapping[str, Any]) -> str:
     rows = []
     for label, result in results.items():
         setting, _, method = label.rpartition("-")
-        values = [_spread(result[name]) for name in ("personalised", "plain")]
         rows.append(
             [
                 _setting(setting),
                 METHODS[method][0],
                 str(max(result["rounds"])),
                 str(len(result["seeds"])),
-                *(with_deviation(value, 100, 1) if value else ABSENT for value in values),
+                *(with_deviation(result[name], 100, 1) for name in ("personalised", "plain")),
                 ", ".join(map(str, result["models"])),
             ]
         )
@@ -168,10 +167,6 @@ def _setting(setting: str) -> str:
     dataset, _, rest = setting.partition("-others")
     others, _, each = rest.partition("-each")
     return f"{NAMES[dataset]}, {float(others):.0%}" + (f", {each} samples a client" if each else "")
-
-
-def _spread(value: Mapping[str, Any] | None) -> Spread | None:
-    return None if value is None else Spread(value["mean"], value["deviation"], value["seeds"])
 
 
 EXPERIMENT = Experiment(

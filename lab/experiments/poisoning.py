@@ -12,9 +12,9 @@ from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
-from fedgrove_lab.experiments.measures import Spread
+from fedgrove_lab.experiments.measures import spread_of
 from fedgrove_lab.experiments.personalised import GROUPS, MODELS, NAMES, TRAINING, end_personal
-from fedgrove_lab.experiments.tables import ABSENT, markdown, to_json, with_deviation
+from fedgrove_lab.tables import ABSENT, markdown, with_deviation
 
 ROUNDS = {"mnist": 20, "cifar10": 32}
 # Attackers behave until models are good, as a drop is what raises suspicion.
@@ -70,15 +70,21 @@ def _plan(dataset: str, settings: ClusteringSettings) -> Scenario:
 def report(findings: Findings) -> Report:
     """A table of what committees found, and one of the accuracy that is left."""
     results = {label: _result(group) for label, group in findings.records.items()}
-    tables = [
-        f"{_detection(results)}\n{DETECTION}",
-        f"{_by_method(results, 'personalised')}\n{ACCURACY}",
-        f"{_by_method(results, 'backdoor')}\n{BACKDOOR}",
-    ]
-    text = "\n".join(tables)
-    return Report({"arms": results}, text)
+    tables = (
+        (_detection(results), DETECTION),
+        (_by_method(results, "personalised"), ACCURACY),
+        (_by_method(results, "backdoor"), BACKDOOR),
+    )
+    return Report({"arms": results}, "\n".join(f"{table}\n{legend}" for table, legend in tables))
 
 
+SHARES_FOUND = {
+    "found": ("found", ("attackers",)),
+    "of majorities": ("found_of_majority", ("majority",)),
+    "wronged": ("wronged", ("honest",)),
+    "judged": ("judged", ("attackers", "honest")),
+}
+"""Columns of what committees found: a count, and of which counts together it is the share."""
 DETECTION = (
     "Found: attackers expelled, of all attackers, and of those that were more than half of a cluster when they began. "
     "Wronged: honest clients expelled, of all honest clients. Judged: members of suspected clusters, honest and not, "
@@ -102,8 +108,8 @@ def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
     return {
         "seeds": [record.scenario.seed for record in group],
         **{name: sum(counts[name] for counts in counted) for name in counted[0]},
-        "personalised": to_json(Spread.of_all(map(end_personal, group))),
-        "backdoor": to_json(Spread.of_all(backdoor)),
+        "personalised": spread_of(map(end_personal, group)),
+        "backdoor": spread_of(backdoor),
     }
 
 
@@ -131,29 +137,16 @@ def _majorities(record: RunRecord, attackers: set[int]) -> set[int]:
 
 
 def _detection(results: Mapping[str, Any]) -> str:
-    head = (
-        "data, attack",
-        "placement",
-        "attackers",
-        "seeds",
-        "found, %",
-        "of majorities, %",
-        "wronged, %",
-        "judged, %",
-    )
+    head = (*("data, attack", "placement", "attackers", "seeds"), *(f"{name}, %" for name in SHARES_FOUND))
     rows = []
     for label, result in results.items():
         if not label.endswith("-guarded"):
             continue
-        clients = result["attackers"] + result["honest"]
         rows.append(
             [
                 *_names(label),
                 str(len(result["seeds"])),
-                _percent(result["found"], result["attackers"]),
-                _percent(result["found_of_majority"], result["majority"]),
-                _percent(result["wronged"], result["honest"]),
-                _percent(result["judged"], clients),
+                *(_percent(result[part], sum(result[name] for name in whole)) for part, whole in SHARES_FOUND.values()),
             ]
         )
     return markdown(head, rows)
@@ -165,7 +158,7 @@ def _by_method(results: Mapping[str, Any], name: str) -> str:
     for setting in dict.fromkeys(_setting(label) for label in results):
         cells = [results.get(f"{setting}-{method}", {}).get(name) for method in METHODS]
         if any(cells):
-            rows.append([*_names(f"{setting}-guarded"), *map(_cell, cells)])
+            rows.append([*_names(f"{setting}-guarded"), *(with_deviation(cell, 100, 1) for cell in cells)])
     return markdown(("data, attack", "placement", "attackers", *(name for name, _ in METHODS.values())), rows)
 
 
@@ -184,11 +177,6 @@ def _names(label: str) -> list[str]:
 
 def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f}" if whole else ABSENT
-
-
-def _cell(value: Mapping[str, Any] | None) -> str:
-    spread = None if value is None else Spread(value["mean"], value["deviation"], value["seeds"])
-    return with_deviation(spread, 100, 1)
 
 
 EXPERIMENT = Experiment(

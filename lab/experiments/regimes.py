@@ -9,6 +9,28 @@ from fedgrove.node.scenario.scenario import Scenario
 
 METHODS = ("fedavg", "fedprox", "fedcurv", "moon", "fedaom")
 
+NAMES = {
+    "fedavg": "FedAvg",
+    "fedprox": "FedProx",
+    "fedcurv": "FedCurv",
+    "moon": "MOON",
+    "fedaom": "FedAom",
+    "fedaom_eq7": "FedAom, eq. 7",
+    "fedaomsam": "FedAom with SAM",
+    "fedacg": "FedACG",
+    "fedadam": "FedAdam",
+    "fedavgm": "FedAvgM",
+    "share": "share",
+    "scaffold": "SCAFFOLD",
+    "feddyn": "FedDyn",
+    "fedlc": "FedLC",
+    "fedntd": "FedNTD",
+    "fedsam": "FedSAM",
+    "fedspeed": "FedSpeed",
+    "signds": "SignDS",
+}
+"""Names of methods in tables."""
+
 # At these FedAvg needs about as many rounds as the paper reports: 106, 107 and 156 with the seeds 100, 101 and 102,
 # which no comparison uses.
 SAMPLED = 0.05

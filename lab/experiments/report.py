@@ -11,9 +11,10 @@ from typing import Any
 
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.simulation.figures import write_figure
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
-from fedgrove_lab.experiments.tables import markdown
 from fedgrove_lab.made import Made, read_made
+from fedgrove_lab.tables import markdown
 
 SUMMARY = "summary.json"
 README = "README.md"
@@ -37,7 +38,7 @@ def write_report(out: Path, experiment: Experiment, report: Report, findings: Fi
     if not shown:
         report = replace(report, figures={})
     for name, draw in report.figures.items():
-        draw(out / name)
+        write_figure(out / name, draw)
     write_atomically(out / SUMMARY, (json.dumps(summary, indent=1, sort_keys=True) + "\n").encode())
     write_atomically(out / README, _page(experiment, report, plans, seeds, read_made(out)).encode())
     return summary

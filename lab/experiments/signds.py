@@ -10,13 +10,14 @@ from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import SignDsSettings
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.figures import accuracy_figure
+from fedgrove.node.simulation.figures import draw_curves
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove_lab.experiments.base import Experiment, Findings, Report
-from fedgrove_lab.experiments.measures import LAST, Spread, end_accuracy
-from fedgrove_lab.experiments.tables import ABSENT, NAMES, markdown, to_json, with_deviation
+from fedgrove_lab.experiments.curves import BASE, named
+from fedgrove_lab.experiments.measures import LAST, TARGET, end_accuracy, spread_of
+from fedgrove_lab.experiments.regimes import NAMES
+from fedgrove_lab.tables import ABSENT, markdown, with_deviation
 
-BASE = "fedavg"
 SETTINGS = SignDsSettings(epsilon=100.0, top=0.05, dimensions=50, step=2.5, step_decay=0.955)
 
 
@@ -41,14 +42,14 @@ def report(findings: Findings) -> Report:
     for result in results.values():
         own = result["end_accuracy"]
         result["below_fedavg"] = base["mean"] - own["mean"] if base and own else None
-    groups = {NAMES.get(label, "SignDS"): group for label, group in findings.records.items()}
-    return Report({"arms": results}, _table(results), {"accuracy.png": partial(accuracy_figure, groups)})
+    draw = partial(draw_curves, groups=named(findings.records), target=TARGET)
+    return Report({"arms": results}, _table(results), {"accuracy.png": draw})
 
 
 def _result(group: Sequence[RunRecord]) -> dict[str, Any]:
     last, privacy = group[0].rounds[-1], group[0].scenario.privacy
     return {
-        "end_accuracy": to_json(Spread.of_all(map(end_accuracy, group))),
+        "end_accuracy": spread_of(map(end_accuracy, group)),
         "upload_bytes": last.figure("upload_bytes") if last.privacy else None,
         "upload_fraction": last.figure("upload_bytes") / last.figure("dense_bytes") if last.privacy else 1.0,
         "epsilon_of_an_upload": privacy.epsilon if last.privacy and privacy else None,
@@ -59,16 +60,14 @@ def _table(results: Mapping[str, Any]) -> str:
     head = ("method", f"accuracy, mean of the last {LAST} rounds, %", "below FedAvg, points", "bytes of an upload")
     rows = []
     for label, result in results.items():
-        accuracy, below = result["end_accuracy"], result["below_fedavg"]
-        spread = Spread(accuracy["mean"], accuracy["deviation"], accuracy["seeds"]) if accuracy else None
-        size = result["upload_bytes"]
+        below, size, epsilon = (result[name] for name in ("below_fedavg", "upload_bytes", "epsilon_of_an_upload"))
         rows.append(
             [
-                NAMES.get(label, "SignDS"),
-                with_deviation(spread, 100, 2),
+                NAMES[label],
+                with_deviation(result["end_accuracy"], 100, 2),
                 ABSENT if below is None else f"{100 * below:.2f}",
                 f"{size:,} ({result['upload_fraction']:.2%} of dense)" if size else "dense",
-                _epsilon(result["epsilon_of_an_upload"]),
+                ABSENT if epsilon is None else f"{epsilon:g}",
             ]
         )
     return markdown((*head, "ε of an upload"), rows) + "\n" + LEGEND
@@ -78,10 +77,6 @@ LEGEND = (
     "± is the standard deviation over the seeds. A client's ε adds up over its uploads; one of 100 is no privacy to "
     "speak of. What is measured is the accuracy that is left when a client sends so little.\n"
 )
-
-
-def _epsilon(value: float | None) -> str:
-    return ABSENT if value is None else f"{value:g}"
 
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from fedgrove.node.simulation.record import RoundResult, RunRecord
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-Band = Literal["range", "deviation"]
 
 # Okabe and Ito's palette, and Tol's "muted" one for up to ten classes: both can be told apart by the colour-blind.
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -46,65 +44,56 @@ def require_matplotlib() -> None:
         raise RunFailed('figures need matplotlib: pip install "fedgrove[simulation]"') from None
 
 
-def accuracy_figure(
+CURVES: dict[str, tuple[Callable[[RoundResult], float | None], str]] = {
+    "accuracy": (lambda result: result.accuracy, "test accuracy"),
+    "ood": (lambda result: result.ood_accuracy, "out-of-distribution accuracy"),
+    "personal": (lambda result: result.clustering and result.clustering.personal_accuracy, "personalised accuracy"),
+}
+"""What is drawn over the rounds: the value of a round, and the name of its axis."""
+
+
+def write_figure(path: Path, draw: Callable[["Figure"], None]) -> None:
+    """Write what ``draw`` draws; RunFailed where matplotlib is not installed."""
+    with drawing(path) as figure:
+        draw(figure)
+
+
+def draw_curves(
+    figure: "Figure",
     groups: Mapping[str, Sequence[RunRecord]],
-    path: Path,
+    what: str = "accuracy",
     *,
     window: int = 1,
-    target: float | None = 0.9,
-    band: Band = "deviation",
+    target: float | None = None,
     title: str = "",
 ) -> None:
-    """Write test accuracy over the rounds: a line a group, the mean of its records, with a band over their seeds.
+    """Draw a value over the rounds: a line a group, the mean of its records, with a band over their seeds.
 
     Parameters
     ----------
-    groups : mapping of str to sequence of Record
+    groups : mapping of str to sequence of RunRecord
         By label; the records of a group differ in their seeds.
+    what : str
+        One of ``CURVES``.
     window : int
         Each point is the mean of this many evaluations up to its round; 1 shows them as they are.
     target : float or None
         Accuracy in [0, 1] at which a line is drawn.
-    band : {"deviation", "range"}
-        Mean ± standard deviation, or least to largest.
-
-    Raises
-    ------
-    RunFailed
-        matplotlib is not installed.
     """
-    with drawing(path, (7.2, 4.4)) as figure:
-        draw_accuracy(figure, groups, window=window, target=target, band=band, title=title)
+    value, name = CURVES[what]
+    axes = figure.add_subplot()
+    _draw_lines(axes, groups, value, window)
+    if target is not None:
+        axes.axhline(target, color="#777777", linewidth=0.8, linestyle=(0, (4, 3)), label=f"{target:.0%}")
+    smooth = f", mean of {window} rounds" if window > 1 else ""
+    axes.set(xlabel="communication round", ylabel=f"{name}{smooth}", title=title)
+    axes.legend(title=_band_name(groups), loc="lower right")
 
 
-def ood_figure(groups: Mapping[str, Sequence[RunRecord]], path: Path, *, band: Band = "deviation") -> None:
-    """Write the local models' accuracy out of distribution over the rounds, as the paper's figure 8."""
-    with drawing(path, (7.2, 4.4)) as figure:
-        draw_ood(figure, groups, band=band)
-
-
-def partition_figure(labels: np.ndarray, parts: Sequence[np.ndarray], path: Path, clients: int = 20) -> None:
-    """Write the samples of the first clients, stacked by class, as the paper's figure 5.
-
-    Parameters
-    ----------
-    labels : int array of shape (n,)
-        Label of each sample.
-    parts : sequence of int arrays
-        Indices of each client's samples.
-    """
-    with drawing(path, (8.0, 4.4)) as figure:
-        draw_partition(figure, labels, parts, clients)
-
-
-def personal_figure(groups: Mapping[str, Sequence[RunRecord]], path: Path, *, band: Band = "deviation") -> None:
-    """Write personalised accuracy over the rounds of clustered trainings: a line a group, as ``accuracy_figure``."""
-    with drawing(path, (7.2, 4.4)) as figure:
-        draw_personal(figure, groups, band=band)
-
-
-def clusters_figure(ism: np.ndarray, clusters: Sequence[Sequence[int]], attackers: Sequence[int], path: Path) -> None:
-    """Write the matrix of similarities, and next to it who is in which cluster.
+def draw_clusters(
+    figure: "Figure", ism: np.ndarray, clusters: Sequence[Sequence[int]], attackers: Sequence[int] = ()
+) -> None:
+    """Draw the matrix of similarities, and next to it who is in which cluster, in the order of the first clusters.
 
     Parameters
     ----------
@@ -115,49 +104,7 @@ def clusters_figure(ism: np.ndarray, clusters: Sequence[Sequence[int]], attacker
     attackers : sequence of int
         Clients that are marked.
     """
-    with drawing(path, (10.5, 5.2)) as figure:
-        draw_clusters(figure, ism, clusters, attackers)
-
-
-def draw_accuracy(
-    figure: "Figure",
-    groups: Mapping[str, Sequence[RunRecord]],
-    *,
-    window: int = 1,
-    target: float | None = 0.9,
-    band: Band = "deviation",
-    title: str = "",
-) -> None:
-    """Draw what ``accuracy_figure`` writes."""
-    axes = figure.add_subplot()
-    _draw_curves(axes, groups, lambda result: result.accuracy, window, band)
-    if target is not None:
-        axes.axhline(target, color="#777777", linewidth=0.8, linestyle=(0, (4, 3)), label=f"{target:.0%}")
-    smooth = f", mean of {window} rounds" if window > 1 else ""
-    axes.set(xlabel="communication round", ylabel=f"test accuracy{smooth}", title=title)
-    axes.legend(title=_band_name(groups, band), loc="lower right")
-
-
-def draw_ood(figure: "Figure", groups: Mapping[str, Sequence[RunRecord]], *, band: Band = "deviation") -> None:
-    """Draw what ``ood_figure`` writes."""
-    axes = figure.add_subplot()
-    _draw_curves(axes, groups, lambda result: result.ood_accuracy, 1, band)
-    axes.set(xlabel="communication round", ylabel="out-of-distribution accuracy")
-    axes.legend(title=_band_name(groups, band), loc="lower right")
-
-
-def draw_personal(figure: "Figure", groups: Mapping[str, Sequence[RunRecord]], *, band: Band = "deviation") -> None:
-    """Draw what ``personal_figure`` writes."""
-    axes = figure.add_subplot()
-    _draw_curves(axes, groups, lambda result: result.clustering and result.clustering.personal_accuracy, 1, band)
-    axes.set(xlabel="communication round", ylabel="personalised accuracy")
-    axes.legend(title=_band_name(groups, band), loc="lower right")
-
-
-def draw_clusters(
-    figure: "Figure", ism: np.ndarray, clusters: Sequence[Sequence[int]], attackers: Sequence[int] = ()
-) -> None:
-    """Draw what ``clusters_figure`` writes; clients stand in the order of the first cluster that they are in."""
+    figure.set_size_inches(10.5, 5.2)
     order = list(dict.fromkeys(client for members in clusters for client in members))
     places = [client - 1 for client in order]
     matrix, membership = figure.subplots(1, 2, width_ratios=(1.25, 1))
@@ -179,7 +126,16 @@ def draw_clusters(
 
 
 def draw_partition(figure: "Figure", labels: np.ndarray, parts: Sequence[np.ndarray], clients: int = 20) -> None:
-    """Draw what ``partition_figure`` writes."""
+    """Draw the samples of the first clients, stacked by class, as the paper's figure 5.
+
+    Parameters
+    ----------
+    labels : int array of shape (n,)
+        Label of each sample.
+    parts : sequence of int arrays
+        Indices of each client's samples.
+    """
+    figure.set_size_inches(8.0, 4.4)
     axes = figure.add_subplot()
     shown = parts[:clients]
     numbers = np.arange(1, len(shown) + 1)
@@ -197,12 +153,11 @@ def draw_partition(figure: "Figure", labels: np.ndarray, parts: Sequence[np.ndar
     axes.legend(title="class", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _draw_curves(
+def _draw_lines(
     axes: "Axes",
     groups: Mapping[str, Sequence[RunRecord]],
     value: Callable[[RoundResult], float | None],
     window: int,
-    band: Band,
 ) -> None:
     from matplotlib.ticker import MaxNLocator
 
@@ -210,13 +165,17 @@ def _draw_curves(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # there are no half rounds
     for index, (label, records) in enumerate(groups.items()):
         rounds, values = _common_points(records, value, window)
-        color, line = SERIES[index % len(SERIES)], LINES[index // len(SERIES) % len(LINES)]
+        color, line = line_style(index)
         mean = values.mean(0)
         axes.plot(rounds, mean, label=label, linewidth=1.6, color=color, linestyle=line)
         if len(values) > 1:
             spread = values.std(0, ddof=1)
-            low, high = (mean - spread, mean + spread) if band == "deviation" else (values.min(0), values.max(0))
-            axes.fill_between(rounds, low, high, color=color, alpha=0.18, linewidth=0)
+            axes.fill_between(rounds, mean - spread, mean + spread, color=color, alpha=0.18, linewidth=0)
+
+
+def line_style(index: int) -> tuple[str, str]:
+    """Colour and dashes of a figure's line, by its place."""
+    return SERIES[index % len(SERIES)], LINES[index // len(SERIES) % len(LINES)]
 
 
 def in_percent(axes: "Axes") -> None:
@@ -239,28 +198,23 @@ def _common_points(
     return np.array(rounds[window - 1 :]), np.array([np.convolve(row, kernel, "valid") for row in values])
 
 
-def _band_name(groups: Mapping[str, Sequence[RunRecord]], band: Band) -> str | None:
+def _band_name(groups: Mapping[str, Sequence[RunRecord]]) -> str | None:
     counts = sorted({len(records) for records in groups.values()})
     if counts in ([], [1]):
         return None
     seeds = "–".join(map(str, sorted({counts[0], counts[-1]})))
-    return f"mean of {seeds} seeds, band: " + ("± standard deviation" if band == "deviation" else "least to largest")
+    return f"mean of {seeds} seeds, band: ± standard deviation"
 
 
 @contextmanager
-def drawing(path: Path, inches: tuple[float, float]) -> Iterator["Figure"]:
-    """A figure in plain style, written to ``path`` at the end."""
-    with plain_figure(inches) as figure:
-        yield figure
-        data = io.BytesIO()
-        # Without a software name and date the bytes follow from the data.
-        figure.savefig(data, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    write_atomically(path, data.getvalue())
+def drawing(path: Path, inches: tuple[float, float] = (7.2, 4.4)) -> Iterator["Figure"]:
+    """A figure of this width and height in plain style, written to ``path`` at the end, whatever the user's settings.
 
-
-@contextmanager
-def plain_figure(inches: tuple[float, float]) -> Iterator["Figure"]:
-    """An empty figure (width, height in inches); inside, matplotlib has its own defaults, whatever the user's are."""
+    Raises
+    ------
+    RunFailed
+        matplotlib is not installed.
+    """
     require_matplotlib()
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -283,3 +237,7 @@ def plain_figure(inches: tuple[float, float]) -> Iterator["Figure"]:
         figure = Figure(inches, layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
+        data = io.BytesIO()
+        # Without a software name and date the bytes follow from the data.
+        figure.savefig(data, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    write_atomically(path, data.getvalue())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -130,18 +131,24 @@ class SimulationSession:
         plan, out = records[0].scenario, self._runs.out
         if out is None:
             return
+
+        def curves(what: str, label: str, target: float | None = None) -> None:
+            draw = partial(figures.draw_curves, groups={label: records}, what=what, target=target)
+            figures.write_figure(out / f"{what}.png", draw)
+
         if all(record.rounds[-1].accuracy is not None for record in records):
-            figures.accuracy_figure({plan.strategy.name: records}, out / "accuracy.png")
+            curves("accuracy", plan.strategy.name, target=0.9)
         if not isinstance(self._subject, OpenedTask):
             data = deal_data(plan, self._subject, with_shared=False)
-            figures.partition_figure(data.training.y, data.parts, out / "partition.png")
+            partition = partial(figures.draw_partition, labels=data.training.y, parts=data.parts)
+            figures.write_figure(out / "partition.png", partition)
         if plan.method is not None:
-            figures.personal_figure({plan.method.method: records}, out / "personal.png")
+            curves("personal", plan.method.method)
         if isinstance(plan.method, ProCflSettings):
             for record in records:
                 _draw_clusters(out / _name(record.scenario))
         if any(result.ood_accuracy is not None for result in records[0].rounds):
-            figures.ood_figure({plan.strategy.name: records}, out / "ood.png")
+            curves("ood", plan.strategy.name)
 
 
 def run_directory(runs: Runs, plan: Scenario) -> Path | None:
@@ -232,4 +239,5 @@ def _draw_clusters(directory: Path) -> None:
     from fedgrove.node.simulation.clustered.similarity import read_clusters
 
     found = read_clusters(directory)
-    figures.clusters_figure(found.similarity.ism, found.members, found.attackers, directory / "clusters.png")
+    clusters = {"ism": found.similarity.ism, "clusters": found.members, "attackers": found.attackers}
+    figures.write_figure(directory / "clusters.png", partial(figures.draw_clusters, **clusters))

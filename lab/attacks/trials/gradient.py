@@ -12,8 +12,8 @@ from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove_lab.attacks.gradient import AttackedTraining, Inversion, Search, invert_update
 from fedgrove_lab.attacks.measures import nearest, psnr
 from fedgrove_lab.attacks.scene import Scene, TrialFinding
-from fedgrove_lab.attacks.tables import markdown
 from fedgrove_lab.attacks.uploads import KINDS, seen
+from fedgrove_lab.tables import markdown
 
 NAME = "gradient"
 TITLE = "Gradient inversion"
@@ -76,7 +76,7 @@ def text(results: dict[str, Any]) -> str:
             rows.append([name, kind, f"{found['psnr']:.1f}", span, *shares])
         chance = f"{1 / case['images']:.2f}"
         rows.append([name, "no upload: the mean of public images", f"{case['guess_psnr']:.1f}", "", "", chance])
-    return markdown(head, rows) + (
+    return markdown(head, rows, words=2) + (
         "\nPSNR of the reconstruction against the client's image, mean over the clients. Identified: the share of "
         "reconstructions that correlate more with their original than with any other client's. An attack that does no "
         "better than the guess without any upload has learned nothing. The pictures are in the order of the table.\n"

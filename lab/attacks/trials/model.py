@@ -11,8 +11,8 @@ from fedgrove.node.learning.networks import evaluate
 from fedgrove.node.learning.settings import TrainingSettings, default_settings
 from fedgrove_lab.attacks.confidence import Descent, invert_classes, recognised
 from fedgrove_lab.attacks.scene import Scene, TrialFinding
-from fedgrove_lab.attacks.tables import markdown
 from fedgrove_lab.attacks.uploads import KINDS, PLAIN, seen
+from fedgrove_lab.tables import markdown
 
 NAME = "model"
 TITLE = "Model inversion"
@@ -92,7 +92,7 @@ def recognition_table(results: dict[str, Any]) -> str:
         for kind, found in results["kinds"].items()
     ]
     rows.append(["chance", f"{results['chance']:.3f}", "", ""])
-    return markdown(("upload", "recognised", "standard error", "images"), rows, words=1)
+    return markdown(("upload", "recognised", "standard error", "images"), rows)
 
 
 def share_of(right: np.ndarray) -> dict[str, Any]:

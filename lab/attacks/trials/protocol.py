@@ -27,9 +27,9 @@ from fedgrove_lab.attacks.protocol import (
     without,
 )
 from fedgrove_lab.attacks.scene import Scene, TrialFinding
-from fedgrove_lab.attacks.tables import markdown
 from fedgrove_lab.attacks.uploads import MASKED, ONE_SHARE, PLAIN, noised, seen
 from fedgrove_lab.paper_masking import paper_mask
+from fedgrove_lab.tables import markdown
 
 NAME = "protocol"
 TITLE = "Protocol attacks"
@@ -91,7 +91,7 @@ def text(results: dict[str, Any]) -> str:
     error, shares, bare = results["correlation_error"], results["shares"], results["bare_tensors"]
     accuracy = ", ".join(f"{kind} {value:.3f}" for kind, value in results["accuracy"].items())
     once, averaged = (results["noise_averaged"][str(count)] for count in (1, results["rounds"]))
-    return markdown(head, rows, words=1) + (
+    return markdown(head, rows) + (
         f"\n{results['parameters']:,} parameters: the correlation of independent vectors is 0 ± {error:.4f}. Shown is "
         "the try that is farthest from 0; of many tries some are 2 or 3 standard errors away by chance. The control "
         "is the same attack where it must succeed.\n\n"

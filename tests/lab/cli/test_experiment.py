@@ -67,7 +67,7 @@ def test_the_list_names_all(tmp_path):
         (["rounds_to_90", "--dataset", "letters"], "unknown dataset 'letters'"),
         (["rounds_to_90", "--dataset", "digits", "--clients", "5000"], "the data do not suit this scenario"),
         (["rounds_to_90", "--dataset", "digits", "--executor", "cloud"], "the executor must be inline"),
-        (["rounds_to_90_tuned"], "there is no sweep"),
+        (["rounds_to_90_tuned"], "there are no trials"),
         (["rounds_to_90", "--dataset", "digits", "--out", "taken"], "taken"),
     ],
 )

@@ -11,8 +11,8 @@ from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation import workers as workforce
 from fedgrove.node.simulation.executors import open_executor
-from fedgrove_lab.experiments import rounds_to_90
 from fedgrove_lab.experiments.base import Overrides
+from fedgrove_lab.experiments.curves import ROUNDS_TO_90
 from fedgrove_lab.experiments.laboratory import ExperimentRequest, Workshop, before_attack, conduct
 from fedgrove_lab.experiments.store import RunStore
 from tests.node.simulation.clustered.conftest import grouped_plan, simulate
@@ -27,8 +27,8 @@ class Watch:
         self.begun, self.rounds = [], []
         self._stop_after = stop_after
 
-    def begin(self, label, plan):
-        self.begun.append((label, plan.seed))
+    def begin(self, label, rounds):
+        self.begun.append(label)
 
     def advance(self, result):
         self.rounds.append(result.round)
@@ -37,7 +37,7 @@ class Watch:
 
 
 def request(out, **changes) -> ExperimentRequest:
-    return ExperimentRequest(rounds_to_90.EXPERIMENT, out, **{"seeds": (0, 1), "overrides": SMALL, **changes})
+    return ExperimentRequest(ROUNDS_TO_90, out, **{"seeds": (0, 1), "overrides": SMALL, **changes})
 
 
 def work(tmp_path, asked: ExperimentRequest, watch: Watch) -> dict:
@@ -54,7 +54,7 @@ def files(out) -> dict[str, bytes]:
 def test_arms_run_seed_by_seed_and_only_once(tmp_path):
     watch, again = Watch(), Watch()
     records = work(tmp_path, request(tmp_path / "a"), watch)
-    assert watch.begun == [("fedavg", 0), ("fedaom", 0), ("fedavg", 1), ("fedaom", 1)]
+    assert watch.begun == [f"{arm}, seed {seed}" for seed in (0, 1) for arm in ("fedavg", "fedaom")]
     assert {label: [r.scenario.seed for r in group] for label, group in records.items()} == {
         "fedavg": [0, 1],
         "fedaom": [0, 1],
@@ -69,7 +69,7 @@ def test_stopped_and_started_again_it_goes_on_with_the_same_bytes(tmp_path):
         work(tmp_path, request(tmp_path / "cut" / "a"), Watch(stop_after=5))
     watch = Watch()
     work(tmp_path, request(tmp_path / "cut" / "a"), watch)
-    assert watch.begun[0] == ("fedaom", 0), "the first run was done"
+    assert watch.begun[0] == "fedaom, seed 0", "the first run was done"
     assert watch.rounds[0] > 1, "the second goes on from its checkpoint"
     assert files(tmp_path / "cut" / "a") == files(tmp_path / "whole" / "a")
 

@@ -4,7 +4,7 @@ import pytest
 
 from fedgrove.node.scenario.reading import MANY
 from fedgrove_lab.experiments import measures
-from fedgrove_lab.experiments.measures import Spread
+from fedgrove_lab.experiments.measures import spread_of
 from tests.node.simulation.records import record_of
 
 
@@ -48,6 +48,6 @@ def test_a_run_that_diverged_has_no_end_and_is_not_called_steady():
 
 
 def test_the_deviation_is_that_of_a_sample():
-    assert Spread.of([1.0, 3.0]) == Spread(2.0, pytest.approx(2**0.5), 2)
-    assert Spread.of([1.0]) == Spread(1.0, None, 1)
-    assert Spread.of_all([1.0, None]) is None and Spread.of_all([]) is None
+    assert spread_of([1.0, 3.0]) == {"mean": 2.0, "deviation": pytest.approx(2**0.5), "seeds": 2}
+    assert spread_of([1.0]) == {"mean": 1.0, "deviation": None, "seeds": 1}
+    assert spread_of([1.0, None]) is None and spread_of([]) is None

@@ -11,19 +11,12 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.scenario.reading import MANY
-from fedgrove_lab.experiments import (
-    accuracy_table,
-    masking,
-    out_of_distribution,
-    partition_picture,
-    rounds_to_90,
-    shared_data,
-    sweep,
-)
+from fedgrove_lab.experiments import accuracy_table, curves, masking, out_of_distribution, partition_picture
 from fedgrove_lab.experiments.base import Findings, Overrides
 from fedgrove_lab.experiments.laboratory import settle
 from fedgrove_lab.experiments.registry import EXPERIMENTS
 from fedgrove_lab.experiments.report import write_report
+from fedgrove_lab.experiments.trials import SWEEP
 from tests.node.simulation.records import record_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -68,7 +61,7 @@ def found(**curves) -> Findings:
 
 
 def test_rounds_and_their_ratio_seed_by_seed():
-    report = rounds_to_90.report(found(fedavg=[rising(20), rising(16)], fedaom=[rising(10), rising(12)]))
+    report = curves.report(found(fedavg=[rising(20), rising(16)], fedaom=[rising(10), rising(12)]))
     assert report.results["arms"]["fedavg"]["rounds_to_target"] == [20, 16]
     assert report.results["arms"]["fedaom"]["mean_rounds_to_target"]["mean"] == 11
     ratio = report.results["ratio_to_fedavg"]["fedaom"]
@@ -79,7 +72,7 @@ def test_rounds_and_their_ratio_seed_by_seed():
 
 
 def test_an_arm_that_never_arrives_has_no_mean_and_only_the_others_seeds_a_ratio():
-    report = rounds_to_90.report(found(fedavg=[rising(20), [0.5] * 30], fedaom=[rising(10), rising(12)]))
+    report = curves.report(found(fedavg=[rising(20), [0.5] * 30], fedaom=[rising(10), rising(12)]))
     assert report.results["arms"]["fedavg"]["rounds_to_target"] == [20, None]
     assert report.results["arms"]["fedavg"]["mean_rounds_to_target"] is None
     assert report.results["ratio_to_fedavg"]["fedaom"]["by_seed"] == [0.5]
@@ -90,12 +83,12 @@ def test_an_arm_that_never_arrives_has_no_mean_and_only_the_others_seeds_a_ratio
 def test_runs_of_another_length_are_not_compared():
     findings = found(fedavg=[rising(20)], fedaom=[rising(10)])
     longer = record_of(rising(10, 40), MANY.changed(federation={"rounds": 40}, strategy={"name": "fedaom"}))
-    report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [longer]}))
+    report = curves.report(replace(findings, records={**findings.records, "fedaom": [longer]}))
     assert report.results["ratio_to_fedavg"] == {}
     fewer = record_of(
         rising(10), MANY.changed(federation={"rounds": 30}, strategy={"name": "fedaom"}, cast={"clients": 10})
     )
-    report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [fewer]}))
+    report = curves.report(replace(findings, records={**findings.records, "fedaom": [fewer]}))
     assert report.results["ratio_to_fedavg"] == {}
     tuned = record_of(
         rising(10),
@@ -103,27 +96,27 @@ def test_runs_of_another_length_are_not_compared():
             federation={"rounds": 30}, strategy={"name": "fedaom"}, training=TrainingSettings(learning_rate=0.1)
         ),
     )
-    report = rounds_to_90.report(replace(findings, records={**findings.records, "fedaom": [tuned]}))
+    report = curves.report(replace(findings, records={**findings.records, "fedaom": [tuned]}))
     assert report.results["ratio_to_fedavg"]["fedaom"]["by_seed"] == [0.5]
 
 
 def test_a_run_that_diverged_is_named():
-    report = shared_data.report(found(fedavg=[rising(20)], share=[[0.5, 0.6]]))
+    report = curves.report(found(fedavg=[rising(20)], share=[[0.5, 0.6]]))
     assert "Diverged: share (seed 0)." in report.text
     assert report.results["arms"]["share"]["end_accuracy"] is None
 
 
 def test_the_best_trial_has_fewest_rounds_then_the_highest_end():
-    labels = list(sweep.trials("fedavg"))
+    labels = list(SWEEP.of_method("fedavg"))
     curves = [rising(20), rising(12), [*rising(12)[:-1], 0.99], [0.5] * 30]
     records = {
         label: [record_of(curve, MANY.changed(federation={"rounds": 30}))]
         for label, curve in zip(labels, curves, strict=False)
     }
-    lost = next(iter(sweep.trials("fedprox")))
+    lost = next(iter(SWEEP.of_method("fedprox")))
     records[lost] = [record_of([1.0] * 6, MANY.changed(federation={"rounds": 30}, strategy={"name": "fedprox"}))]
-    report = sweep.report(Findings(records, {}, Bench()))
-    assert report.results["best"]["fedavg"]["label"] == labels[1]
+    report = SWEEP.report(Findings(records, {}, Bench()))
+    assert report.results["best"]["fedavg"] == labels[1]
     assert report.results["trials"][labels[3]]["rounds_to_target"] is None
     assert report.results["trials"][lost] == {"rounds_to_target": None, "last_mean": None}, "it diverged"
     assert "fedprox" not in report.results["best"], "no trial that diverged is the best, not even of its kind"
@@ -208,8 +201,7 @@ def test_a_report_of_what_was_measured_before_trains_nothing(monkeypatch):
     monkeypatch.setattr(masking, "train", lambda *_, **__: pytest.fail("it trains"))
     again = masking.report(Findings(records, {}, Untouched(), reported))
     assert again.text == first.text and json.loads(json.dumps(again.results)) == reported
-    (drawn,) = again.figures["masked.png"].args
-    assert drawn == first.figures["masked.png"].args[0]
+    assert again.figures["masked.png"].keywords == first.figures["masked.png"].keywords
     with pytest.raises(InvalidInput, match="nothing on seed 0, and measuring it trains models: run it without"):
         masking.report(Findings(records, {}, Untouched(), {}))
 
@@ -229,7 +221,7 @@ def test_files_of_a_report_are_the_same_each_time(tmp_path):
     experiment = EXPERIMENTS["rounds_to_90"]
     for name in "ab":
         (tmp_path / name).mkdir()
-        write_report(tmp_path / name, experiment, rounds_to_90.report(findings), findings)
+        write_report(tmp_path / name, experiment, experiment.report(findings), findings)
     files = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
     assert files == {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()}
     assert set(files) == {"summary.json", "README.md", "accuracy.png", "accuracy-mean-of-5.png"}

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ PARTS = [np.array([0, 1, 4]), np.array([2, 5, 6, 7, 8]), np.array([3, 9, 10, 11]
 
 
 @pytest.fixture
-def figure():
-    with figures.plain_figure((5, 3)) as figure:
+def figure(tmp_path):
+    with figures.drawing(tmp_path / "drawn.png", (5, 3)) as figure:
         yield figure
 
 
@@ -30,7 +31,7 @@ def lines(axes):
 
 
 def test_a_line_is_the_mean_over_the_seeds_and_the_band_their_deviation(figure):
-    figures.draw_accuracy(figure, GROUPS)
+    figures.draw_curves(figure, GROUPS, target=0.9)
     axes = figure.axes[0]
     line = lines(axes)["FedAvg"]
     assert list(line.get_xdata()) == [1, 2, 3, 4]
@@ -44,31 +45,28 @@ def test_a_line_is_the_mean_over_the_seeds_and_the_band_their_deviation(figure):
     assert colours == set(figures.SERIES[:2])
 
 
-def test_the_band_may_be_the_range_and_points_the_mean_of_several_rounds(figure):
-    figures.draw_accuracy(figure, GROUPS, window=3, band="range", target=None)
+def test_points_may_be_the_mean_of_several_rounds(figure):
+    figures.draw_curves(figure, GROUPS, window=3)
     axes = figure.axes[0]
     assert set(lines(axes)) == set(GROUPS)
     line = lines(axes)["FedAom"]
     assert list(line.get_xdata()) == [3, 4] and line.get_ydata() == pytest.approx([0.7, 0.8])
-    corners = axes.collections[1].get_paths()[0].vertices[:, 1]
-    assert corners.min() == pytest.approx(0.6) and corners.max() == pytest.approx(0.9)
-    assert "least to largest" in axes.get_legend().get_title().get_text()
     assert "mean of 3 rounds" in axes.get_ylabel()
 
 
 def test_one_seed_has_no_band(figure):
-    figures.draw_accuracy(figure, {"one": GROUPS["FedAvg"][:1]})
+    figures.draw_curves(figure, {"one": GROUPS["FedAvg"][:1]})
     assert not figure.axes[0].collections
     assert not figure.axes[0].get_legend().get_title().get_text()
 
 
 def test_seeds_of_which_one_stopped_early_are_shown_as_far_as_all_go(figure):
-    figures.draw_accuracy(figure, {"arm": [record_of([0.1, 0.2, 0.3]), record_of([0.3, 0.4], seed=1)]})
+    figures.draw_curves(figure, {"arm": [record_of([0.1, 0.2, 0.3]), record_of([0.3, 0.4], seed=1)]})
     assert list(lines(figure.axes[0])["arm"].get_xdata()) == [1, 2]
 
 
 def test_out_of_distribution_has_points_where_it_was_probed(figure):
-    figures.draw_ood(figure, {"MOON": [record_of([0.5] * 6, ood={2: 0.1, 4: 0.3})]})
+    figures.draw_curves(figure, {"MOON": [record_of([0.5] * 6, ood={2: 0.1, 4: 0.3})]}, "ood")
     line = lines(figure.axes[0])["MOON"]
     assert list(line.get_xdata()) == [2, 4] and list(line.get_ydata()) == [0.1, 0.3]
 
@@ -92,16 +90,12 @@ def test_many_classes_can_still_be_told_apart(figure):
 
 @pytest.mark.parametrize(
     "draw",
-    [
-        lambda path: figures.accuracy_figure(GROUPS, path, title="both"),
-        lambda path: figures.ood_figure({"MOON": [record_of([0.5] * 3, ood={2: 0.1})]}, path),
-        lambda path: figures.partition_figure(LABELS, PARTS, path),
-    ],
-    ids=["accuracy", "ood", "partition"],
+    [partial(figures.draw_curves, groups=GROUPS), partial(figures.draw_partition, labels=LABELS, parts=PARTS)],
+    ids=["curves", "partition"],
 )
 def test_files_are_pictures_and_the_same_each_time(draw, tmp_path):
     for name in ("a.png", "b.png"):
-        draw(tmp_path / name)
+        figures.write_figure(tmp_path / name, draw)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
     with Image.open(tmp_path / "a.png") as image:
         image.load()
@@ -118,7 +112,7 @@ from pathlib import Path
 from fedgrove.common.errors import RunFailed
 from fedgrove.node.simulation import figures
 try:
-    figures.accuracy_figure({}, Path("never.png"))
+    figures.write_figure(Path("never.png"), print)
 except RunFailed as fault:
     print(fault)
 """
