@@ -6,5 +6,7 @@ kmeans         trials of federated K-means
 bench          figures of speed and cost, compared with rivals
 cli            the commands that it adds
 made           how stored results were made
+masked_round   a round of masking, in memory
+tables         Markdown tables
 paper_masking  the paper's own masking, for comparisons
 """

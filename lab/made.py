@@ -47,8 +47,7 @@ class Made:
 
 def made_now(arguments: Sequence[str]) -> Made:
     """What this process makes, given the command's arguments."""
-    versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in _PACKAGES)]
-    return Made(command_line(*_that_count(arguments)), _commit(), ", ".join(versions))
+    return Made(command_line(*_that_count(arguments)), commit_here(), versions_of(*_PACKAGES))
 
 
 def read_made(folder: Path) -> list[Made]:
@@ -74,7 +73,12 @@ def _that_count(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def _commit() -> str:
+def versions_of(*packages: str) -> str:
+    """Versions of Python and of packages."""
+    return ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)])
+
+
+def commit_here() -> str:
     """The commit of this file's checkout; ``-dirty`` where something was changed since."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude", "*"]
     try:

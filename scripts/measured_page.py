@@ -2,14 +2,13 @@
 
 import json
 import os
-import platform
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from fedgrove_lab.made import commit_here, versions_of
 
 MIB = 1 << 20
 
@@ -40,21 +39,12 @@ def page_of(
     return "\n".join(lines) + "\n"
 
 
-def _made() -> dict[str, str]:
-    """How and where a run was made."""
-    git = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    commit = subprocess.run(git, capture_output=True, text=True, cwd=Path(__file__).parent).stdout.strip()
-    names = ("torch", "numpy", "cryptography")
-    versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)]
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30
-    return {
-        "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "commit": commit,
-        "versions": ", ".join(versions),
-        "machine": f"{os.cpu_count()}, {os.getloadavg()[0]:.0f}; {memory} GiB",
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-MADE = _made()
+MADE = {
+    "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
+    "commit": commit_here(),
+    "versions": versions_of("torch", "numpy", "cryptography"),
+    "machine": f"{os.cpu_count()}, {os.getloadavg()[0]:.0f}; "
+    f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') >> 30} GiB",
+    "time": datetime.now(UTC).isoformat(timespec="seconds"),
+}
 """Of this process, as it began: what is changed on the disk while it runs is not what it runs."""

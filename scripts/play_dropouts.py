@@ -15,8 +15,7 @@ from random import Random
 
 import numpy as np
 
-from fedgrove.node.masking.context import Participant, RoundContext
-from fedgrove.node.masking.graph import MaskGraph, build_graph, random_regular
+from fedgrove.node.masking.graph import MaskGraph, random_regular
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 from fedgrove.node.masking.sealing import (
@@ -29,7 +28,9 @@ from fedgrove.node.masking.sealing import (
     shares_bytes,
 )
 from fedgrove.node.masking.shamir import recover_secret, split
-from fedgrove_lab.attacks.tables import markdown
+from fedgrove_lab.bench.rows import least
+from fedgrove_lab.masked_round import MaskedRound
+from fedgrove_lab.tables import markdown
 
 OLD = Sharing(32, 22)
 """Holders and threshold of every round from 33 clients on, before."""
@@ -117,10 +118,8 @@ class Cost:
 def cost(n: int, shares: Sharing) -> Cost:
     """Measured on one client, one of its holders, one secret, and multiplied."""
     random = Random(0).randbytes
-    secrets = [RoundSecrets.generate(random) for _ in range(n)]
-    participants = [Participant(p, p + 1, 1, own.mask_key, own.seal_key) for p, own in enumerate(secrets)]
-    context = RoundContext(1, "0x" + 40 * "5", 1)
-    graph = build_graph(context, participants, [()] * n, shares=shares, seed=b"")
+    drawn = MaskedRound.draw([1] * n, random, in_tree=False, shares=shares, seed=b"")
+    graph, secrets = drawn.graph, drawn.secrets
     holder, published = graph.holders[0][0], shares_bytes(graph, 0)
     sealed = parse_shares(seal_shares(graph, 0, secrets[0], random), graph, 0)
     return Cost(
@@ -150,12 +149,7 @@ def _recovering(graph: MaskGraph, secrets: RoundSecrets, random: Callable[[int],
 
 def _best(work: Callable[[], object]) -> float:
     """Least processor time of five runs."""
-    runs = []
-    for _ in range(5):
-        start = time.process_time()
-        work()
-        runs.append(time.process_time() - start)
-    return min(runs)
+    return least(work, repeats=5, clock=time.process_time)[0]
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from fedgrove.node.masking.collusion import exposed, exposure_bound, simulated_e
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MaskGraph, build_graph
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, partners_of_all, sharing
-from fedgrove_lab.attacks.tables import markdown
 from fedgrove_lab.attacks.withholding import find_trap
+from fedgrove_lab.tables import markdown
 
 SIZES = (64, 100, 256, 1000)
 FRACTIONS = (0.10, 0.20, 0.33)

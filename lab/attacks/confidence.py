@@ -22,7 +22,6 @@ class Descent:
 
     Attributes
     ----------
-    steps : int
     rate : float
         Of Adam.
     variation : float

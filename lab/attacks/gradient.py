@@ -30,7 +30,6 @@ class AttackedTraining:
     ----------
     images, steps : int
         How many images it has, and how many steps it takes on all of them.
-    learning_rate : float
     """
 
     images: int = 1

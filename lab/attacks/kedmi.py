@@ -40,7 +40,6 @@ class GanSettings:
         Weight of the entropy of the model's answers in the generator's loss.
     search_steps, drawn : int
         Of the search for a class, and latent vectors a step.
-    search_rate : float
     identity : float
         λ, the weight of the model's answer in the search.
     """

@@ -1,4 +1,4 @@
-"""A round of masking from the draw to the recovery, with the very code of the roles, in memory.
+"""A round of masking that is attacked: all that it makes public, and the secrets, for the controls.
 
 Every client has as few partners as the cooperation tree would give it by itself, so the masks are thinner than any that
 the terms allow.
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.masking.client import RoundSecrets, mask_update, seal_shares
-from fedgrove.node.masking.context import Participant, RoundContext
-from fedgrove.node.masking.graph import MaskGraph, build_graph
+from fedgrove.node.masking.client import RoundSecrets
+from fedgrove.node.masking.context import RoundContext
+from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.keys import Random
-from fedgrove.node.masking.recovery import RecoveryRecord, recover
-from fedgrove.node.masking.release import held_shares, release
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove_lab.masked_round import MaskedRound
 
 LEDGER = "0x" + "a7" * 20
 
@@ -47,8 +47,6 @@ class PublicRound:
     ----------
     graph : MaskGraph
         Who took part, with which keys, and who masked with whom.
-    layout : Layout
-    bound : float
     updates : mapping of int to uint32 array (d,)
         Masked updates of the survivors, by position.
     late : mapping of int to uint32 array (d,)
@@ -79,22 +77,12 @@ class PlayedRound:
     secrets: tuple[RoundSecrets, ...] = field(repr=False)
 
 
-def draw_round(terms: AttackedTerms, number: int, random: Random) -> tuple[MaskGraph, tuple[RoundSecrets, ...]]:
-    """Fresh secrets of a round's clients, and who masks with whom."""
-    secrets = tuple(RoundSecrets.generate(random) for _ in range(terms.clients))
-    participants = [
-        Participant(position, position + 1, terms.samples, own.mask_key, own.seal_key)
-        for position, own in enumerate(secrets)
-    ]
+def draw_round(terms: AttackedTerms, number: int, random: Random) -> MaskedRound:
+    """A round's clients with fresh secrets."""
+    context = RoundContext(31337, LEDGER, number)
     partners = max(2, (terms.clients - 1).bit_length())
-    graph = build_graph(
-        RoundContext(31337, LEDGER, number),
-        participants,
-        [()] * terms.clients,
-        degree=partners,
-        seed=number.to_bytes(32),
-    )
-    return graph, secrets
+    samples, seed = [terms.samples] * terms.clients, number.to_bytes(32)
+    return MaskedRound.draw(samples, random, context=context, in_tree=False, degree=partners, seed=seed)
 
 
 def play_round(
@@ -114,43 +102,20 @@ def play_round(
     dropouts : collection of int
         Positions that share their secrets and upload too late.
     """
-    graph, secrets = draw_round(terms, number, random)
-    everyone = range(graph.n)
+    drawn = draw_round(terms, number, random)
+    everyone = range(drawn.graph.n)
     survivors = [position for position in everyone if position not in dropouts]
-    shares = {position: seal_shares(graph, position, secrets[position], random) for position in everyone}
-    masked = {
-        position: mask_update(
-            graph, position, secrets[position], everyone, vectors[position], layout, bound=terms.bound
-        )
-        for position in everyone
-    }
-    hashes = {position: secrets[position].seed_hash for position in survivors}
-    releases = _releases(graph, secrets, shares, survivors, layout)
-    record = recover(graph, everyone, survivors, hashes, releases, shares)
+    shares = drawn.sealed(random)
+    masked = [drawn.masked(position, vectors[position], layout, terms.bound) for position in everyone]
+    releases = drawn.releases(shares, survivors, kappa=1.0, tensors=len(layout.names))
     public = PublicRound(
-        graph,
+        drawn.graph,
         layout,
         terms.bound,
         {position: masked[position] for position in survivors},
         {position: masked[position] for position in dropouts},
         shares,
-        hashes,
-        record,
+        {position: drawn.secrets[position].seed_hash for position in survivors},
+        drawn.recovered(shares, survivors, releases),
     )
-    return PlayedRound(public, secrets)
-
-
-def _releases(
-    graph: MaskGraph,
-    secrets: Sequence[RoundSecrets],
-    shares: Mapping[int, bytes],
-    survivors: Sequence[int],
-    layout: Layout,
-) -> dict[int, bytes]:
-    releases = {}
-    for holder in survivors:
-        held = held_shares(graph, holder, secrets[holder], shares)
-        releases[holder] = release(
-            graph, holder, held, shares, survivors, committed=True, kappa=1.0, tensors=len(layout.names)
-        )
-    return releases
+    return PlayedRound(public, drawn.secrets)

@@ -27,12 +27,10 @@ class Scene:
 
     Attributes
     ----------
-    dataset : str
     spec : ModelSpec
         The federation's model.
     private, public : Samples
         Halves of the training samples, drawn by the seed: the clients', and what attacker and evaluator have.
-    test : Samples
     seed : int
         Root of all randomness.
     quick : bool

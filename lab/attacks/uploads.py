@@ -15,7 +15,6 @@ import numpy as np
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
-from fedgrove.node.masking.client import mask_update
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import decode
 from fedgrove.node.privacy.client_level import decode_sum, quantise
@@ -87,9 +86,9 @@ def seen(kind: str, before: Tensors, after: Tensors, terms: AttackedTerms, noise
 
 def masked(vector: np.ndarray, layout: Layout, terms: AttackedTerms, random: Random, number: int = 1) -> np.ndarray:
     """A model under the masks of a round, decoded as a server would decode the sum; float32 (d,)."""
-    graph, secrets = draw_round(terms, number, random)
-    words = mask_update(graph, 0, secrets[0], range(graph.n), vector, layout, bound=terms.bound)
-    return decode(words, terms.samples, graph.total_samples, terms.bound)
+    drawn = draw_round(terms, number, random)
+    words = drawn.masked(0, vector, layout, terms.bound)
+    return decode(words, terms.samples, drawn.graph.total_samples, terms.bound)
 
 
 def noised(update: np.ndarray, noise: Noise, shares: int, random: Random) -> np.ndarray:

@@ -27,13 +27,10 @@ def run(clients: int, rounds: int, drop: float) -> BenchResult:
         for fraction, found in seconds.items():
             found += _seconds(replace(plain, cast=replace(plain.cast, drop=fraction)), dataset)
     without, with_drop = median(seconds[0.0]), median(seconds[drop])
-    ratio = round(with_drop / without, 2)
     dropping = f"a round in which {int(drop * clients)} of them drop out"
-    rows = (
-        BenchRow(f"a round of {clients} clients", without, "s"),
-        BenchRow(dropping, with_drop, "s", limit=without, limit_name="without", ratio=ratio),
-    )
-    return BenchResult(rows, {"clients": clients, "rounds": rounds, "drop": drop, "ratio": ratio})
+    compared = BenchRow.compared(dropping, with_drop, "s", without, "without", digits=2)
+    rows = (BenchRow(f"a round of {clients} clients", without, "s"), compared)
+    return BenchResult(rows, {"clients": clients, "rounds": rounds, "drop": drop, "ratio": compared.ratio})
 
 
 def _seconds(plan: Scenario, dataset: Dataset) -> list[float]:

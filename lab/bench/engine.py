@@ -4,13 +4,14 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +35,7 @@ from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove_lab.bench.engine_rivals import Work, flower_simulation, plain_round
 from fedgrove_lab.bench.flower import FLOWER_VARIABLE
-from fedgrove_lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow, least
 
 CLIENTS, DRAWN = 100, 10
 TRAINING = TrainingSettings(epochs=5, batch_size=50, learning_rate=0.01, momentum=0.5, weight_decay=1e-4)
@@ -52,24 +53,13 @@ _REPEATS = 3
 def run(
     dataset: Dataset, rounds: int, workers: int, trivial: tuple[int, ...] = TRIVIAL, tiny: int = TINY
 ) -> BenchResult:
-    """Measure.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        MNIST, or images of its size.
-    rounds : int
-        Rounds of each run that count; one more comes first, which does not.
-    workers : int
-        Processes of the engine and of Flower, threads of the plain loop.
-    trivial : tuple of int
-        Numbers of clients with one sample each that are tried; Flower is tried with the first.
-    tiny : int
-        Clients with 20 images of 8 × 8 pixels and a network of 2,410 weights, all drawn.
+    """Measure the engine on MNIST or images of its size, on this many processes, or threads of the plain loop.
 
     100 clients with equal parts of the training samples, 10 drawn, 5 local epochs, batch 50, the paper's CNN; nobody
     evaluates. The floor is the time that the work's multiplications take at the speed of a large matrix product of
-    this run, on all processes at once.
+    this run, on all processes at once. A round that does not count comes before the others. ``trivial`` are numbers of
+    clients with one sample each; Flower is tried with the first; ``tiny`` clients have 20 images of 8 × 8
+    pixels and a network of 2,410 weights, and are all drawn.
     """
     started = time.perf_counter()
     rows: list[BenchRow] = []
@@ -97,14 +87,16 @@ def _work_rows(
     label: str, model: str, dataset: Dataset, rounds: int, pool: Executor, workers: int, started: float | None
 ) -> list[BenchRow]:
     """A round of the engine and its rivals; with ``started``, when the pool was, also the engine's first round."""
-    plan = _plan(model, dataset, rounds)
+    unevaluated = {"cast": {"test_samples": 1}, "run": {"evaluate_every": rounds + 1}}
+    drawn = {"federation": {"sampling_rate": DRAWN / CLIENTS}}
+    plan = _plan(dataset, CLIENTS, rounds, TRAINING, model, **unevaluated, **drawn)
     marks = _marks(plan, dataset, pool, workers)
     peak = _peak(pool, workers)
     engine = _median_round(marks)
     samples = DRAWN * len(dataset.train()) // CLIENTS * TRAINING.epochs
     floor = samples * training_operations(ARCHITECTURES[model], dataset.input_shape, dataset.classes) / peak
     work = Work(CLIENTS, DRAWN, rounds + 1, TRAINING, ARCHITECTURES[model].padding, workers)
-    parts = _equal_parts(dataset)
+    parts = _equal_parts(dataset, CLIENTS)
     rows = [_row(f"{label}: engine", engine, floor, "floor at matmul peak")]
     if started is not None:
         rows.append(BenchRow(f"{label}: engine, start and first round", marks[0] - started, "s"))
@@ -113,16 +105,16 @@ def _work_rows(
     return rows + _flower_rows(label, work, parts, engine)
 
 
-def _plan(model: str, dataset: Dataset, rounds: int) -> Scenario:
-    """A plan with one more round, which nobody evaluates."""
-    return MANY.changed(
-        cast={"dataset": dataset.name, "clients": CLIENTS, "test_samples": 1},
-        federation={"sampling_rate": DRAWN / CLIENTS, "rounds": rounds + 1},
+def _plan(dataset: Dataset, clients: int, rounds: int, training: TrainingSettings, model: str, **more: Any) -> Scenario:
+    """Rounds of clients with equal parts, all drawn unless ``more`` says otherwise; one round more comes first."""
+    plan = MANY.changed(
+        cast={"dataset": dataset.name, "clients": clients},
+        federation={"sampling_rate": 1.0, "rounds": rounds + 1},
         model={"name": model},
-        run={"evaluate_every": rounds + 1},
-        training=TRAINING,
+        training=training,
         partition=PartitionSettings("iid"),
     )
+    return plan.changed(**more)
 
 
 def _bf16_row(label: str, plan: Scenario, dataset: Dataset, pool: Executor, workers: int, floor: float) -> BenchRow:
@@ -185,15 +177,13 @@ def matmul_speed() -> float:
     a, b = torch.rand(2, _PEAK_SIDE, _PEAK_SIDE)
     best, end = float("inf"), time.perf_counter() + _PEAK_SECONDS
     while time.perf_counter() < end:
-        start = time.perf_counter()
-        torch.matmul(a, b)
-        best = min(best, time.perf_counter() - start)
+        best = min(best, *least(lambda: torch.matmul(a, b), repeats=1))
     return 2 * _PEAK_SIDE**3 / best
 
 
-def _equal_parts(dataset: Dataset) -> list[Samples]:
+def _equal_parts(dataset: Dataset, clients: int) -> list[Samples]:
     training = dataset.train()
-    return [training.take(part) for part in partition(training.y, CLIENTS, PartitionSettings("iid"), 0)]
+    return [training.take(part) for part in partition(training.y, clients, PartitionSettings("iid"), 0)]
 
 
 # --- what a strategy costs --------------------------------------------------------------------------------------------
@@ -213,9 +203,8 @@ def _strategy_rows(dataset: Dataset) -> list[BenchRow]:
         settings = replace(TRAINING, epochs=epochs)
         client = partial(train, spec, weights, samples, settings=settings, number=1, rounds=100, client=1, seed=0)
         with_behaviour = partial(client, shared=shared, strategy=aom)
-        plain, cached, alone = _cpu_seconds(
-            partial(client, shared=None, strategy=avg), partial(with_behaviour, prepared=prepared), with_behaviour
-        )
+        calls = partial(client, shared=None, strategy=avg), partial(with_behaviour, prepared=prepared), with_behaviour
+        plain, cached, alone = least(*calls, repeats=_REPEATS, clock=time.process_time)
         label = f"FedAom, {epochs} local epoch{'s' * (epochs > 1)}"
         rows += [
             _row(label, cached, plain, "FedAvg"),
@@ -224,34 +213,17 @@ def _strategy_rows(dataset: Dataset) -> list[BenchRow]:
     return rows
 
 
-def _cpu_seconds(*calls: Callable[[], object]) -> list[float]:
-    """CPU seconds of each call, the least of several turns in which they follow one another."""
-    best = [float("inf")] * len(calls)
-    for _ in range(_REPEATS):
-        for number, call in enumerate(calls):
-            start = time.process_time()
-            call()
-            best[number] = min(best[number], time.process_time() - start)
-    return best
-
-
 # --- many clients, and a real round -----------------------------------------------------------------------------------
 
 
 def _trivial_rows(numbers: tuple[int, ...], rounds: int, pool: Executor, workers: int) -> list[BenchRow]:
     """Rounds of clients that have one sample each, all drawn."""
     training = TrainingSettings(epochs=1, batch_size=1, learning_rate=0.01)
-    partitioned = PartitionSettings("iid")
     seconds = []
     for clients in numbers:
-        plan = MANY.changed(
-            cast={"dataset": "tiny", "clients": clients},
-            federation={"sampling_rate": 1.0, "rounds": rounds + 1},
-            model={"name": "small-cnn"},
-            training=training,
-            partition=partitioned,
-        )
-        seconds.append(_median_round(_marks(plan, _tiny(clients), pool, workers)))
+        dataset = _tiny(clients)
+        plan = _plan(dataset, clients, rounds, training, "small-cnn")
+        seconds.append(_median_round(_marks(plan, dataset, pool, workers)))
     rows = [BenchRow(f"{clients:,} trivial clients", each, "s") for clients, each in zip(numbers, seconds, strict=True)]
     work = Work(numbers[0], numbers[0], rounds + 1, training, 0, workers)
     flower = _flower_rows(f"{numbers[0]:,} clients that train nothing", work, None, seconds[0])
@@ -260,21 +232,15 @@ def _trivial_rows(numbers: tuple[int, ...], rounds: int, pool: Executor, workers
 
 def _tiny_rows(clients: int, rounds: int, pool: Executor, workers: int) -> list[BenchRow]:
     """Rounds of clients with a small network, trained together and one after the other, next to Flower's."""
-    dataset, partitioned = _tiny(clients * TINY_SAMPLES), PartitionSettings("iid")
-    plan = MANY.changed(
-        cast={"dataset": "tiny", "clients": clients},
-        federation={"sampling_rate": 1.0, "rounds": rounds + 1},
-        model={"name": "small-mlp"},
-        training=TINY_TRAINING,
-        partition=partitioned,
-    )
+    dataset = _tiny(clients * TINY_SAMPLES)
+    plan = _plan(dataset, clients, rounds, TINY_TRAINING, "small-mlp")
     grouped = Simulation(plan.changed(run={"together": TOGETHER}), dataset, pool, workers).run()
     marks, processor = zip(*((time.perf_counter(), processor_seconds()) for _ in grouped), strict=True)
     together, spent = _median_round(marks), _median_round(processor)
     alone = _median_round(_marks(plan, dataset, pool, workers))
     label = f"{clients:,} clients, {TINY_SAMPLES} samples each, 2,410 weights"
     work = Work(clients, clients, rounds + 1, TINY_TRAINING, 0, workers, PERCEPTRONS["small-mlp"])
-    parts = [dataset.training.take(part) for part in partition(dataset.training.y, clients, partitioned, 0)]
+    parts = _equal_parts(dataset, clients)
     return [
         _row(f"{label}: together", together, alone, "one after the other"),
         BenchRow(f"{label}: together, processor time with all workers'", spent, "s"),
@@ -312,14 +278,11 @@ def _federation_rows(dataset: Dataset) -> list[BenchRow]:
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as folder, embedded() as network:
         federation = Demo(demo, DatasetSubject(part), network, DiskStore(Path(folder)))
         federation.run()
-    plan = MANY.changed(
-        cast={"dataset": dataset.name, "clients": FEDERATED},
-        federation={"sampling_rate": 1.0, "rounds": demo.federation.rounds},
-        training=default_settings(dataset.name),
-        partition=PartitionSettings("dirichlet", alpha=demo.partition.alpha),
-    )
+    skewed = PartitionSettings("dirichlet", alpha=demo.partition.alpha)
+    training, rounds = default_settings(dataset.name), demo.federation.rounds
+    plan = _plan(part, FEDERATED, rounds - 1, training, "", partition=skewed)
     alone = _median_round(_marks(plan, part, InlineExecutor(), 1))
-    whole = median(federation.seconds[number] for number in range(2, demo.federation.rounds + 1))
+    whole = median(federation.seconds[number] for number in range(2, rounds + 1))
     share = BenchRow("share of chain, store and masks", round(100 * (1 - alone / whole), 1), "%")
     return [_row(f"a federation's round, {FEDERATED} clients", whole, alone, "simulated in one process"), share]
 
@@ -335,5 +298,4 @@ def _median_round(marks: Sequence[float]) -> float:
 
 
 def _row(name: str, value: float, limit: float, limit_name: str) -> BenchRow:
-    ratio = round(value / limit, 2) if limit else None  # processor time is counted in hundredths of a second
-    return BenchRow(name, value, "s", limit=limit, limit_name=limit_name, ratio=ratio)
+    return BenchRow.compared(name, value, "s", limit, limit_name, digits=2)

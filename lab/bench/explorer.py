@@ -39,7 +39,7 @@ from fedgrove.node.explorer.server import serving
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.protocol.content import Metrics
-from fedgrove_lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow, least
 
 _GOAL_SECONDS = 1.0
 _REPEATS = 3
@@ -90,14 +90,10 @@ def run(rounds: int, clients: int, browser: str | None = None) -> BenchResult:
             spent |= _in_browser(watch, browser)
         size = path.stat().st_size
         index.close()
-    rows = [_page_row(name, value) for name, value in spent.items()]
+    rows = [BenchRow.compared(name, value, "s", _GOAL_SECONDS, "goal") for name, value in spent.items()]
     rows.append(BenchRow(f"indexing {len(records):,} records, once", filling, "s"))
     rows.append(BenchRow("the index", size, "bytes"))
     return BenchResult(tuple(rows), {"rounds": rounds, "clients": clients, "records": len(records)})
-
-
-def _page_row(name: str, value: float) -> BenchRow:
-    return BenchRow(name, value, "s", limit=_GOAL_SECONDS, limit_name="goal", ratio=round(value / _GOAL_SECONDS, 3))
 
 
 def _in_browser(watch: IndexWatch, browser: str) -> dict[str, float]:
@@ -143,8 +139,7 @@ class _Made:
     def so_far(self) -> None:
         return None
 
-    def standing(self) -> None:
-        return None
+    standing = so_far
 
 
 def _fill(path: Path, deployment: Deployment, records: list[Record], store: DiskStore) -> None:
@@ -197,9 +192,4 @@ def _digests(number: int) -> Callable[[str, int], bytes]:
 
 def _seconds(work: Callable[[], object], repeats: int = _REPEATS) -> float:
     """CPU seconds of this process, the least of some repeats."""
-    spent = []
-    for _ in range(repeats):
-        start = time.process_time()
-        work()
-        spent.append(time.process_time() - start)
-    return min(spent)
+    return least(work, repeats=repeats, clock=time.process_time)[0]

@@ -3,28 +3,20 @@
 import hashlib
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove_lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow, least
 
 _BYTES = 100_000_000
 _REPEATS = 3
 
 
 def run(size: int = _BYTES, folder: Path | None = None) -> BenchResult:
-    """Measure.
-
-    Parameters
-    ----------
-    size
-        Bytes of the blob.
-    folder
-        Where the store is made and removed again (default: the folder for temporary files).
+    """Measure with a blob of ``size`` bytes, in a store that is made in ``folder`` and removed again.
 
     Each value is the best of three runs, in MB/s (10**6 bytes). ``limit`` is what the machine does for the same bytes
     without the store: one sha2-256, or one write or read of a plain file, synced like the store's.
@@ -48,18 +40,12 @@ def run(size: int = _BYTES, folder: Path | None = None) -> BenchResult:
 
 
 def _row(name: str, value: float, limit: float, limit_name: str) -> BenchRow:
-    ratio = round(value / limit, 3)
-    return BenchRow(name, round(value, 1), "MB/s", limit=limit, limit_name=limit_name, ratio=ratio)
+    return BenchRow.compared(name, round(value, 1), "MB/s", limit, limit_name)
 
 
 def _rate(size: int, task: Callable[[], object]) -> float:
-    """Return the best rate of a task over ``size`` bytes, in MB/s."""
-    best = float("inf")
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        task()
-        best = min(best, time.perf_counter() - start)
-    return size / 1e6 / best
+    """The best rate of a task over ``size`` bytes, in MB/s."""
+    return size / 1e6 / least(task, repeats=_REPEATS)[0]
 
 
 def _in_sequence(first: float, second: float) -> float:

@@ -19,7 +19,7 @@ from fedgrove.node.methods.kmeans.datasets import Points, reference_loss
 from fedgrove.node.methods.kmeans.grid import BinGrid
 from fedgrove.node.simulation.kmeans.baselines import DCKMeans
 from fedgrove.node.simulation.kmeans.federation import Federation, SimulatedRound, SimulationSettings
-from fedgrove_lab.bench.rows import BenchRow
+from fedgrove_lab.bench.rows import BenchRow, timed
 
 SPEED_UPS = {"celltype": 1535, "covtype": 267, "gaussian": 2074}  # table 1, where no centroid was hit
 AVERAGE_SPEED_UP = 84
@@ -72,7 +72,6 @@ class RemovalRun:
 
     Attributes
     ----------
-    removals : Removals
     seconds : mapping of str to list of float
         For each of METHODS, of each request.
     hits : list of bool
@@ -89,17 +88,14 @@ class RemovalRun:
     ledger_loss_ratio: float
 
 
-def settings(points: Points, iterations: int = 0) -> SimulationSettings:
+def settings(points: Points) -> SimulationSettings:
     """The terms under which the benchmark clusters a data set."""
-    grid = BinGrid.covering(points.parts[0].shape[1], points.step)
-    return SimulationSettings(points.k, grid, iterations=iterations)
+    return SimulationSettings(points.k, BinGrid.covering(points.parts[0].shape[1], points.step))
 
 
 def seconds_of(work: Callable[[], object]) -> float:
     """Processor time."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
+    return timed(work, time.process_time)[0]
 
 
 def run_removals(points: Points, removals: Removals, count: int) -> RemovalRun:

@@ -1,9 +1,13 @@
-"""What a benchmark returns: rows of figures, and what they were measured on."""
+"""What a benchmark returns, rows of figures and what they were measured on, and how it measures seconds."""
 
 import dataclasses
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -12,15 +16,12 @@ class BenchRow:
 
     Attributes
     ----------
-    name : str
     value : float or str
         In ``unit``; a word where nothing was measured.
-    unit : str or None
     note : str or None
         What the figure is compared with, in words.
     limit : float or None
         A rival's figure or a physical limit of the same run, in ``unit``.
-    limit_name : str or None
     ratio : float or None
         ``value`` divided by ``limit``.
     """
@@ -33,6 +34,17 @@ class BenchRow:
     limit_name: str | None = None
     ratio: float | None = None
 
+    @classmethod
+    def compared(cls, name: str, value: float, unit: str, limit: float, limit_name: str, digits: int = 3) -> "BenchRow":
+        """A figure next to a rival's or a limit; without a ratio where that is 0."""
+        ratio = round(value / limit, digits) if limit else None
+        return cls(name, value, unit, limit=limit, limit_name=limit_name, ratio=ratio)
+
+    @classmethod
+    def goal(cls, name: str, goal: float, value: float, unit: str | None = None) -> "BenchRow":
+        """A goal, and whether a figure meets it."""
+        return cls(name, goal, unit, "met" if value <= goal else "missed")
+
     def to_json(self) -> dict[str, Any]:
         """Plain values; what a row does not have is left out."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
@@ -44,7 +56,6 @@ class BenchResult:
 
     Attributes
     ----------
-    rows : tuple of BenchRow
     setting : mapping
         What it was measured on, by the names that ``--json`` prints: plain values only.
     """
@@ -55,3 +66,16 @@ class BenchResult:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {**self.setting, "rows": [row.to_json() for row in self.rows]}
+
+
+def timed(work: Callable[[], Result], clock: Clock = time.perf_counter) -> tuple[float, Result]:
+    """Seconds of a call, and what it returned."""
+    start = clock()
+    result = work()
+    return clock() - start, result
+
+
+def least(*works: Callable[[], object], repeats: int, clock: Clock = time.perf_counter) -> tuple[float, ...]:
+    """Least seconds of each, in turns, so that all see the same machine."""
+    runs = [[timed(work, clock)[0] for work in works] for _ in range(repeats)]
+    return tuple(map(min, zip(*runs, strict=True)))

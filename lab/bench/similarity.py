@@ -23,10 +23,11 @@ from fedgrove.node.simulation.clustered.paper_intersection import EXPONENT, RsaK
 from fedgrove.node.simulation.clustered.similarity import compare_all
 from fedgrove.node.simulation.clustered.work import RSA_BITS
 from fedgrove.node.simulation.executors import open_executor
-from fedgrove_lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow, least
 
 # Wall-clock seconds that 4,950 comparisons of 600 elements may take on two cores.
 GOALS = {"ecdh": 240.0, "rsa": 1500.0}
+PROTOCOLS: tuple[Psi, ...] = ("ecdh", "rsa")
 _ALPHA = 0.3
 _SEED = 7
 _REPEATS = 200
@@ -102,13 +103,8 @@ def _rsa_floor(counts: np.ndarray) -> float:
 
 def _each(work: Callable[[], object]) -> float:
     """Processor seconds of one call: the least of five means."""
-    means = []
-    for _ in range(5):
-        start = time.process_time()
-        for _ in range(_REPEATS):
-            work()
-        means.append((time.process_time() - start) / _REPEATS)
-    return min(means)
+    (many,) = least(lambda: [work() for _ in range(_REPEATS)], repeats=5, clock=time.process_time)
+    return many / _REPEATS
 
 
 def _seconds_of_all() -> float:

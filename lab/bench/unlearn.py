@@ -1,12 +1,11 @@
-"""Federated K-means that forgets: losses compared with K-FED and DC-K-means, removals with retraining, decoding, bytes.
+"""Federated K-means that forgets: removals compared with DC-K-means' and with retraining, decoding, bytes.
 
 The paper's figures (section 6) are given next to them.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import mean, stdev
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -14,22 +13,14 @@ from threadpoolctl import threadpool_limits
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.code import Code
 from fedgrove.node.methods.kmeans.counts import BinCounts
-from fedgrove.node.methods.kmeans.datasets import Points, celltype, covtype, gaussian, reference_loss
+from fedgrove.node.methods.kmeans.datasets import Points, celltype, covtype, gaussian
 from fedgrove.node.methods.kmeans.decoder import decode
 from fedgrove.node.methods.kmeans.grid import BinGrid
-from fedgrove.node.simulation.kmeans.baselines import DCKMeans, k_fed, simplified
-from fedgrove.node.simulation.kmeans.federation import Federation
 from fedgrove_lab.bench.removals import RemovalRun, Removals, rows_of, run_removals, seconds_of, settings
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
-LOSS_RATIOS = {  # tables 1 and 2: MUFC, MUFC with full clustering at clients, K-FED, DC-KM
-    "celltype": (1.14, 1.03, 1.72, 1.46),
-    "covtype": (1.03, 1.02, 1.60, 1.03),
-    "gaussian": (1.25, 1.02, 1.25, 1.02),
-}
 DECODING_GOALS = {1_000: 0.6, 10_000: 10.0}
 
-_FULL = 300
 _KEY = b"fedgrove bench unlearn"
 
 
@@ -55,75 +46,19 @@ def run(
     points: Points,
     orders: Sequence[Removals],
     count: int = 100,
-    repeats: int = 5,
     decoding: tuple[int, ...] = (1_000,),
 ) -> tuple[BenchResult, list[RemovalRun]]:
-    """Measure.
+    """Make ``count`` requests of each kind, each of a federation of its own; ``decoding`` has numbers of bins, K·L.
 
-    Parameters
-    ----------
-    orders : sequence of Removals
-        Kinds of requests, each of a federation of its own.
-    count : int
-        Requests of each kind.
-    repeats : int
-        Runs of each method for its loss ratio.
-    decoding : tuple of int
-        Numbers of occupied bins, K·L, whose sum is decoded.
-
-    Returns
-    -------
-    BenchResult
-        Rows on removals are named by their kind first.
-    list of RemovalRun
-        One for each kind.
+    Rows on removals are named by their kind first; the runs of each kind are returned next to them.
     """
     with threadpool_limits(1):  # processor time is that of one core
         runs = [run_removals(points, removals, count) for removals in orders]
-        rows = list(_loss_rows(points, repeats))
-        for each in runs:
-            rows += rows_of(points.name, each)
+        rows = [row for each in runs for row in rows_of(points.name, each)]
         rows += _byte_rows(points)
         rows += [_decoding_row(bins) for bins in decoding]
     kinds = [removals.text for removals in orders]
     return BenchResult(tuple(rows), {"dataset": points.name, "split": points.split, "kinds": kinds}), runs
-
-
-# --- losses -----------------------------------------------------------------------------------------------------------
-
-
-def _loss_rows(points: Points, repeats: int) -> Iterator[BenchRow]:
-    reference = reference_loss(points.points, points.k)
-    ours, full, theirs, divided = LOSS_RATIOS.get(points.name, (None,) * 4)
-
-    def federation(seed: int, iterations: int) -> Federation:
-        running = Federation(points.parts, settings(points, iterations), np.random.default_rng(seed))
-        running.train()
-        return running
-
-    yield BenchRow("loss of central K-means", reference, "", points.split)
-    for name, iterations, paper in (("MUFC", 0, ours), ("MUFC, full clustering at clients", _FULL, full)):
-        trained = [federation(seed, iterations) for seed in range(repeats)]
-        yield _ratio_row(f"induced loss ratio: {name}", [one.induced_loss() / reference for one in trained], paper)
-        yield _ratio_row(f"nearest-centre loss ratio: {name}", [one.nearest_loss() / reference for one in trained])
-    baselines: dict[str, tuple[Callable, float | None]] = {
-        "MUFC without privacy": (lambda rng: simplified(points.parts, points.k, rng), None),
-        "K-FED": (lambda rng: k_fed(points.parts, points.k, rng), theirs),
-        "DC-KM": (lambda rng: DCKMeans(points.parts, points.k, rng).result(), divided),
-    }
-    for name, (method, paper) in baselines.items():
-        results = [method(np.random.default_rng(seed)) for seed in range(repeats)]
-        ratios = [result.induced_loss(points.parts) / reference for result in results]
-        yield _ratio_row(f"induced loss ratio: {name}", ratios, paper)
-
-
-def _ratio_row(name: str, ratios: list[float], paper: float | None = None) -> BenchRow:
-    spread = stdev(ratios) if len(ratios) > 1 else 0.0
-    note = f"± {spread:.3f}" + (f", paper {paper}" if paper else "")
-    return BenchRow(name, round(mean(ratios), 4), f"mean of {len(ratios)}", note)
-
-
-# --- decoding and bytes -----------------------------------------------------------------------------------------------
 
 
 def _decoding_row(bins: int) -> BenchRow:

@@ -52,7 +52,6 @@ class Arm:
 
     Attributes
     ----------
-    figure : str
     name : str
         Of its files.
     trial : Trial
@@ -77,7 +76,6 @@ class Outcome:
 
     Attributes
     ----------
-    trial : Trial
     step : float
         γ.
     values : mapping of str to list of float

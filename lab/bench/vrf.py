@@ -1,6 +1,5 @@
 """Time of a VRF proof in Python and gas of its verification on chain, compared with known verifiers."""
 
-import time
 from collections.abc import Callable
 from statistics import mean
 
@@ -10,7 +9,7 @@ from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records.abi import creation
-from fedgrove_lab.bench.rows import BenchResult, BenchRow
+from fedgrove_lab.bench.rows import BenchResult, BenchRow, timed
 
 _PROOFS = 24
 _ON_CHAIN = 200
@@ -52,9 +51,8 @@ def _times(name: str, suite: vrf.Suite) -> list[BenchRow]:
 
 
 def _milliseconds(work: Callable, inputs: list) -> tuple[float, list]:
-    started = time.perf_counter()
-    results = [work(item) for item in inputs]
-    return round((time.perf_counter() - started) / len(inputs) * 1000, 3), results
+    seconds, results = timed(lambda: [work(item) for item in inputs])
+    return round(seconds / len(inputs) * 1000, 3), results
 
 
 def _gas() -> tuple[dict[int, list[int]], list[int]]:

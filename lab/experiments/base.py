@@ -39,7 +39,6 @@ class Findings:
         records of an arm differ in their seeds only.
     plans : mapping of str to Scenario
         The chosen arms as they are asked for now, with the first seed.
-    laboratory : Laboratory
     reported : mapping of str to value, optional
         Results of the last report, where a new one may take them but train nothing; None where it may train.
     """
@@ -75,7 +74,6 @@ class Experiment:
 
     Attributes
     ----------
-    name, title : str
     paper : str
         What the paper says: a sentence of Markdown.
     arms : callable

@@ -39,7 +39,6 @@ class Workshop:
         As ``load_dataset`` takes it.
     executor : callable
         Opens the executor when the first run needs it.
-    watcher : Watcher
     """
 
     def __init__(self, work: Path, data_dir: Path | None, executor: OpenExecutor, watcher: Watcher) -> None:
@@ -145,13 +144,10 @@ class ExperimentRequest:
 
     Attributes
     ----------
-    experiment : Experiment
     out : Path
         The experiment's folder; those of the others lie next to it.
-    seeds : tuple of int
     strategies, only : tuple of str
         As ``choose`` takes them.
-    overrides : Overrides
     report_only : bool
         Run nothing, and train nothing for the report.
     """

@@ -15,9 +15,7 @@ from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.strategies import make_strategy
-from fedgrove.node.masking.client import RoundSecrets, mask_update
-from fedgrove.node.masking.context import Participant, RoundContext
-from fedgrove.node.masking.graph import build_graph
+from fedgrove.node.masking.context import RoundContext
 from fedgrove.node.masking.ring import decode
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.data import Dealt, deal_data
@@ -25,6 +23,7 @@ from fedgrove_lab.experiments.base import Experiment, Findings, Report
 from fedgrove_lab.experiments.figures import Masked, draw_masked
 from fedgrove_lab.experiments.measures import spread_of
 from fedgrove_lab.experiments.regimes import by_method
+from fedgrove_lab.masked_round import MaskedRound
 from fedgrove_lab.paper_masking import paper_mask
 from fedgrove_lab.tables import markdown, with_deviation
 
@@ -32,6 +31,7 @@ CLIENTS = 8
 OURS = "fedgrove's masks"
 BEFORE = "before masking"
 PAPERS = "the paper's noise, κ = 1/2"
+_CONTEXT = RoundContext(1, "0x" + "00" * 20, 1)
 
 
 def arms(results: Path) -> dict[str, Scenario]:
@@ -122,20 +122,12 @@ def really_masked(
     The secrets are drawn from the seed, so that the figure can be repeated; a client draws its own from the system.
     """
     random = Random(f"fedgrove masking experiment {seed}").randbytes
-    secrets = [RoundSecrets.generate(random) for _ in models]
-    participants = [
-        Participant(position, client, count, own.mask_key, own.seal_key)
-        for position, (client, count, own) in enumerate(zip(clients, samples, secrets, strict=True))
+    drawn, layout = MaskedRound.draw(samples, random, clients=clients, context=_CONTEXT), Layout.of(models[0])
+    words = [drawn.masked(position, flatten(model), layout, bound) for position, model in enumerate(models)]
+    return [
+        unflatten(decode(own, count, drawn.graph.total_samples, bound), layout)
+        for own, count in zip(words, samples, strict=True)
     ]
-    partners = [tree.partners(position, len(models)) for position in range(len(models))]
-    graph = build_graph(RoundContext(1, "0x" + "00" * 20, 1), participants, partners, seed=bytes(32))
-    layout, everyone = Layout.of(models[0]), range(len(models))
-    masked = []
-    for position, model in enumerate(models):
-        vector = flatten(model)
-        words = mask_update(graph, position, secrets[position], everyone, vector, layout, bound=bound)
-        masked.append(unflatten(decode(words, samples[position], graph.total_samples, bound), layout))
-    return masked
 
 
 def noisy(models: Sequence[Mapping[str, np.ndarray]], samples: Sequence[int], seed: int) -> list[Tensors]:

@@ -34,10 +34,8 @@ class Paired:
 
     Attributes
     ----------
-    mean : float
     half : float or None
         Half the width of the 95 % interval of Student's t; None with fewer than ``FEWEST`` seeds.
-    seeds : int
     """
 
     mean: float

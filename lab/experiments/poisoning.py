@@ -84,7 +84,7 @@ SHARES_FOUND = {
     "wronged": ("wronged", ("honest",)),
     "judged": ("judged", ("attackers", "honest")),
 }
-"""Columns of what committees found: a count, and of which counts together it is the share."""
+"""Columns of what committees found: a count, and the counts together that it is a share of."""
 DETECTION = (
     "Found: attackers expelled, of all attackers, and of those that were more than half of a cluster when they began. "
     "Wronged: honest clients expelled, of all honest clients. Judged: members of suspected clusters, honest and not, "

@@ -79,7 +79,7 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is said of a trial: its rank, of which the largest is best, None where it diverged; for machines; cells."""
+    """What is said of a trial: its rank, largest for the best and None where it diverged; for machines; cells."""
 
     rank: tuple[float, ...] | None
     measured: Any
@@ -108,7 +108,6 @@ class Trials:
         Each is tried with each rate; empty keeps that of the training settings.
     changes : mapping
         Of the plans, as ``Scenario.changed`` takes them.
-    methods : tuple of str
     """
 
     name: str

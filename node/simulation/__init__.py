@@ -1,7 +1,6 @@
 """Federated learning without chain and store: many clients on the cores at hand, the nodes' own training code.
 
-plan         everything that a run depends on
-record       what a run leaves: its plan, a line a round, the digest of its model; no times
+record       what a run leaves: its scenario, a line a round, the digest of its model; no times
 data         the training samples split among clients; on disk once, mapped into every worker
 draws        who takes part in which round, and how many rounds a privacy budget affords
 uploads      what a client hands in: its model, a clipped update, one with its own noise, a few votes
@@ -17,10 +16,10 @@ run          a round of one model
 subjects     what is trained: a network on a data set, or a task
 task_folder  a user's own task and its data, opened
 clustered    clustered training, attacks on it, and its rivals
-kinds        the simulation that suits a plan
+kinds        the simulation that suits a scenario
 figures      accuracy with its band over the seeds, the partition, accuracy out of distribution
 
-The same plan gives the same bytes, whatever the executor and the number of workers: each client's round has randomness
-of its own, and models are added as in a federation, as integers modulo 2³², where order does not matter. The
-noise of privacy mechanisms follows from the plan, too: it shows what they cost, and protects nobody.
+The same scenario gives the same bytes, whatever the executor and the number of workers: each client's round has
+randomness of its own, and models are added as in a federation, as integers modulo 2³², where order does not matter. The
+noise of privacy mechanisms follows from the scenario, too: it shows what they cost, and protects nobody.
 """

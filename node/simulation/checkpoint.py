@@ -39,8 +39,8 @@ class Checkpoint:
     tensors: Tensors
 
 
-def check_directory(directory: Path, plan: Scenario, resume: bool) -> None:
-    """See that a run of this plan may begin, or with ``resume`` go on, in a directory; nothing is changed.
+def check_directory(directory: Path, scenario: Scenario, resume: bool) -> None:
+    """See that a run of this scenario may begin, or with ``resume`` go on, in a directory; nothing is changed.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def check_directory(directory: Path, plan: Scenario, resume: bool) -> None:
     if not path.exists():
         return
     record = RunRecord.from_json(_parse(path)[0]["record"])
-    if record.scenario.digest() != plan.digest():
+    if record.scenario.digest() != scenario.digest():
         raise InvalidInput(f"{directory} holds a run of another scenario: give another directory")
     if not resume:
         done = len(record.rounds)
@@ -70,8 +70,8 @@ def rounds_done(directory: Path) -> int:
     return len(_parse(path)[0]["record"]["rounds"]) if path.exists() else 0
 
 
-def begin_with(source: Path, directory: Path, plan: Scenario) -> None:
-    """Let a run of ``plan`` begin with the rounds of the run in ``source``, whose rounds so far are the same.
+def begin_with(source: Path, directory: Path, scenario: Scenario) -> None:
+    """Let a run of ``scenario`` begin with the rounds of the run in ``source``, whose rounds so far are the same.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def begin_with(source: Path, directory: Path, plan: Scenario) -> None:
         The source's checkpoint is missing or damaged.
     """
     document, tensors = _parse(source / CHECKPOINT)
-    document["record"]["scenario"] = plan.to_json()
+    document["record"]["scenario"] = scenario.to_json()
     shutil.copytree(source / STATES, directory / STATES, dirs_exist_ok=True)
     sync_directory(directory / STATES)
     _write(directory, document, tensors)
@@ -92,15 +92,15 @@ class RunDirectory:
     ----------
     directory : Path
         Where they stand; it belongs to this process (``node.base.files.exclusive``).
-    plan : Scenario
-        The run's plan.
+    scenario : Scenario
+        The run's scenario.
     data : str
         Digest of its data.
     """
 
-    def __init__(self, directory: Path, plan: Scenario, data: str) -> None:
+    def __init__(self, directory: Path, scenario: Scenario, data: str) -> None:
         self._directory = directory
-        self._plan = plan
+        self._scenario = scenario
         self._data = data
         self._states: dict[int, list[int]] = {}
 
@@ -110,9 +110,9 @@ class RunDirectory:
         Raises
         ------
         InvalidContent
-            It is damaged, of another plan or other data, or it is there and ``resume`` is off.
+            It is damaged, of another scenario or other data, or it is there and ``resume`` is off.
         """
-        check_directory(self._directory, self._plan, resume)
+        check_directory(self._directory, self._scenario, resume)
         (self._directory / STATES).mkdir(exist_ok=True)
         path = self._directory / CHECKPOINT
         if not path.exists():

@@ -3,7 +3,6 @@
 import sys
 
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.learning.server_steps import ServerSettings
 from fedgrove.node.learning.settings import CONFUSION, RIGHT, STEPPING, EvaluationSettings, bf16_fault
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
 from fedgrove.node.scenario.checks import check_subject
@@ -27,7 +26,8 @@ def check_simulated(scenario: Scenario) -> None:
         raise InvalidConfig("scenario.drop is for demonstrations: in a simulation everybody who is drawn trains")
     _check_clusters(scenario)
     _check_evaluation(scenario)
-    _check_server(scenario, scenario.server)
+    if scenario.server is not None and scenario.strategy.name in STEPPING:
+        raise InvalidConfig(f"server must be left out with {scenario.strategy.name}, which has a step of its own")
     fault = bf16_fault(scenario.training, scenario.strategy.name, scenario.task is not None)
     if fault:
         raise InvalidConfig(f"training.precision must be {fault}")
@@ -86,11 +86,6 @@ def _check_rates(scenario: Scenario, privacy: ClientLevelSettings, evaluation: E
         raise InvalidConfig(f"evaluation.metrics must name one at least {with_client}, which tells rates and no loss")
     if scenario.federation.patience:
         raise InvalidConfig(f"federation.patience must be 0 {with_client}, which tells rates and no loss")
-
-
-def _check_server(scenario: Scenario, server: ServerSettings | None) -> None:
-    if server is not None and scenario.strategy.name in STEPPING:
-        raise InvalidConfig(f"server must be left out with {scenario.strategy.name}, which has a step of its own")
 
 
 def _check_together(scenario: Scenario) -> None:

@@ -6,7 +6,8 @@ once for all of them; workers elsewhere get in each task the samples of its clie
 """
 
 import hashlib
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -29,7 +30,7 @@ SLICE = 500
 
 @dataclass(frozen=True)
 class Dealt:
-    """A plan's data.
+    """A scenario's data.
 
     Attributes
     ----------
@@ -61,25 +62,25 @@ class Dealt:
         return total.hexdigest()
 
 
-def deal_data(plan: Scenario, dataset: Dataset, with_shared: bool) -> Dealt:
-    """Deal a data set as the plan says; the demonstration's federation deals with the same function.
+def deal_data(scenario: Scenario, dataset: Dataset, with_shared: bool) -> Dealt:
+    """Deal a data set as the scenario says; the demonstration's federation deals with the same function.
 
     Raises
     ------
     InvalidConfig
-        The data do not suit the plan.
+        The data do not suit the scenario.
     """
     training, test = dataset.train(), dataset.test()
     try:
-        if plan.cast.train_samples:
-            training = _subset(training, plan.cast.train_samples, plan.seed)
-        if plan.cast.validation:
-            training, test = _split(training, plan.cast.validation, plan.seed)
-        if plan.cast.test_samples:
-            test = Samples(test.x[: plan.cast.test_samples], test.y[: plan.cast.test_samples])
-        per_class = plan.cast.shared_per_class if with_shared else 0
-        parts, shared = deal(training, plan.clients, plan.partition, per_class, plan.seed)
-        name = plan.model.name or default_model(dataset.name, dataset.input_shape)
+        if scenario.cast.train_samples:
+            training = _subset(training, scenario.cast.train_samples, scenario.seed)
+        if scenario.cast.validation:
+            training, test = _split(training, scenario.cast.validation, scenario.seed)
+        if scenario.cast.test_samples:
+            test = Samples(test.x[: scenario.cast.test_samples], test.y[: scenario.cast.test_samples])
+        per_class = scenario.cast.shared_per_class if with_shared else 0
+        parts, shared = deal(training, scenario.clients, scenario.partition, per_class, scenario.seed)
+        name = scenario.model.name or default_model(dataset.name, dataset.input_shape)
         return Dealt(ModelSpec(name, dataset.input_shape, dataset.classes), training, parts, test, shared)
     except (ValueError, InvalidInput, InvalidContent) as fault:
         raise InvalidConfig(f"the data do not suit this scenario: {fault}") from None
@@ -144,7 +145,35 @@ class Slice:
         return Samples(np.array(whole.x[self.start : self.stop]), np.array(whole.y[self.start : self.stop]))
 
 
-class PlacedData:
+class ClientsData(ABC):
+    """The clients' data, where workers find them.
+
+    Attributes
+    ----------
+    tests : bool
+        Whether there is anything to test models on.
+    """
+
+    tests: bool = True
+
+    @abstractmethod
+    def size(self, client: int) -> int:
+        """How many samples a client has."""
+
+    @abstractmethod
+    def samples(self, client: int) -> object:
+        """What work carries of a client's samples, for the terms to read."""
+
+    @abstractmethod
+    def common(self, probes: bool) -> dict[str, Samples | OnDisk | None]:
+        """What the training of all clients reads, by the fields of ``TrainingTask``."""
+
+    @abstractmethod
+    def test_parts(self) -> Iterable[object]:
+        """What models are tested on, in parts."""
+
+
+class PlacedData(ClientsData):
     """A simulation's data where the workers find them.
 
     Parameters
@@ -160,13 +189,9 @@ class PlacedData:
 
     Attributes
     ----------
-    tests : bool
-        Whether there is anything to test models on.
     training : Samples, OnDisk or None
         What the clients' indices point into; None where work carries the samples themselves.
     """
-
-    tests = True
 
     def __init__(self, data: Dealt, digest: str, reach: Reach, scratch: Path) -> None:
         def place(samples: Samples, name: str) -> Samples | OnDisk:
@@ -178,16 +203,14 @@ class PlacedData:
         self._shared = None if data.shared is None else place(data.shared, "shared")
 
     def size(self, client: int) -> int:
-        """How many samples a client has."""
         return len(self._data.parts[client - 1])
 
     def samples(self, client: int) -> Samples | np.ndarray:
-        """What work carries of a client's samples: their indices into ``training``, or themselves."""
+        """Their indices into ``training``, or themselves."""
         indices = self._data.parts[client - 1]
         return self._data.training.take(indices) if self._by_message else indices
 
     def common(self, probes: bool) -> dict[str, Samples | OnDisk | None]:
-        """What the training of all clients reads, by the fields of ``TrainingTask``."""
         return {"training": self.training, "shared": self._shared, "probe": self._test if probes else None}
 
     def test_parts(self) -> Iterator[Slice]:

@@ -1,4 +1,4 @@
-"""Which samples a simulated client holds out: as a member does, by a secret that follows from the plan's seed."""
+"""Which samples a simulated client holds out: as a member does, by a secret that follows from the scenario's seed."""
 
 import hashlib
 from dataclasses import dataclass, field

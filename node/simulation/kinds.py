@@ -1,4 +1,4 @@
-"""The simulation that suits a plan."""
+"""The simulation that suits a scenario."""
 
 from concurrent.futures import Executor
 from pathlib import Path
@@ -12,7 +12,7 @@ from fedgrove.node.simulation.task_folder import OpenedTask
 
 
 def simulation_of(
-    plan: Scenario,
+    scenario: Scenario,
     subject: Dataset | OpenedTask,
     executor: Executor,
     workers: int,
@@ -20,6 +20,6 @@ def simulation_of(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> SimulationRun:
-    """A simulation of the plan on a data set, or of its task; the other arguments are those of ``SimulationRun``."""
-    kind = Simulation if plan.method is None else ClusteredSimulation
-    return kind(plan, subject, executor, workers, directory, resume, progress)
+    """A simulation of the scenario on a data set, or of its task; other arguments are those of ``SimulationRun``."""
+    kind = Simulation if scenario.method is None else ClusteredSimulation
+    return kind(scenario, subject, executor, workers, directory, resume, progress)

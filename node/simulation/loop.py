@@ -38,7 +38,7 @@ class SimulationRun(ABC):
 
     Parameters
     ----------
-    plan : Scenario
+    scenario : Scenario
         What is simulated.
     subject : Dataset or OpenedTask
         The data that are split among the clients, or the scenario's task.
@@ -61,14 +61,14 @@ class SimulationRun(ABC):
     Raises
     ------
     InvalidConfig
-        Unknown options of the strategy, data that do not suit the plan, or a privacy budget for not even one round.
+        Unknown options of the strategy, data that do not suit the scenario, or a privacy budget for not even one round.
     TaskFailed
         A task of the user's own failed.
     """
 
     def __init__(
         self,
-        plan: Scenario,
+        scenario: Scenario,
         subject: Dataset | OpenedTask,
         executor: Executor,
         workers: int,
@@ -76,21 +76,21 @@ class SimulationRun(ABC):
         resume: bool = False,
         progress: Progress | None = None,
     ) -> None:
-        check_simulated(plan)
-        self._plan, self._directory, self._resume, self._progress = plan, directory, resume, progress
+        check_simulated(scenario)
+        self._scenario, self._directory, self._resume, self._progress = scenario, directory, resume, progress
         self.keep: Callable[[int, Tensors], None] | None = None
         self._workforce = Workforce(executor, workers)
         self._models: list[Tensors] = []
         self._rounds: list[RoundResult] = []
         self._last_model: Released | None = None
-        self._last = last_round(plan)
+        self._last = last_round(scenario)
         if not self._last:
             raise InvalidConfig(
                 "the privacy budget does not afford a single round: ask for more noise, or a larger ε or δ"
             )
         try:
-            self._check_plan()
-            self._subject = subject_of(plan, subject, self._workforce.reach)
+            self._check_scenario()
+            self._subject = subject_of(scenario, subject, self._workforce.reach)
             self._models = [self._subject.first_model(seed) for seed in self._model_seeds()]
             self._layout = Layout.of(self._models[0])
             self._prepare()
@@ -101,7 +101,7 @@ class SimulationRun(ABC):
     def record(self) -> RunRecord:
         """The rounds so far."""
         digest = hashlib.sha256(dump(self.tensors)).hexdigest()
-        return RunRecord(self._plan, tuple(self._rounds), digest, self._last_model)
+        return RunRecord(self._scenario, tuple(self._rounds), digest, self._last_model)
 
     @property
     def tensors(self) -> Tensors:
@@ -125,7 +125,7 @@ class SimulationRun(ABC):
             Another process runs in the directory.
         """
         with own_directory(self._directory) as (directory, scratch):
-            self._files = RunDirectory(directory, self._plan, self._subject.digest)
+            self._files = RunDirectory(directory, self._scenario, self._subject.digest)
             checkpoint = self._files.load(self._resume)
             self._tasks = self._begin(directory, scratch)
             if checkpoint is not None:
@@ -138,7 +138,7 @@ class SimulationRun(ABC):
             yield from self._loop()
 
     def _loop(self) -> Iterator[RoundResult]:
-        for drawn in islice(draws(self._plan), len(self._rounds), None):
+        for drawn in islice(draws(self._scenario), len(self._rounds), None):
             if self._has_ended:
                 break
             if self._workforce.count == 1:  # there is nothing to fill, so the result comes as early as it can
@@ -166,15 +166,15 @@ class SimulationRun(ABC):
 
     @property
     def _has_ended(self) -> bool:
-        """Whether the plan's patience is over."""
-        return bool(ending_of(self._plan, self._rounds))
+        """Whether the scenario's patience is over."""
+        return bool(ending_of(self._scenario, self._rounds))
 
     def _evaluate_last_model(self) -> bool:
         """Have the clients evaluate the last model, once, as in a federation's last round."""
-        if self._last_model is not None or self._plan.evaluation is None:
+        if self._last_model is not None or self._scenario.evaluation is None:
             return False
         number = len(self._rounds) + 1
-        drawn = draw_of(self._plan, number)
+        drawn = draw_of(self._scenario, number)
         if drawn is None:
             return False
         self._last_model = self._of_last_model(number, drawn)
@@ -186,7 +186,7 @@ class SimulationRun(ABC):
         last = self._rounds[-1] if self._rounds else None
         if last is None or last.loss is not None:
             return False
-        if last.round != self._last and not self._has_ended and not self._plan.evaluates(last.round):
+        if last.round != self._last and not self._has_ended and not self._scenario.evaluates(last.round):
             return False
         self._workforce.pending = self._test(last)
         return self._workforce.pending is not None
@@ -197,19 +197,19 @@ class SimulationRun(ABC):
         self._rounds[len(self._rounds) - len(tested) :] = tested
         return tested
 
-    # --- what a plan trains -----------------------------------------------------------------------------------------
+    # --- what a scenario trains -------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _check_plan(self) -> None:
-        """Raise ValueError if such a plan is not for this class."""
+    def _check_scenario(self) -> None:
+        """Raise ValueError if such a scenario is not for this class."""
 
     def _model_seeds(self) -> list[int]:
         """Seeds of the initial weights, one a model."""
-        return [self._plan.seed]
+        return [self._scenario.seed]
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Look at data and model before the run; ValueError where they do not suit the plan."""
+        """Look at data and model before the run; ValueError where they do not suit the scenario."""
 
     @property
     def _kept(self) -> Tensors:
@@ -229,7 +229,7 @@ class SimulationRun(ABC):
         """Train a round and put its models in place of the last; its result, not yet tested."""
 
     def _of_last_model(self, number: int, drawn: tuple[int, ...]) -> Released | None:
-        """What these clients' own evaluation of the last model comes to; None where the plan asks for none."""
+        """What these clients' own evaluation of the last model comes to; None where the scenario asks for none."""
         return None
 
     @abstractmethod

@@ -5,11 +5,11 @@ and ``close`` alone, so that a run that goes on from a checkpoint continues as i
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Protocol
 
 import numpy as np
 
@@ -48,7 +48,6 @@ class Uploads:
 
     Attributes
     ----------
-    round : int
     words : uint32 array
         Their sum modulo 2³².
     clients : sequence of ClientResult
@@ -69,58 +68,60 @@ class Uploads:
         return mechanism.mean(self.words, lambda: self.start, Weight(counted, counted))
 
 
-class Releases(Protocol):
+class Releases(ABC):
     """A run's privacy mechanism, and what its rounds released."""
 
-    def resume(self, rounds: Iterable[RoundResult]) -> None:
+    def resume(self, rounds: Iterable[RoundResult]) -> None:  # noqa: B027 (not all count their rounds)
         """Take note of the rounds that a checkpoint holds."""
-        ...
 
+    @abstractmethod
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         """How the round's clients (this many are drawn) upload; ``Measured`` asks for their norms first."""
-        ...
 
+    @abstractmethod
     def close(self, uploads: Uploads) -> tuple[np.ndarray | None, Released | None]:
         """The next global model, float32 (parameters,), and what was released; None where there was no sum."""
-        ...
 
     def members(self, uploads: Uploads) -> Released | None:
-        """What the clients' evaluation of the model came to with which the round began; None without one."""
-        ...
+        """What the clients' evaluation of the model came to with which the round began; None without one.
+
+        Where uploads are private by themselves it would need noise of its own: scenarios that ask for one are refused.
+        """
+        return None
 
     def of_last_model(self, number: int, measured: Mapping[int, HeldOutSums]) -> Released | None:
         """What the evaluation of the last model by these clients came to, in a round in which they do nothing else."""
-        ...
+        return None
 
 
-def releases_of(plan: Scenario, layout: Layout) -> Releases:
-    """The mechanism of a plan for a model of this layout.
+def releases_of(scenario: Scenario, layout: Layout) -> Releases:
+    """The mechanism of a scenario for a model of this layout.
 
     Raises
     ------
     ValueError
         The model does not suit the mechanism.
     """
-    if getattr(plan.privacy, "budget", 0):
+    if getattr(scenario.privacy, "budget", 0):
         raise ValueError("budget is enforced in federations only: leave it out, the record says what is spent")
-    match plan.privacy:
+    match scenario.privacy:
         case ClientLevelSettings():
-            return ClientLevel(plan, plan.privacy, layout)
+            return ClientLevel(scenario, scenario.privacy, layout)
         case LocalSettings():
-            return Local(plan, plan.privacy, layout)
+            return Local(scenario, scenario.privacy, layout)
         case SignDsSettings():
-            return SignDs(plan, plan.privacy, layout)
-    return MasksOnly(plan, layout)
+            return SignDs(scenario, scenario.privacy, layout)
+    return MasksOnly(scenario, layout)
 
 
-class MasksOnly:
+class MasksOnly(Releases):
     """No mechanism of privacy: nothing but the models is released."""
 
-    def __init__(self, plan: Scenario, layout: Layout) -> None:
-        self._mean, self._evaluation = WeightedMean(layout, plan.masking.bound, plan.masking.masked), plan.evaluation
-
-    def resume(self, rounds: Iterable[RoundResult]) -> None:
-        """Nothing but the models is released."""
+    def __init__(self, scenario: Scenario, layout: Layout) -> None:
+        self._mean, self._evaluation = (
+            WeightedMean(layout, scenario.masking.bound, scenario.masking.masked),
+            scenario.evaluation,
+        )
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Upload(self._mean)
@@ -138,7 +139,7 @@ class MasksOnly:
         return figures_of(measured, self._evaluation) if self._evaluation is not None else None
 
 
-class ClientLevel:
+class ClientLevel(Releases):
     """Clipped updates and noise in their sum (Geyer et al. 2017, algorithm 1).
 
     In a federation each of s clients adds its share of the noise, N_ℤ(0, V₁); here N_ℤ(0, s·V₁) is added to the sum.
@@ -147,8 +148,8 @@ class ClientLevel:
     drawn has the noise of one client: that there was nobody must not show.
     """
 
-    def __init__(self, plan: Scenario, settings: ClientLevelSettings, layout: Layout) -> None:
-        self._plan = plan
+    def __init__(self, scenario: Scenario, settings: ClientLevelSettings, layout: Layout) -> None:
+        self._scenario = scenario
         self._settings = settings
         self._layout = layout
         self._clip: float = settings.clip
@@ -157,9 +158,9 @@ class ClientLevel:
         self._spent: Counter[GaussianRelease] = Counter()
         self._spent_by: dict[int, Counter[GaussianRelease]] = {}
         for number in (1, *settings.phases):  # a ring that is too small shows at once
-            expected = plan.clients * self._rate(number)
+            expected = scenario.clients * self._rate(number)
             most = math.ceil(expected + 10 * math.sqrt(expected))
-            self._round(number, min(plan.clients, most)).grid  # noqa: B018
+            self._round(number, min(scenario.clients, most)).grid  # noqa: B018
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:
@@ -171,7 +172,7 @@ class ClientLevel:
             if not measured:
                 return Measured()
             self._clip = median_clip(client.norm for client in measured)
-        return Upload(self._sum(self._round(number, clients)), "rounding", self._plan.evaluation)
+        return Upload(self._sum(self._round(number, clients)), "rounding", self._scenario.evaluation)
 
     def close(self, uploads: Uploads) -> tuple[np.ndarray | None, Released | None]:
         clients, number = uploads.clients, uploads.round
@@ -180,7 +181,7 @@ class ClientLevel:
         vector, stated = None, planned.record(shares, None)
         if divisor:
             summing, words = self._sum(planned), uploads.words[: grid.length - grid.rates].copy()
-            summing.add_noise(words, seeded("noise", self._plan.seed, number), shares)
+            summing.add_noise(words, seeded("noise", self._scenario.seed, number), shares)
             vector, stated = summing.close(words, lambda: uploads.start, shares)
         self._spend(number, [client.client for client in clients], stated.effective_multiplier)
         self._clip = stated.next_clip
@@ -195,7 +196,7 @@ class ClientLevel:
         }
 
     def members(self, uploads: Uploads) -> Released | None:
-        if self._plan.evaluation is None:
+        if self._scenario.evaluation is None:
             return None
         planned = self._round(uploads.round, len(uploads.clients))
         return self._rates(planned, uploads.words[-planned.grid.rates :], len(uploads.clients))
@@ -204,8 +205,8 @@ class ClientLevel:
         planned = self._round(number, len(measured), trains=False)
         summing, words = self._sum(planned), np.zeros(planned.grid.rates, WORD)
         for client, found in measured.items():
-            random = seeded("rounding", self._plan.seed, number, client)
-            rates = measured_rates(found, self._plan.evaluation)
+            random = seeded("rounding", self._scenario.seed, number, client)
+            rates = measured_rates(found, self._scenario.evaluation)
             words += summing.encode(np.empty(0, np.float32), dict, Weight(1, 1), random, rates)
         figures = self._rates(planned, words, len(measured))
         if figures is None:
@@ -216,21 +217,24 @@ class ClientLevel:
 
     def _rates(self, planned: ClientLevelRound, words: np.ndarray, clients: int) -> Released | None:
         """The rates in the words of a sum of ``clients`` uploads without noise; None where nothing is told."""
-        divisor, names = planned.divisor(clients), self._plan.evaluation.metrics if self._plan.evaluation else ()
+        divisor, names = (
+            planned.divisor(clients),
+            self._scenario.evaluation.metrics if self._scenario.evaluation else (),
+        )
         if not divisor:
             return None
         noisy = words.copy()
-        random = seeded("noise of rates", self._plan.seed, planned.number)
+        random = seeded("noise of rates", self._scenario.seed, planned.number)
         self._sum(planned).add_noise(noisy, random, planned.sharers)
         rates = dict(zip(names, decode_rates(planned.grid, noisy, divisor), strict=True))
         return figures_of_rates(rates, planned.rate_deviation(planned.sharers))
 
     def _rate(self, number: int) -> float:
-        return self._settings.sampling_rate_of(number, self._plan.federation.sampling_rate)
+        return self._settings.sampling_rate_of(number, self._scenario.federation.sampling_rate)
 
     def _round(self, number: int, clients: int, trains: bool = True) -> ClientLevelRound:
-        public = self._plan.clients, self._rate(number), max(1, clients)
-        rates = len(self._plan.evaluation.metrics) if self._plan.evaluation is not None else 0
+        public = self._scenario.clients, self._rate(number), max(1, clients)
+        rates = len(self._scenario.evaluation.metrics) if self._scenario.evaluation is not None else 0
         return ClientLevelRound(self._settings, number, self._layout.length, self._clip, *public, rates, trains)
 
     def _sum(self, planned: ClientLevelRound) -> ClientLevelSum:
@@ -249,19 +253,11 @@ class ClientLevel:
         return epsilon, delta, epsilon_of(most_drawn, self._settings.delta)
 
 
-class _EachUpload:
+class _EachUpload(Releases):
     """Mechanisms whose uploads are private by themselves: a client has spent what its own uploads cost."""
 
     def __init__(self) -> None:
         self._uploads: Counter[int] = Counter()
-
-    def members(self, uploads: Uploads) -> Released | None:
-        """None: what clients find would need noise of its own, so plans with an evaluation are refused."""
-        return None
-
-    def of_last_model(self, number: int, measured: Mapping[int, HeldOutSums]) -> Released | None:
-        """As ``members``."""
-        return None
 
     def resume(self, rounds: Iterable[RoundResult]) -> None:
         for result in rounds:
@@ -276,10 +272,10 @@ class _EachUpload:
 class Local(_EachUpload):
     """Each client's own noise (Balle and Wang 2018), then the weighted mean."""
 
-    def __init__(self, plan: Scenario, settings: LocalSettings, layout: Layout) -> None:
+    def __init__(self, scenario: Scenario, settings: LocalSettings, layout: Layout) -> None:
         super().__init__()
         self._settings = settings
-        self._mean = LocalMean(layout, plan.masking.bound, plan.masking.masked, settings=settings)
+        self._mean = LocalMean(layout, scenario.masking.bound, scenario.masking.masked, settings=settings)
 
     def encoder(self, number: int, clients: int, measured: Sequence[ClientResult] = ()) -> Encoder:
         return Upload(self._mean, "local")
@@ -298,10 +294,10 @@ class Local(_EachUpload):
 class SignDs(_EachUpload):
     """Votes on a few dimensions (Jiang et al. 2022)."""
 
-    def __init__(self, plan: Scenario, settings: SignDsSettings, layout: Layout) -> None:
+    def __init__(self, scenario: Scenario, settings: SignDsSettings, layout: Layout) -> None:
         super().__init__()
-        if plan.strategy.name in SENDING:
-            raise ValueError(f"SignDS moves weights only: choose another strategy than {plan.strategy.name}")
+        if scenario.strategy.name in SENDING:
+            raise ValueError(f"SignDS moves weights only: choose another strategy than {scenario.strategy.name}")
         self._settings, self._layout = settings, layout
         self._mechanism = self._votes(1).mechanism
         self._costs: dict[int, float] = {}  # ε by number of uploads

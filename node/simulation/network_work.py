@@ -88,8 +88,7 @@ class NetworkTerms(RunTerms):
 
     def score(self, task: EvaluationTask, tensors: Mapping[str, np.ndarray]) -> SliceScore:
         score = evaluate(self.spec, tensors, task.part.read(), self.device)
-        right = round(score.accuracy * score.samples)
-        return SliceScore(task.number, right, score.loss * score.samples, score.samples)
+        return SliceScore(task.number, score.right, score.per_label, score.loss * score.samples)
 
     def split(self, client: int, samples: Samples) -> tuple[Samples, Samples | None]:
         """The samples to train on, and those to evaluate on; all, and None, where there is no evaluation."""

@@ -1,23 +1,23 @@
-"""What a simulation leaves: the same plan and data give the same bytes, so there are no times in it."""
+"""What a simulation leaves: the same scenario and data give the same bytes, so there are no times in it."""
 
 import json
-import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from types import NoneType
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.common.wire import convert
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import global_rounds
 from fedgrove.node.methods.training.metric_sums import ending_after
 from fedgrove.node.scenario.scenario import Scenario
 
-Released = Mapping[str, float | int | None]
+Released = Mapping[str, Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)] | int | None]
 Clients = tuple[int, ...]
-
-# Types of a round's values in JSON; the others are numbers or missing.
-_TYPES = {"round": (int,), "samples": (int,), "cut_off": (int,)}
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ClusterResult:
         Who trained each model, ascending.
     personal_accuracy : float or None
         Expected accuracy of a client's model on new data that are distributed like its own, averaged over the honest
-        clients; None where the plan does not evaluate.
+        clients; None where the scenario does not evaluate.
     watched : tuple of float
         Each model's accuracy on the public set, weighted as the labels of its cluster's members; empty where nobody
         watches.
@@ -63,29 +63,15 @@ class ClusterResult:
         Who attacks in this round; nobody in a federation knows.
     backdoor : float or None
         Share of test samples of other labels that get the attackers' label for their trigger, averaged over the honest
-        clients' models; None without a backdoor, or where the plan does not evaluate.
+        clients' models; None without a backdoor, or where the scenario does not evaluate.
     """
 
     groups: tuple[Clients, ...]
-    personal_accuracy: float | None = None
-    watched: tuple[float, ...] = ()
+    personal_accuracy: Share | None = None
+    watched: tuple[Share, ...] = ()
     judgements: tuple[CommitteeVerdict, ...] = ()
     attackers: Clients = ()
-    backdoor: float | None = None
-
-    @classmethod
-    def from_json(cls, value: Any) -> "ClusterResult":
-        """Parse what ``asdict`` gave, after JSON; ValueError, TypeError or KeyError for anything else."""
-        judgements = tuple(
-            CommitteeVerdict(int(entry.pop("cluster")), **{name: _clients(entry[name]) for name in entry})
-            for entry in map(dict, value["judgements"])
-        )
-        personal, backdoor = value["personal_accuracy"], value.get("backdoor")
-        groups = tuple(map(_clients, value["groups"]))
-        if value.keys() | {"backdoor"} != {item.name for item in fields(cls)}:
-            raise ValueError("clustering has other keys")
-        accuracy, reached = (None if share is None else _share(share) for share in (personal, backdoor))
-        return cls(groups, accuracy, _shares(value["watched"]), judgements, _clients(value["attackers"]), reached)
+    backdoor: Share | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +84,7 @@ class RoundResult:
         From 1.
     accuracy, loss : float or None
         Of the global model after the round on the test samples: share of right answers in [0, 1], mean cross-entropy in
-        nats; None where the plan does not evaluate.
+        nats; None where the scenario does not evaluate.
     train_loss : float or None
         Mean cross-entropy of the drawn clients' last local epoch, weighted by their samples; None where nobody was
         drawn.
@@ -109,10 +95,10 @@ class RoundResult:
     ood_accuracy : float or None
         Mean over the drawn clients of their local models' accuracy out of distribution; None where not probed.
     privacy : mapping of str to number or None
-        What the plan's privacy mechanism did, and what ε has been spent at which δ; None where there is none.
+        What the scenario's privacy mechanism did, and what ε has been spent at which δ; None where there is none.
     members : mapping of str to number or None
         What the drawn clients' own evaluation of the model came to with which the round began, by name; None where the
-        plan asks for none.
+        scenario asks for none.
     clustering : ClusterResult or None
         Of a clustered training; ``accuracy`` and ``loss`` are then means over the honest clients, of what their models
         achieve on all test samples.
@@ -124,7 +110,7 @@ class RoundResult:
     accuracy: float | None
     loss: float | None
     train_loss: float | None
-    clients: tuple[int, ...]
+    clients: Clients
     samples: int
     ood_accuracy: float | None = None
     privacy: Released | None = None
@@ -147,7 +133,7 @@ class RoundResult:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; what a plan does not ask for is left out, except for accuracies and losses."""
+        """Plain values; what a scenario does not ask for is left out, except for accuracies and losses."""
         # Apart from its clients: ``asdict`` would copy them one by one, in every round those of all rounds before.
         value = {**asdict(replace(self, clients=())), "clients": list(self.clients)}
         for name in ("privacy", "clustering", "members"):
@@ -165,7 +151,7 @@ class RunRecord:
     """A run's scenario, its rounds so far, and the SHA-256 (hex) of its model's safetensors bytes.
 
     ``last_model`` is what the clients' own evaluation of the last model came to, when the run is over; None where the
-    plan asks for none.
+    scenario asks for none.
     """
 
     scenario: Scenario
@@ -209,64 +195,38 @@ class RunRecord:
             Keys or types are not a record's, or its rounds are not 1, 2, … in order.
         """
         try:
-            results = tuple(_result(entry) for entry in value["rounds"])
-            last_model = value.get("last_model")
-            _check_released("last_model", last_model)
+            results = tuple(map(_result, value["rounds"]))
+            last_model = convert(Released | None, value.get("last_model"))
             record = cls(Scenario.from_tables(value["scenario"]), results, str(value["model_digest"]), last_model)
-        except (KeyError, TypeError, ValueError, InvalidInput, InvalidContent) as fault:
+        except (AttributeError, KeyError, TypeError, ValueError, InvalidInput, InvalidContent) as fault:
             raise InvalidContent(f"it is not the record of a simulation: {fault}") from None
         if [result.round for result in results] != list(range(1, len(results) + 1)):
             raise InvalidContent("it is not the record of a simulation: its rounds do not follow each other")
         return record
 
 
-def ending_of(plan: Scenario, rounds: Iterable[RoundResult]) -> str:
-    """Why the plan's patience is over after these rounds, in one clause: by the rule of federations; else empty."""
-    if not plan.federation.patience:
+def ending_of(scenario: Scenario, rounds: Iterable[RoundResult]) -> str:
+    """Why the scenario's patience is over after these rounds, in one clause: by the rule of federations; else empty."""
+    if not scenario.federation.patience:
         return ""
-    return ending_after((each.members or {} for each in rounds), plan.federation.patience, _first_stage(plan))
+    return ending_after((each.members or {} for each in rounds), scenario.federation.patience, _first_stage(scenario))
 
 
-def _first_stage(plan: Scenario) -> int:
+def _first_stage(scenario: Scenario) -> int:
     """Rounds that train one model for all before each cluster has its own."""
-    if not isinstance(plan.method, ProCflSettings):
+    if not isinstance(scenario.method, ProCflSettings):
         return 0
-    last_global = global_rounds(plan.rounds, plan.method.global_share)
-    return last_global if last_global < plan.rounds else 0
+    last_global = global_rounds(scenario.rounds, scenario.method.global_share)
+    return last_global if last_global < scenario.rounds else 0
 
 
 def _result(entry: dict[str, Any]) -> RoundResult:
-    result = RoundResult(**{**entry, "clients": _clients(entry["clients"])})
-    if result.clustering is not None:
-        result = replace(result, clustering=ClusterResult.from_json(result.clustering))
-    for name, value in vars(result).items():
-        allowed = _TYPES.get(name, (float, int, NoneType))
-        if name in ("privacy", "members"):
-            _check_released(name, value)
-        elif name not in ("clients", "clustering") and type(value) not in allowed:
-            raise TypeError(f"{name} cannot be {value!r}")
-    return result
-
-
-def _check_released(name: str, value: Any) -> None:
-    if value is None:
-        return
-    fine = isinstance(value, dict) and all(
-        entry is None or (type(entry) in (int, float) and math.isfinite(entry)) for entry in value.values()
-    )
-    if not fine:
-        raise TypeError(f"{name} cannot be {value!r}")
-
-
-def _clients(value: Any) -> Clients:
-    return tuple(int(client) for client in value)
-
-
-def _shares(value: Any) -> tuple[float, ...]:
-    return tuple(map(_share, value))
-
-
-def _share(value: Any) -> float:
-    if type(value) not in (int, float) or not 0 <= value <= 1:
-        raise TypeError(f"{value!r} is not an accuracy")
-    return float(value)
+    clustering = entry.get("clustering") or {}
+    for kind, table in (
+        (RoundResult, entry),
+        (ClusterResult, clustering),
+        *((CommitteeVerdict, each) for each in clustering.get("judgements", ())),
+    ):
+        if unknown := table.keys() - {item.name for item in fields(kind)}:
+            raise ValueError(f"{', '.join(sorted(unknown))} is not a round's key")
+    return convert(RoundResult, entry)

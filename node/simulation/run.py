@@ -1,4 +1,4 @@
-"""One model for all clients: a round's uploads become the next model as the plan's mechanism says."""
+"""One model for all clients: a round's uploads become the next model as the scenario's mechanism says."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -22,21 +22,21 @@ from fedgrove.node.simulation.workers import PendingTest
 
 
 class Simulation(SimulationRun):
-    """A plan without clustering, of a network or a task."""
+    """A scenario without clustering, of a network or a task."""
 
-    def _check_plan(self) -> None:
-        if self._plan.method is not None:
-            raise InvalidConfig("a plan with clustering is simulated by fedgrove.node.simulation.clustered")
+    def _check_scenario(self) -> None:
+        if self._scenario.method is not None:
+            raise InvalidConfig("a scenario with clusters is simulated by fedgrove.node.simulation.clustered")
 
     def _prepare(self) -> None:
-        self._releases = releases_of(self._plan, self._layout)
-        self._server = server_of(self._plan)
+        self._releases = releases_of(self._scenario, self._layout)
+        self._server = server_of(self._scenario)
         self._models = [self._server.first(self._models[0])]
 
     def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
         reach = self._workforce.reach
         data = self._subject.place(reach, scratch)
-        self._maker = TaskMaker(self._plan, self._subject.terms, data, reach, scratch)
+        self._maker = TaskMaker(self._scenario, self._subject.terms, data, reach, scratch)
         return self._maker
 
     def _restore(self, kept: Tensors) -> None:
@@ -81,17 +81,19 @@ class Simulation(SimulationRun):
         return PendingTest(partial(self._maker.evaluation, result.round, model), partial(_scored, result))
 
 
-def server_of(plan: Scenario) -> ServerSide:
-    """The server's part in a plan's rounds; the bound counts where clients upload weights."""
+def server_of(scenario: Scenario) -> ServerSide:
+    """The server's part in a scenario's rounds; the bound counts where clients upload weights."""
     return ServerSide(
-        plan.server, plan.strategy.name, bound_of_weights(plan.privacy, plan.masking.masked, plan.masking.bound)
+        scenario.server,
+        scenario.strategy.name,
+        bound_of_weights(scenario.privacy, scenario.masking.masked, scenario.masking.bound),
     )
 
 
 def _scored(result: RoundResult, slices: Sequence[SliceScore]) -> RoundResult:
     """A round's result with accuracy, where right answers are counted, and mean loss by the slices of the samples."""
-    samples = sum(part.samples for part in slices)
-    right = [part.right for part in slices if part.right is not None]
+    samples = sum(sum(part.tested) for part in slices)
+    right = [sum(part.right) for part in slices if part.right is not None]
     accuracy = sum(right) / samples if len(right) == len(slices) else None
     return replace(result, accuracy=accuracy, loss=math.fsum(part.loss for part in slices) / samples)
 

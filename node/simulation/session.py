@@ -1,4 +1,4 @@
-"""One or several runs of a plan from its options to what they leave, for the command and for ``fedgrove.simulate``."""
+"""Runs of a scenario from its options to what they leave, for the command and for ``fedgrove.simulate``."""
 
 import math
 import time
@@ -25,7 +25,7 @@ from fedgrove.node.simulation.record import RoundResult, RunRecord
 if TYPE_CHECKING:  # it brings torch, which this process loads while its workers do
     from fedgrove.node.simulation.task_folder import OpenedTask
 
-PLAN = "scenario.toml"
+SCENARIO = "scenario.toml"
 SUITED = "auto"
 """The executor's name for processes where there is much to train, else this process."""
 MUCH = 50_000
@@ -43,7 +43,6 @@ class Runs:
 
     Attributes
     ----------
-    scenario : Scenario
     seeds : sequence of int
         One run each; empty takes the scenario's own.
     out : Path or None
@@ -94,8 +93,10 @@ class SimulationSession:
     def __init__(self, runs: Runs, pool: Executor, workers: int, subject: "Dataset | OpenedTask") -> None:
         self._runs, self._pool, self._workers, self._subject = runs, pool, workers, subject
 
-    def run(self, plan: Scenario, watcher: Watcher, keep: Callable[[int, Tensors], None] | None = None) -> SimulatedRun:
-        """Run one plan of these runs; raises as ``SimulationRun`` and its ``run``.
+    def run(
+        self, scenario: Scenario, watcher: Watcher, keep: Callable[[int, Tensors], None] | None = None
+    ) -> SimulatedRun:
+        """Run one scenario of these runs; raises as ``SimulationRun`` and its ``run``.
 
         Parameters
         ----------
@@ -104,20 +105,20 @@ class SimulationSession:
         """
         from fedgrove.node.simulation.kinds import simulation_of
 
-        started, directory = time.monotonic(), run_directory(self._runs, plan)
+        started, directory = time.monotonic(), run_directory(self._runs, scenario)
         simulation = simulation_of(
-            plan, self._subject, self._pool, self._workers, directory, self._runs.resume, watcher.compared
+            scenario, self._subject, self._pool, self._workers, directory, self._runs.resume, watcher.compared
         )
         simulation.keep = keep
-        watcher.begin(f"seed {plan.seed}", plan.rounds)
+        watcher.begin(f"seed {scenario.seed}", scenario.rounds)
         for result in simulation.run():
             watcher.advance(result)
         if directory is not None:
-            write_atomically(directory / PLAN, plan.without_machine().to_toml())
+            write_atomically(directory / SCENARIO, scenario.without_machine().to_toml())
         return SimulatedRun(simulation.record, round(time.monotonic() - started, 3), simulation.tensors)
 
     def draw(self, records: Sequence[RunRecord]) -> None:
-        """Draw accuracy over the rounds, the partition of the first seed, and what else the plan measures.
+        """Draw accuracy over the rounds, the partition of the first seed, and what else the scenario measures.
 
         Raises
         ------
@@ -128,7 +129,7 @@ class SimulationSession:
         from fedgrove.node.simulation.data import deal_data
         from fedgrove.node.simulation.task_folder import OpenedTask
 
-        plan, out = records[0].scenario, self._runs.out
+        scenario, out = records[0].scenario, self._runs.out
         if out is None:
             return
 
@@ -137,23 +138,23 @@ class SimulationSession:
             figures.write_figure(out / f"{what}.png", draw)
 
         if all(record.rounds[-1].accuracy is not None for record in records):
-            curves("accuracy", plan.strategy.name, target=0.9)
+            curves("accuracy", scenario.strategy.name, target=0.9)
         if not isinstance(self._subject, OpenedTask):
-            data = deal_data(plan, self._subject, with_shared=False)
+            data = deal_data(scenario, self._subject, with_shared=False)
             partition = partial(figures.draw_partition, labels=data.training.y, parts=data.parts)
             figures.write_figure(out / "partition.png", partition)
-        if plan.method is not None:
-            curves("personal", plan.method.method)
-        if isinstance(plan.method, ProCflSettings):
+        if scenario.method is not None:
+            curves("personal", scenario.method.method)
+        if isinstance(scenario.method, ProCflSettings):
             for record in records:
                 _draw_clusters(out / _name(record.scenario))
         if any(result.ood_accuracy is not None for result in records[0].rounds):
-            curves("ood", plan.strategy.name)
+            curves("ood", scenario.strategy.name)
 
 
-def run_directory(runs: Runs, plan: Scenario) -> Path | None:
+def run_directory(runs: Runs, scenario: Scenario) -> Path | None:
     """Where a run of these runs is kept; None where nothing is."""
-    return runs.out / _name(plan) if runs.out is not None else None
+    return runs.out / _name(scenario) if runs.out is not None else None
 
 
 @contextmanager
@@ -172,8 +173,8 @@ def open_session(runs: Runs) -> Iterator[SimulationSession]:
     check_simulated(runs.scenario)
     check_training(runs.scenario)
     if runs.out is not None:
-        for plan in runs.scenarios:
-            check_directory(runs.out / _name(plan), plan, runs.resume)
+        for scenario in runs.scenarios:
+            check_directory(runs.out / _name(scenario), scenario, runs.resume)
         _make(runs.out)
     with ExitStack() as stack:
         task = stack.enter_context(_opened_task(runs)) if runs.scenario.task is not None else None
@@ -186,23 +187,26 @@ def open_session(runs: Runs) -> Iterator[SimulationSession]:
 
 
 def executor_for(runs: Runs, task: "OpenedTask | None") -> str:
-    """The executor that a scenario names, or the one that suits what its plans train."""
+    """The executor that a scenario names, or the one that suits what its scenarios train."""
     if runs.scenario.run.executor != SUITED:
         return runs.scenario.run.executor
-    few = not runs.scenario.run.workers and all(_passes(plan, task) < MUCH for plan in runs.scenarios)
+    few = not runs.scenario.run.workers and all(_passes(scenario, task) < MUCH for scenario in runs.scenarios)
     return "inline" if few else "processes"
 
 
-def _passes(plan: Scenario, task: "OpenedTask | None") -> float:
-    """How often a plan's clients train on a sample, comparisons of clients included.
+def _passes(scenario: Scenario, task: "OpenedTask | None") -> float:
+    """How often a scenario's clients train on a sample, comparisons of clients included.
 
     Infinite where the number says little of the work: with larger images, and with frozen bases.
     """
-    samples: float = _DIGITS if plan.cast.dataset == "digits" else math.inf
+    samples: float = _DIGITS if scenario.cast.dataset == "digits" else math.inf
     if task is not None:
         samples = math.inf if task.place.bases else sum(each.description.samples for each in task.clients)
-    pairs = math.comb(plan.clients, 2) if isinstance(plan.method, ProCflSettings) else 0
-    return plan.rounds * plan.federation.sampling_rate * samples * plan.training.epochs + _PASSES_PER_COMPARISON * pairs
+    pairs = math.comb(scenario.clients, 2) if isinstance(scenario.method, ProCflSettings) else 0
+    return (
+        scenario.rounds * scenario.federation.sampling_rate * samples * scenario.training.epochs
+        + _PASSES_PER_COMPARISON * pairs
+    )
 
 
 def _opened_task(runs: Runs) -> AbstractContextManager["OpenedTask"]:
@@ -228,9 +232,9 @@ def _make(out: Path) -> None:
         raise InvalidContent(f"cannot make the directory {out}: {fault.strerror}") from None
 
 
-def _name(plan: Scenario) -> str:
+def _name(scenario: Scenario) -> str:
     """The folder of a run in its request's."""
-    return f"seed-{plan.seed}"
+    return f"seed-{scenario.seed}"
 
 
 def _draw_clusters(directory: Path) -> None:

@@ -10,12 +10,11 @@ from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.together import check_suits
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.data import PlacedData, deal_data
+from fedgrove.node.simulation.data import ClientsData, PlacedData, deal_data
 from fedgrove.node.simulation.executors import Reach
 from fedgrove.node.simulation.network_work import NetworkTerms
 from fedgrove.node.simulation.task_folder import OpenedTask, TaskSources, terms_of
 from fedgrove.node.simulation.task_work import SandboxTerms, end_process
-from fedgrove.node.simulation.tasks import ClientsData
 from fedgrove.node.simulation.work import RunTerms
 
 
@@ -47,14 +46,14 @@ class NetworkSubject(Subject):
 
     terms: NetworkTerms
 
-    def __init__(self, plan: Scenario, dataset: Dataset) -> None:
-        strategy = make_strategy(plan.strategy.name, plan.strategy.options)
-        self.data = deal_data(plan, dataset, strategy.needs_shared)
-        self.digest, spec, run = self.data.digest(), self.data.spec, plan.run
+    def __init__(self, scenario: Scenario, dataset: Dataset) -> None:
+        strategy = make_strategy(scenario.strategy.name, scenario.strategy.options)
+        self.data = deal_data(scenario, dataset, strategy.needs_shared)
+        self.digest, spec, run = self.data.digest(), self.data.spec, scenario.run
         if run.together > 1:
-            check_suits(spec, strategy, plan.training)
-        learned = (self.digest, spec, strategy, plan.training, plan.rounds, plan.seed)
-        self.terms = NetworkTerms(*learned, run.device, plan.evaluation, run.together)
+            check_suits(spec, strategy, scenario.training)
+        learned = (self.digest, spec, strategy, scenario.training, scenario.rounds, scenario.seed)
+        self.terms = NetworkTerms(*learned, run.device, scenario.evaluation, run.together)
 
     def first_model(self, seed: int) -> Tensors:
         spec = self.data.spec
@@ -68,9 +67,9 @@ class NetworkSubject(Subject):
 class TaskSubject(Subject):
     """A user's own task: what a federation under the same terms computes, to the byte."""
 
-    def __init__(self, plan: Scenario, task: OpenedTask) -> None:
-        self._task, self._own_terms, self.digest = task, terms_of(plan), task.digest
-        self.terms = SandboxTerms(task.place, self._own_terms, plan.rounds, plan.evaluation)
+    def __init__(self, scenario: Scenario, task: OpenedTask) -> None:
+        self._task, self._own_terms, self.digest = task, terms_of(scenario), task.digest
+        self.terms = SandboxTerms(task.place, self._own_terms, scenario.rounds, scenario.evaluation)
 
     def first_model(self, seed: int) -> Tensors:
         return self._task.first_model(self._own_terms)
@@ -81,12 +80,12 @@ class TaskSubject(Subject):
         return TaskSources(self._task)
 
 
-def subject_of(plan: Scenario, given: Dataset | OpenedTask, reach: Reach) -> Subject:
+def subject_of(scenario: Scenario, given: Dataset | OpenedTask, reach: Reach) -> Subject:
     """What a scenario trains, on the data set or the task that was opened for it; InvalidConfig if they do not fit."""
-    if isinstance(given, OpenedTask) != (plan.task is not None):
+    if isinstance(given, OpenedTask) != (scenario.task is not None):
         raise InvalidConfig("a scenario with a task is simulated on an opened task, and any other on a data set")
     if not isinstance(given, OpenedTask):
-        return NetworkSubject(plan, given)
+        return NetworkSubject(scenario, given)
     if reach == "message":
         raise InvalidConfig("a task is simulated on this machine only: choose the executor processes or inline")
-    return TaskSubject(plan, given)
+    return TaskSubject(scenario, given)

@@ -1,4 +1,4 @@
-"""A plan's task and its data, opened: packed, checked, and asked how many samples there are."""
+"""A scenario's task and its data, opened: packed, checked, and asked how many samples there are."""
 
 import hashlib
 import tempfile
@@ -16,7 +16,7 @@ from fedgrove.node.scenario.checks import check_subject
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.scenario.settings import TaskChoice
 from fedgrove.node.scenario.sources import packed, sources_of
-from fedgrove.node.simulation.data import OnDisk
+from fedgrove.node.simulation.data import ClientsData, OnDisk
 from fedgrove.node.simulation.task_work import OwnSource, TaskPlace, end_process, process_of
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.folder import remove_folder
@@ -49,18 +49,16 @@ class OpenedTask:
         return self.clients[0].open(self.place, terms).first_model()
 
 
-class TaskSources:
+class TaskSources(ClientsData):
     """An opened task's data, as work carries them."""
 
     def __init__(self, task: OpenedTask) -> None:
         self._task, self.tests = task, bool(task.held_out)
 
     def size(self, client: int) -> int:
-        """How many samples a client has."""
         return self.samples(client).description.samples
 
     def samples(self, client: int) -> OwnSource:
-        """Where a client's samples are."""
         return self._task.clients[client - 1]
 
     def common(self, probes: bool) -> dict[str, Samples | OnDisk | None]:
@@ -68,37 +66,38 @@ class TaskSources:
         return {}
 
     def test_parts(self) -> tuple[OwnSource, ...]:
-        """The sources that hold samples out."""
         return self._task.held_out
 
 
 @contextmanager
-def opened_task(plan: Scenario) -> Iterator[OpenedTask]:
-    """Open a plan's task, for this plan and those that differ from it in their seed; its processes end behind it.
+def opened_task(scenario: Scenario) -> Iterator[OpenedTask]:
+    """Open a scenario's task, for all of its seeds; the task's processes end behind it.
 
     Raises
     ------
     InvalidConfig
-        The folder or the data are missing, do not suit the plan, or are not those that it names.
+        The folder or the data are missing, do not suit the scenario, or are not those that it names.
     InvalidBundle, InvalidBundle
-        The folder cannot be packed; a base is missing or another than the plan names.
+        The folder cannot be packed; a base is missing or another than the scenario names.
     TaskFailed
         The task's code does not load or cannot read the data.
     """
-    check_subject(plan)
-    assert plan.task is not None
-    task, source = plan.task, Path(plan.cast.data)
+    check_subject(scenario)
+    assert scenario.task is not None
+    task, source = scenario.task, Path(scenario.cast.data)
     bundle, _ = packed(task)
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as temporary:
         folder = Path(temporary) / "task"
         write_code(folder, bundle)
         shown = BaseShelf(Path(temporary)).open_all(
-            task.bases, BaseSources({name: Path(path) for name, path in plan.cast.bases.items()})
+            task.bases, BaseSources({name: Path(path) for name, path in scenario.cast.bases.items()})
         )
         kept = tuple((name, str(path)) for name, path in shown.items())
-        place = TaskPlace(str(folder), str(source.resolve()), choose(plan.run.sandbox), kept, plan.training.portable)
+        place = TaskPlace(
+            str(folder), str(source.resolve()), choose(scenario.run.sandbox), kept, scenario.training.portable
+        )
         try:
-            clients, tests = _shared_out(plan, place, terms_of(plan))
+            clients, tests = _shared_out(scenario, place, terms_of(scenario))
             held_out = tuple(each for each in tests if each.description.held_out)
             name = task.name if bundle is None else str(bundle.cid)
             yield OpenedTask(place, _digest(name, source), clients, held_out)
@@ -107,21 +106,22 @@ def opened_task(plan: Scenario) -> Iterator[OpenedTask]:
             remove_folder(Path(temporary))
 
 
-def terms_of(plan: Scenario) -> TaskTerms:
-    """What of a plan its task depends on."""
-    return TaskTerms(plan.task or TaskChoice(), plan.privacy is None, plan.strategy, plan.training, plan.seed)
+def terms_of(scenario: Scenario) -> TaskTerms:
+    """What of a scenario its task depends on."""
+    task = scenario.task or TaskChoice()
+    return TaskTerms(task, scenario.privacy is None, scenario.strategy, scenario.training, scenario.seed)
 
 
 def _shared_out(
-    plan: Scenario, place: TaskPlace, terms: TaskTerms
+    scenario: Scenario, place: TaskPlace, terms: TaskTerms
 ) -> tuple[tuple[OwnSource, ...], tuple[OwnSource, ...]]:
     """The data of each client, and the sources whose held-out samples count, as ``Cast.data`` says."""
-    own_sources, test = sources_of(Path(place.source), plan.clients)
+    own_sources, test = sources_of(Path(place.source), scenario.clients)
     if own_sources:
         own = tuple(_described(place, terms, each.name) for each in own_sources)
         return own, (_described(place, terms, test.name),) if test is not None else own
     whole = _described(place, terms)
-    samples, clients = whole.description.samples, plan.clients
+    samples, clients = whole.description.samples, scenario.clients
     if samples < clients:
         raise InvalidConfig(f"there are {samples} samples for {clients} clients: each needs at least one")
     return tuple(_part(whole, index, clients) for index in range(clients)), (whole,)

@@ -93,8 +93,8 @@ class SandboxTerms(RunTerms):
         data = task.part.open(self.place, self.task)
         with _naming(f"the evaluation of round {task.round}"):
             found = data.evaluate(dict(tensors))
-        right = None if found.accuracy is None else round(found.accuracy * found.samples)
-        return SliceScore(task.number, right, found.loss * found.samples, found.samples)
+        right = None if found.accuracy is None else (round(found.accuracy * found.samples),)
+        return SliceScore(task.number, right, (found.samples,), found.loss * found.samples)
 
     def _open(self, work: ClientWork) -> TaskData:
         if self.evaluation is None:

@@ -3,12 +3,10 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from fedgrove.node.base.tensors import Tensors, dump
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.data import OnDisk
+from fedgrove.node.simulation.data import ClientsData
 from fedgrove.node.simulation.draws import rate_of
 from fedgrove.node.simulation.executors import Reach
 from fedgrove.node.simulation.uploads import Encoder
@@ -59,7 +57,7 @@ def chunks(sizes: Mapping[int, int], workers: int, model_bytes: int) -> list[tup
 def groups(sizes: Mapping[int, int], together: int) -> list[tuple[int, ...]]:
     """Group clients that are trained together, those with most samples first.
 
-    The last bits may depend on the grouping, so it follows from who was drawn and from the plan, not from the workers.
+    The last bits may depend on the grouping, so it follows from who was drawn and the scenario, not from the workers.
 
     Parameters
     ----------
@@ -110,49 +108,12 @@ class RoundTasks:
         return self._published[digest]
 
 
-class ClientsData(Protocol):
-    """The clients' data, where workers find them (``PlacedData``, ``TaskSources``)."""
-
-    @property
-    def tests(self) -> bool:
-        """Whether there is anything to test models on."""
-        ...
-
-    def size(self, client: int) -> int:
-        """How many samples a client has."""
-        ...
-
-    def samples(self, client: int) -> object:
-        """What work carries of a client's samples, for the terms to read."""
-        ...
-
-    def common(self, probes: bool) -> dict[str, Samples | OnDisk | None]:
-        """What the training of all clients reads, by the fields of ``TrainingTask``."""
-        ...
-
-    def test_parts(self) -> Iterable[object]:
-        """What models are tested on, in parts."""
-        ...
-
-
 class TaskMaker(RoundTasks):
-    """Makes the tasks of one simulation.
+    """Makes the tasks of one simulation; ``reach`` and ``scratch`` are those of ``RoundTasks``."""
 
-    Parameters
-    ----------
-    plan, terms, data
-        What is simulated.
-    reach, scratch
-        As in ``RoundTasks``.
-
-    Attributes
-    ----------
-    data : ClientsData
-    """
-
-    def __init__(self, plan: Scenario, terms: RunTerms, data: ClientsData, reach: Reach, scratch: Path) -> None:
+    def __init__(self, scenario: Scenario, terms: RunTerms, data: ClientsData, reach: Reach, scratch: Path) -> None:
         super().__init__(reach, scratch)
-        self._plan, self._terms, self.data = plan, terms, data
+        self._scenario, self._terms, self.data = scenario, terms, data
 
     def training(
         self,
@@ -166,13 +127,12 @@ class TaskMaker(RoundTasks):
     ) -> Iterator[TrainingTask]:
         """The tasks of a round, each made, with its clients' ``state``, when it is asked for."""
         sizes = {client: self.data.size(client) for client in drawn}
-        total, rate = sum(sizes.values()), rate_of(self._plan, number)
-        common, together = self.data.common(self._plan.probes(number)), self._plan.run.together
+        total, rate = sum(sizes.values()), rate_of(self._scenario, number)
+        common, together = self.data.common(self._scenario.probes(number)), self._scenario.run.together
         for group in groups(sizes, together) if together > 1 else chunks(sizes, workers, model_bytes):
             clients = tuple(ClientWork(client, self.data.samples(client), state(client)) for client in group)
             yield TrainingTask(self._terms, model, number, total, encoder, clients, rate, **common)
 
-    def evaluation(self, round_number: int, model: ModelReference) -> Iterator[EvaluationTask]:
-        """The tasks that test a round's model; none where there is nothing to test it on."""
-        for number, part in enumerate(self.data.test_parts()):
-            yield EvaluationTask(self._terms, model, round_number, number, part)
+    def evaluation(self, round_number: int, model: ModelReference, number: int = 0) -> Iterator[EvaluationTask]:
+        """The tasks that test a round's model, by its number; none where there is nothing to test it on."""
+        return (EvaluationTask(self._terms, model, round_number, number, part) for part in self.data.test_parts())

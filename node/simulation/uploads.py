@@ -3,8 +3,9 @@
 A task carries an encoder to the worker. What it computes is the mechanism's (``node.privacy.mechanism``), as in a
 federation.
 
-A simulation's noise is drawn from the plan's seed, so that a run can be repeated: whoever knows the plan can subtract
-it. **It protects nobody.** It shows what a mechanism costs in accuracy; federations draw theirs from ``os.urandom``.
+A simulation's noise is drawn from the scenario's seed, so that a run can be repeated: whoever knows the scenario can
+subtract it. **It protects nobody.** It shows what a mechanism costs in accuracy; federations draw theirs from
+``os.urandom``.
 """
 
 import os
@@ -122,5 +123,5 @@ def measured_rates(found: HeldOutSums | None, evaluation: EvaluationSettings | N
 
 
 def seeded(purpose: str, seed: int, number: int, client: int = 0) -> keys.Random:
-    """Randomness that follows from the plan: to repeat a run with, and no secret."""
+    """Randomness that follows from the scenario: to repeat a run with, and no secret."""
     return Random(f"fedgrove simulated {purpose} {seed} {number} {client}").randbytes

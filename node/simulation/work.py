@@ -145,7 +145,7 @@ class ClientResult:
 
     ``loss`` is that of its last local epoch, ``norm`` the length of its update; the loss is None, and the update zero,
     where a mechanism passes over a training that diverged. ``measured`` is what its evaluation came to before the
-    training, where the plan asks for one. ``cut_off`` counts the values that its upload has at the bound instead.
+    training, where the scenario asks for one. ``cut_off`` counts the values that its upload has at the bound instead.
     """
 
     client: int
@@ -168,7 +168,7 @@ class PartialSum:
 
 @dataclass(frozen=True)
 class EvaluationTask:
-    """A test of a round's model; ``number`` orders the parts, a ``Slice`` each, or with a task an ``OwnSource``."""
+    """A test of a round's model ``number`` on a part, a ``Slice``, or with a task an ``OwnSource``."""
 
     doing: ClassVar[str] = "evaluating"
 
@@ -184,12 +184,15 @@ class EvaluationTask:
 
 @dataclass(frozen=True)
 class SliceScore:
-    """Right answers, None where a task counts none, and summed loss (cross-entropy in nats) of a slice."""
+    """Right answers and samples of each label, and the summed loss (cross-entropy in nats), of model ``number``.
+
+    A task's are those of all labels together, and its right answers None where it counts none.
+    """
 
     number: int
-    right: int | None
+    right: tuple[int, ...] | None
+    tested: tuple[int, ...]
     loss: float
-    samples: int
 
 
 def perform(task: WorkUnit) -> Any:

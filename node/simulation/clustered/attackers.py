@@ -20,7 +20,7 @@ from fedgrove.node.simulation.uploads import ClientPart, Encoder
 
 @dataclass(frozen=True)
 class Attackers:
-    """Who attacks, from which round on; numbered as the plan's clients, from 1."""
+    """Who attacks, from which round on; numbered as the scenario's clients, from 1."""
 
     clients: frozenset[int]
     settings: AttackSettings
@@ -52,35 +52,51 @@ class Attackers:
         return self.settings.attack.model(trained, start, np.random.default_rng([self.seed, turn.client, turn.round]))
 
 
-def attackers_of(plan: Scenario, counts: np.ndarray) -> Attackers | None:
-    """Who attacks in a plan, of clients with these label counts; None where nobody does."""
-    if plan.attack is None:
+def attackers_of(scenario: Scenario, counts: np.ndarray) -> Attackers | None:
+    """Who attacks in a scenario, of clients with these label counts; None where nobody does."""
+    if scenario.attack is None:
         return None
-    found = plan.attack.attackers(counts, np.random.default_rng([plan.seed, 4]))
-    return Attackers(frozenset(client + 1 for client in found), plan.attack, plan.seed)
+    found = scenario.attack.attackers(counts, np.random.default_rng([scenario.seed, 4]))
+    return Attackers(frozenset(client + 1 for client in found), scenario.attack, scenario.seed)
 
 
 @dataclass(frozen=True)
-class Weighing(Encoder):
-    """Each model in fixed point times the weight of its client, as masked sums take it.
+class Sending(Encoder):
+    """What clients, and the attackers among them, send.
 
     A client whose training diverged, or left the bound, sends the model that it began with, as in a federation. An
     attacker keeps its parameters within the bound, since it would be refused else.
     """
 
-    weights: Mapping[int, Fraction] = field(repr=False)
     bound: float
     attackers: Attackers | None = None
+
+    def sent(self, trained: np.ndarray, start: np.ndarray, turn: ClientPart) -> np.ndarray:
+        """The model that a client sends: float32 (parameters,), not the start itself."""
+        model = trained
+        if self.attackers is not None:
+            model = self.attackers.sent(trained, start, turn)
+            if turn.client in self.attackers.at(turn.round):
+                model = np.clip(model, -self.bound, self.bound)
+        fits = model.max() <= self.bound and model.min() >= -self.bound  # a NaN fails both
+        return model if fits else start.copy()
+
+
+@dataclass(frozen=True)
+class Weighing(Sending):
+    """Each model in fixed point times the weight of its client, as masked sums take it."""
+
+    weights: Mapping[int, Fraction] = field(kw_only=True, repr=False)
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
         weight = self.weights[turn.client]
         counted = Weight(weight.numerator, weight.denominator)
-        model = _sent(self.attackers, trained, start, turn, self.bound)
+        model = self.sent(trained, start, turn)
         return WeightedMean(layout, self.bound).encode(model, partial(unflatten, start, layout), counted, os.urandom)
 
 
 @dataclass(frozen=True)
-class Showing(Encoder):
+class Showing(Sending):
     """The model itself, bit by bit, for those who look at single models: a task may have one client only.
 
     Attributes
@@ -89,28 +105,13 @@ class Showing(Encoder):
         Length of the noise on it, in lengths of the update.
     """
 
-    bound: float
-    attackers: Attackers | None = None
     noise: float = 0.0
     seed: int = 0
 
     def encode(self, trained: np.ndarray, start: np.ndarray, layout: Layout, turn: ClientPart) -> np.ndarray:
-        model = _sent(self.attackers, trained, start, turn, self.bound)
+        model = self.sent(trained, start, turn)
         if self.noise:
             deviation = self.noise * float(np.linalg.norm(model - start)) / np.sqrt(len(model))
             rng = np.random.default_rng([self.seed, turn.client, turn.round, 1])
             model = model + (deviation * rng.standard_normal(len(model))).astype(np.float32)
         return np.ascontiguousarray(model, "<f4").view(WORD)
-
-
-def _sent(
-    attackers: Attackers | None, trained: np.ndarray, start: np.ndarray, turn: ClientPart, bound: float
-) -> np.ndarray:
-    """What a client sends: float32 (parameters,), not the start itself."""
-    model = trained
-    if attackers is not None:
-        model = attackers.sent(trained, start, turn)
-        if turn.client in attackers.at(turn.round):
-            model = np.clip(model, -bound, bound)
-    fits = model.max() <= bound and model.min() >= -bound  # a NaN fails both
-    return model if fits else start.copy()

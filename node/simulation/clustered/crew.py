@@ -22,12 +22,19 @@ from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import RunDirectory
 from fedgrove.node.simulation.clustered.attackers import Attackers, Showing, Weighing
-from fedgrove.node.simulation.clustered.work import Chooser, JudgingTask, LabelCounts, LabelTest, LossTask
+from fedgrove.node.simulation.clustered.work import Chooser, JudgingTask, LossTask
 from fedgrove.node.simulation.data import Dealt, PlacedData
 from fedgrove.node.simulation.network_work import NetworkTerms
 from fedgrove.node.simulation.tasks import TASK_BYTES, TaskMaker
 from fedgrove.node.simulation.uploads import Encoder
-from fedgrove.node.simulation.work import ClientResult, MembersEvaluation, ModelReference, TrainingTask
+from fedgrove.node.simulation.work import (
+    ClientResult,
+    EvaluationTask,
+    MembersEvaluation,
+    ModelReference,
+    SliceScore,
+    TrainingTask,
+)
 from fedgrove.node.simulation.workers import Workforce
 
 # Clients that a task finds losses for.
@@ -63,9 +70,8 @@ class Crew:
 
     Parameters
     ----------
-    plan, terms, data, layout
+    scenario, terms, data, layout
         What is simulated; ``data.test`` are the samples for evaluation.
-    attackers : Attackers or None
     workforce : Workforce
         Where tasks run.
     files : RunDirectory
@@ -76,7 +82,7 @@ class Crew:
 
     def __init__(
         self,
-        plan: Scenario,
+        scenario: Scenario,
         terms: NetworkTerms,
         data: Dealt,
         layout: Layout,
@@ -86,7 +92,7 @@ class Crew:
         files: RunDirectory,
         scratch: Path,
     ) -> None:
-        self._plan, self._terms, self._data, self._layout = plan, terms, data, layout
+        self._scenario, self._terms, self._data, self._layout = scenario, terms, data, layout
         self._attackers, self._files, self._scratch = attackers, files, scratch
         self._workforce = workforce
         self.tasks = self._maker("honest", data)
@@ -110,7 +116,7 @@ class Crew:
     ) -> tuple[dict[int, Tensors], list[ClientResult]]:
         """Train each group's model; as ``sums``, with the means behind them."""
         sums, results = self.sums(number, models, groups, weights)
-        mean, whole = WeightedMean(self._layout, self._plan.masking.bound), Weight(1, 1)
+        mean, whole = WeightedMean(self._layout, self._scenario.masking.bound), Weight(1, 1)
         vectors = {k: mean.mean(total, models[k].tensors, whole) for k, total in sums.items()}
         return {k: unflatten(vector, self._layout) for k, vector in vectors.items()}, results
 
@@ -135,7 +141,7 @@ class Crew:
         dict of int to uint32 array, list of ClientResult
             The sums, and what is told of the clients, ascending.
         """
-        encoder = Weighing(weights, self._plan.masking.bound, self._attackers)
+        encoder = Weighing(self._scenario.masking.bound, self._attackers, weights=weights)
         tasks = self._training(number, models, groups, encoder, WORD.itemsize * self._layout.length)
         return self._workforce.train(tasks, groups, self._layout.length, self._keeper(number, keep=True))
 
@@ -148,7 +154,7 @@ class Crew:
         keep: bool = False,
     ) -> tuple[dict[int, np.ndarray], list[ClientResult]]:
         """Each client's model of a round, float32 (parameters,), and what is told of the clients, ascending."""
-        encoder = Showing(self._plan.masking.bound, self._attackers, noise, self._plan.seed)
+        encoder = Showing(self._scenario.masking.bound, self._attackers, noise, self._scenario.seed)
         # As if a model were as large as a task may be: then it has one client, whose sum is its own.
         tasks = self._training(number, models, groups, encoder, TASK_BYTES)
         alone = {client: (client,) for group in groups.values() for client in group}
@@ -160,21 +166,21 @@ class Crew:
     ) -> dict[int, HeldOutSums]:
         """Each client's evaluation of its group's model, by client; nobody trains."""
         tasks = self._training(
-            number, models, groups, Showing(self._plan.masking.bound), WORD.itemsize * self._layout.length
+            number, models, groups, Showing(self._scenario.masking.bound), WORD.itemsize * self._layout.length
         )
         return dict(chain.from_iterable(self._workforce.run(map(MembersEvaluation, tasks))))
 
-    def tests(self, number: int, models: Mapping[int, ModelReference]) -> Iterator[LabelTest]:
+    def tests(self, number: int, models: Mapping[int, ModelReference]) -> Iterator[EvaluationTask]:
         """Tests of models on the samples for evaluation, and, as models −1, −2, …, on what the attack hides in."""
-        yield from _label_tests(self.tasks, number, models)
+        yield from _tests(self.tasks, number, models)
         if self._aim is not None:
-            yield from _label_tests(self._aim, number, {-1 - k: model for k, model in models.items()})
+            yield from _tests(self._aim, number, {-1 - k: model for k, model in models.items()})
 
     def watch(self, number: int, models: Mapping[int, ModelReference]) -> dict[int, LabelScores]:
         """Test models on the public samples."""
         if self._watch is None:
             raise ValueError("nobody watches: the crew was given no public samples")
-        return together(self._workforce.run(_label_tests(self._watch, number, models)))
+        return together(self._workforce.run(_tests(self._watch, number, models)))
 
     def choose(
         self, round_number: int, models: Sequence[ModelReference], options: Mapping[int, tuple[int, ...]]
@@ -214,7 +220,7 @@ class Crew:
 
         ``labels`` counts the samples of each label that the members have together, int64 (classes,).
         """
-        encoder = Showing(self._plan.masking.bound)
+        encoder = Showing(self._scenario.masking.bound)
         (own,) = self._training(number, {cluster: model}, {cluster: (judge,)}, encoder, TASK_BYTES)
         size = {client: len(self._data.parts[client - 1]) for client in (judge, *shown)}
         steps = tuple(size[member] / size[judge] for member in shown)
@@ -263,22 +269,22 @@ class Crew:
         scratch.mkdir()
         terms = replace(self._terms, data=f"{self._terms.data} {name}")
         reach = self._workforce.reach
-        return TaskMaker(self._plan, terms, PlacedData(data, terms.data, reach, scratch), reach, scratch)
+        return TaskMaker(self._scenario, terms, PlacedData(data, terms.data, reach, scratch), reach, scratch)
 
 
-def together(slices: Iterable[LabelCounts]) -> dict[int, LabelScores]:
+def together(slices: Iterable[SliceScore]) -> dict[int, LabelScores]:
     """How each model did, by its number, on all its slices."""
-    found: dict[int, list[LabelCounts]] = {}
+    found: dict[int, list[SliceScore]] = {}
     for counts in slices:
         found.setdefault(counts.number, []).append(counts)
     return {number: _score(own) for number, own in sorted(found.items())}
 
 
-def _score(slices: Sequence[LabelCounts]) -> LabelScores:
+def _score(slices: Sequence[SliceScore]) -> LabelScores:
     right = np.sum([part.right for part in slices], axis=0)
     tested = np.sum([part.tested for part in slices], axis=0)
     return LabelScores(right, tested, math.fsum(part.loss for part in slices) / int(tested.sum()))
 
 
-def _label_tests(maker: TaskMaker, number: int, models: Mapping[int, ModelReference]) -> Iterator[LabelTest]:
-    return (LabelTest(k, part) for k, model in models.items() for part in maker.evaluation(number, model))
+def _tests(maker: TaskMaker, number: int, models: Mapping[int, ModelReference]) -> Iterator[EvaluationTask]:
+    return chain.from_iterable(maker.evaluation(number, model, k) for k, model in models.items())

@@ -11,7 +11,7 @@ from fedgrove.node.methods.procfl.training import Cluster
 
 
 class SharingScheme(Protocol):
-    """How a plan's clients share models."""
+    """How a scenario's clients share models."""
 
     def models(self, number: int) -> int:
         """How many there are in a round."""
@@ -44,7 +44,8 @@ class OneModel:
 
     def weights(self, group: Sequence[int]) -> dict[int, Fraction]:
         """How much each client of a model's group counts in its mean; they sum to 1."""
-        return _shares({client: Fraction(self._samples[client]) for client in group})
+        total = sum(self._samples[client] for client in group)
+        return {client: Fraction(self._samples[client], total) for client in group}
 
 
 class Ifca(OneModel):
@@ -59,8 +60,3 @@ class Ifca(OneModel):
 
     def options(self, client: int, number: int) -> tuple[int, ...]:
         return tuple(range(self._models))
-
-
-def _shares(weights: Mapping[int, Fraction]) -> dict[int, Fraction]:
-    total = sum(weights.values())
-    return {client: weight / total for client, weight in weights.items()}

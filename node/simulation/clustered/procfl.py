@@ -48,7 +48,6 @@ class SimulatedProCflCourse:
 
     Parameters
     ----------
-    settings : ProCflSettings
     similarity : Similarity
         Of clients 1, 2, … in order.
     counts : int64 array of shape (clients, classes)

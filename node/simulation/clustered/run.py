@@ -34,14 +34,13 @@ from fedgrove.node.simulation.clustered.similarity import (
     compare_all,
     find_clusters,
 )
-from fedgrove.node.simulation.clustered.work import LabelCounts
 from fedgrove.node.simulation.data import Dealt
 from fedgrove.node.simulation.loop import SimulationRun
 from fedgrove.node.simulation.record import ClusterResult, Released, RoundResult
 from fedgrove.node.simulation.run import round_result
 from fedgrove.node.simulation.subjects import NetworkSubject
 from fedgrove.node.simulation.tasks import TaskMaker
-from fedgrove.node.simulation.work import ModelReference
+from fedgrove.node.simulation.work import ModelReference, SliceScore
 from fedgrove.node.simulation.workers import PendingTest
 
 # The matrix of overlaps, and robust means, hold something of all clients at once.
@@ -50,11 +49,13 @@ MAX_MODEL_BYTES = 4 << 30
 
 
 class ClusteredSimulation(SimulationRun):
-    """A plan with ``clustering``: models of groups of clients."""
+    """A scenario with ``clustering``: models of groups of clients."""
 
-    def _check_plan(self) -> None:
-        if self._plan.clients > MAX_CLIENTS:
-            raise InvalidConfig(f"clustering is simulated for at most {MAX_CLIENTS} clients, not {self._plan.clients}")
+    def _check_scenario(self) -> None:
+        if self._scenario.clients > MAX_CLIENTS:
+            raise InvalidConfig(
+                f"clustering is simulated for at most {MAX_CLIENTS} clients, not {self._scenario.clients}"
+            )
 
     @property
     def data(self) -> Dealt:
@@ -67,7 +68,7 @@ class ClusteredSimulation(SimulationRun):
         classes = self._data.spec.classes
         self._counts = np.array([label_counts(self._data.training.y[own], classes) for own in self._data.parts])
         self._held_out, self._public = self._split_test()
-        self._attackers = attackers_of(self._plan, self._counts)
+        self._attackers = attackers_of(self._scenario, self._counts)
         self._check_sizes()
         self._clusters: InitialClusters | None = None
         # The models that clients choose for a round, if that is known before it.
@@ -96,7 +97,7 @@ class ClusteredSimulation(SimulationRun):
     def _begin(self, directory: Path, scratch: Path) -> TaskMaker:
         self._method = self._sharing(directory)
         self._crew = Crew(
-            self._plan,
+            self._scenario,
             self._terms,
             replace(self._data, test=self._held_out),
             self._layout,
@@ -135,8 +136,8 @@ class ClusteredSimulation(SimulationRun):
         return self._figures(self._crew.measured(number, models, groups).values())
 
     def _figures(self, measured: Iterable[HeldOutSums]) -> Released | None:
-        """What a round states of its clients' evaluations, over all models; None where the plan asks for none."""
-        return figures_of(measured, self._plan.evaluation) if self._plan.evaluation is not None else None
+        """What a round states of its clients' evaluations, over all models; None where the scenario asks for none."""
+        return figures_of(measured, self._scenario.evaluation) if self._scenario.evaluation is not None else None
 
     def _models_for(self, number: int) -> list[Tensors]:
         """The models that a round begins with: the one model is each cluster's first."""
@@ -155,7 +156,7 @@ class ClusteredSimulation(SimulationRun):
 
     def _trained(self, method: OneModel, number: int, choices: Mapping[int, int]) -> TrainedRound:
         """A round of a rival, whose new models take the place of the old ones."""
-        settings, models = self._plan.method, dict(enumerate(self._crew.publish(self._models)))
+        settings, models = self._scenario.method, dict(enumerate(self._crew.publish(self._models)))
         groups = method.groups(choices)
         if isinstance(settings, GlobalSettings) and settings.mean != "mean":
             vectors, results = self._crew.shown(number, models, groups, keep=True)
@@ -174,15 +175,15 @@ class ClusteredSimulation(SimulationRun):
         """What the honest clients' models achieve."""
         method, number = self._method, result.round
         models = self._crew.publish(self._models)
-        everybody = range(1, self._plan.clients + 1)
+        everybody = range(1, self._scenario.clients + 1)
         # Clients choose for the next round, and use what they choose; where a stage ends, what they had.
         chosen = self._crew.choose(number + 1, models, {client: method.options(client, number) for client in everybody})
-        if number < self._plan.rounds and method.models(number + 1) == len(models) == method.models(number):
+        if number < self._scenario.rounds and method.models(number + 1) == len(models) == method.models(number):
             self._chosen = number + 1, chosen
         used = {k: models[k] for k in sorted({chosen[client] for client in self._honest})}
         return PendingTest(partial(self._crew.tests, number, used), partial(self._scored, result, chosen))
 
-    def _scored(self, result: RoundResult, chosen: Mapping[int, int], slices: Sequence[LabelCounts]) -> RoundResult:
+    def _scored(self, result: RoundResult, chosen: Mapping[int, int], slices: Sequence[SliceScore]) -> RoundResult:
         scores = together(slices)
         found = [scores[chosen[client]] for client in self._honest]
         aims = [scores[-1 - chosen[client]].accuracy for client in self._honest] if min(scores) < 0 else []
@@ -198,11 +199,11 @@ class ClusteredSimulation(SimulationRun):
     @cached_property
     def _honest(self) -> tuple[int, ...]:
         attackers = self._attackers.clients if self._attackers else ()
-        return tuple(client for client in range(1, self._plan.clients + 1) if client not in attackers)
+        return tuple(client for client in range(1, self._scenario.clients + 1) if client not in attackers)
 
     def _sharing(self, directory: Path) -> SharingScheme:
-        """The plan's method; ProCFL's clusters are found, and written down, first."""
-        settings, plan = self._plan.method, self._plan
+        """The scenario's method; ProCFL's clusters are found, and written down, first."""
+        settings, scenario = self._scenario.method, self._scenario
         samples = {client: len(own) for client, own in enumerate(self._data.parts, 1)}
         if isinstance(settings, IfcaSettings):
             return Ifca(samples, settings.models)
@@ -212,32 +213,32 @@ class ClusteredSimulation(SimulationRun):
         compared = compare_all(self._counts, settings, work.executor, work.count, directory, self._progress)
         self._clusters = find_clusters(compared, settings.alpha, self.attackers)
         write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_json()) + "\n").encode())
-        first = self._models[0], plan.rounds, plan.masking.bound
-        return SimulatedProCflCourse(settings, compared, self._counts, *first, self._attackers, plan.seed)
+        first = self._models[0], scenario.rounds, scenario.masking.bound
+        return SimulatedProCflCourse(settings, compared, self._counts, *first, self._attackers, scenario.seed)
 
     def _model_seeds(self) -> list[int]:
-        """The plan's seed for one model; IFCA's models differ from the start."""
-        settings, seed = self._plan.method, self._plan.seed
+        """The scenario's seed for one model; IFCA's models differ from the start."""
+        settings, seed = self._scenario.method, self._scenario.seed
         count = settings.models if isinstance(settings, IfcaSettings) else 1
         texts = [f"fedgrove model {seed} {number}" for number in range(1, count)]
         return [seed, *(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]) for text in texts)]
 
     def _split_test(self) -> tuple[Samples, Samples | None]:
         """Test samples for evaluation, and those of the public set, which evaluation leaves out."""
-        settings, test = self._plan.method, self._data.test
+        settings, test = self._scenario.method, self._data.test
         if not isinstance(settings, ProCflSettings) or not settings.seats:
             return test, None
-        order = np.random.default_rng([self._plan.seed, 3]).permutation(len(test))
+        order = np.random.default_rng([self._scenario.seed, 3]).permutation(len(test))
         cut = min(settings.public_samples, len(test) // 2)
         return test.take(np.sort(order[cut:])), test.take(np.sort(order[:cut]))
 
     def _check_sizes(self) -> None:
         """Refuse what private comparisons, or means of single models, cannot hold."""
-        settings = self._plan.method
+        settings = self._scenario.method
         largest = int(self._counts.sum(axis=1).max())
         if getattr(settings, "psi", "clear") != "clear" and largest > MAX_ELEMENTS:
             raise InvalidConfig(f"{largest} samples of a client are too many to compare: {MAX_ELEMENTS} at most")
-        size = 4 * self._layout.length * self._plan.drawn
+        size = 4 * self._layout.length * self._scenario.drawn
         mean = getattr(settings, "mean", "mean")
         if mean != "mean" and size > MAX_MODEL_BYTES:
             raise InvalidConfig(f"{mean} needs a round's models at once, {size >> 30} GiB: draw fewer clients")

@@ -1,4 +1,4 @@
-"""What a worker does in addition to training: compare clients, test models label by label, find losses, judge."""
+"""What a worker does in addition to training and tests: compare clients, find losses, judge."""
 
 import os
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from fedgrove.node.methods.procfl.similarity import Intersection
 from fedgrove.node.simulation.clustered.all_pairs import AllPairs, Psi
 from fedgrove.node.simulation.data import OnDisk
 from fedgrove.node.simulation.network_work import NetworkTerms, own_samples, terms_of
-from fedgrove.node.simulation.work import EvaluationTask, ModelReference, TrainingTask
+from fedgrove.node.simulation.work import ModelReference, TrainingTask
 
 RSA_BITS = 2048
 
@@ -50,35 +50,6 @@ class ComparisonTask:
 @lru_cache(maxsize=1)
 def _clients(sets: Sets) -> AllPairs:
     return AllPairs(sets.session, np.array(sets.counts, np.int64), os.urandom, sets.psi, RSA_BITS)
-
-
-@dataclass(frozen=True)
-class LabelCounts:
-    """Right answers and samples of each label, and the summed cross-entropy (nats), of model ``number`` on a slice."""
-
-    number: int
-    right: tuple[int, ...]
-    tested: tuple[int, ...]
-    loss: float
-
-
-@dataclass(frozen=True)
-class LabelTest:
-    """A slice of test samples for model ``number``."""
-
-    doing: ClassVar[str] = "evaluating"
-
-    number: int
-    slice: EvaluationTask
-
-    @property
-    def round(self) -> int:
-        return self.slice.round
-
-    def perform(self) -> LabelCounts:
-        task, terms = self.slice, terms_of(self.slice)
-        score = evaluate(terms.spec, task.model.tensors(), task.part.read(), terms.device)
-        return LabelCounts(self.number, score.right, score.per_label, score.loss * score.samples)
 
 
 @dataclass(frozen=True)
@@ -130,7 +101,7 @@ class JudgingTask:
         The judge's own training, from the model that the members began with.
     reference : Model
         From before the drop.
-    shown : tuple of Model or None
+    shown : tuple of ModelReference
         In the order of the members.
     steps : tuple of float
         A member's samples for each of the judge's.
@@ -143,7 +114,7 @@ class JudgingTask:
     cluster: int
     own: TrainingTask
     reference: ModelReference
-    shown: tuple[ModelReference | None, ...]
+    shown: tuple[ModelReference, ...]
     steps: tuple[float, ...]
     labels: tuple[int, ...]
     rule: Rule
@@ -171,11 +142,8 @@ class JudgingTask:
             result = evaluate(spec, model.tensors(), samples, device)
             return even_score(result.per_label, result.right)
 
-        findings: list[Finding | None] = []
+        findings = []
         for model, steps in zip(self.shown, self.steps, strict=True):
-            if model is None:
-                findings.append(None)
-                continue
             way = direction(flatten(model.tensors()) - start, trained - start, steps)
             findings.append(Finding(bytes.fromhex(model.digest), *way, scored(model)))
         evidence = Evidence(tuple(findings), scored(self.reference))

@@ -38,7 +38,6 @@ class SimulationSettings:
     ----------
     k : int
         K, clusters at the server and centroids at each client.
-    grid : Grid
     restarts : int
         Seedings that the server tries.
     uniform : bool
@@ -91,14 +90,12 @@ class SimulatedRound:
 
     Attributes
     ----------
-    model : Model
     counts : BinCounts
         q, the sum over all clients.
     redrawn : mapping of int to int
         Centroids that each client asked to forget gave up and drew again; 0 where only counts changed.
     upload_bytes : int
         That each client sent.
-    seconds : Seconds
     """
 
     model: GlobalCentres
@@ -115,7 +112,6 @@ class Federation:
     ----------
     parts : sequence of float arrays of shape (n, d)
         Points of each client, at least two of them.
-    settings : Settings
     rng : numpy Generator
         Everything random follows from it.
     clock : callable
@@ -170,9 +166,7 @@ class Federation:
         InvalidInput
             A client or a row is not there; nothing is removed then.
         """
-        self._check_members(requests)
-        for index, rows in requests.items():
-            self.clients[index].check(rows)
+        self._check(requests)
         redrawn: dict[int, int] = {}
         code = self._code(2 * self._settings.k * len(requests), 2 * self._points, signed=True)
 
@@ -193,9 +187,7 @@ class Federation:
         InvalidInput
             As ``forget``.
         """
-        self._check_members(requests)
-        for index, rows in requests.items():
-            self.clients[index].check(rows)
+        self._check(requests)
         for index, rows in requests.items():
             self.clients[index].forget(rows)
         settings, chosen = self._settings, {}
@@ -250,6 +242,12 @@ class Federation:
             for index, client in self.clients.items()
         )
 
+    def _check(self, requests: Mapping[int, np.ndarray]) -> None:
+        """See that all that is to be removed is there, before anything is."""
+        self._check_members(requests)
+        for index, rows in requests.items():
+            self.clients[index].check(rows)
+
     def _check_members(self, indices: Collection[int]) -> None:
         for index in indices:
             if index not in self.clients:
@@ -301,14 +299,8 @@ class Federation:
         settings = self._settings
         if self._round is not None and counts == before:
             return self._round.model
-        return cluster(
-            counts,
-            settings.grid,
-            settings.k,
-            self._server_rng,
-            restarts=settings.restarts,
-            uniform=settings.uniform,
-        )
+        placed = {"restarts": settings.restarts, "uniform": settings.uniform}
+        return cluster(counts, settings.grid, settings.k, self._server_rng, **placed)
 
 
 def _pair_key(secret: bytes, adder: int, subtracter: int) -> bytes:

@@ -45,14 +45,6 @@ def test_pages_of_a_long_history_are_measured_beside_their_goal():
         assert rows["the overview in Chromium, first painted"].value > 0
 
 
-def test_masking_names_its_limit_and_its_rival():
-    rows = by_name(masking.run(20_000))
-    assert rows["client: mask, 7 partners"].limit_name.startswith("raw AES-CTR")
-    upload = rows["client: upload"].value
-    assert 4 * 20_000 < upload < 4 * 20_000 + 25_000
-    assert any("Flower" in name for name in rows)
-
-
 def test_privacy_is_measured_beside_the_masks_of_the_same_run():
     rows = by_name(privacy.run(20_000))
     noise, plain = (rows[f"client: {name}"].value for name in ("clipping, rounding, noise", "encoding without privacy"))
@@ -117,7 +109,7 @@ def test_the_floor_counts_each_layers_products_three_times_but_the_first_ones_in
 
 @pytest.mark.parametrize(
     ("module", "options"),
-    [(masking, "--parameters 20000"), (chain, "--clients 3"), (unlearn, "--removals 1 --repeats 1")],
+    [(masking, "--parameters 20000"), (chain, "--clients 3"), (unlearn, "--removals 1")],
     ids=["masking", "chain", "unlearn"],
 )
 def test_the_command_prints_a_table_or_json(tmp_path, monkeypatch, module, options):
@@ -142,10 +134,8 @@ def test_unlearning_is_measured_beside_retraining(tmp_path):
     points = rng.uniform(-0.7, 0.7, (3, 2))[clusters] + rng.normal(0, 0.02, (300, 2))
     data = Points("tiny", split_by_cluster(points, clusters, 6, 2, rng), 3, "six clients")
     orders = [Removals("random"), Removals("adversarial", 3)]
-    result, courses = unlearn.run(data, orders, count=6, repeats=2, decoding=(50,))
+    result, courses = unlearn.run(data, orders, count=6, decoding=(50,))
     rows = by_name(result)
-    for method in ("MUFC", "MUFC without privacy", "K-FED", "DC-KM"):
-        assert rows[f"induced loss ratio: {method}"].value >= 1 - 1e-6
     for removals, course in zip(orders, courses, strict=True):
         what = removals.text
         assert rows[f"{what}: removal"].value > 0 and rows[f"{what}: hit a centroid"].unit == "of 6"

@@ -17,6 +17,7 @@ def rows():
 
 def test_the_figures_of_the_specification_are_there(rows):
     client = rows["client: mask, 7 partners"]
+    assert client.limit_name.startswith("raw AES-CTR")
     assert client.value > 0 and client.ratio == pytest.approx(client.value / client.limit, abs=0.001)
     assert rows["server: recover secrets"].value > 0
     assert all(rows[f"server: sum and unmask, {which}"].value > 0 for which in ("7 partners", "default terms"))
@@ -35,12 +36,12 @@ def test_what_the_default_terms_ask_for_is_there(rows, clients, partners, holder
 
 
 def test_the_record_of_the_default_round_is_the_one_that_its_shares_would_give():
-    bench = masking_round.MaskingRound.make(10)
-    assert bench.true_record() == bench.recovered(bench.releases())
+    bench, survivors = masking_round.MeasuredRound.make(), masking_round.SURVIVORS
+    assert bench.true_record() == bench.recovered(bench.blobs, survivors, bench.releases(bench.blobs, survivors))
 
 
 def test_a_typical_client_has_the_trees_seven_partners():
-    assert masking_round.DrawnClients.make().partners == 7
+    assert masking_round.MeasuredRound.make().partners == 7
 
 
 def test_without_flower_the_row_says_how_to_get_it(rows):
@@ -50,6 +51,5 @@ def test_without_flower_the_row_says_how_to_get_it(rows):
 @pytest.mark.parametrize(("python", "hint"), [(sys.executable, "flwr"), ("/nonexistent/python", "No such file")])
 def test_an_environment_without_flower_is_named(monkeypatch, python, hint):
     monkeypatch.setenv(FLOWER_VARIABLE, python)
-    bench = masking_round.MaskingRound(masking_round.DrawnClients.make(), *masking_round.model(1_000), {})
-    (row,) = masking.flower_rows(bench, bench.typical, 1.0, 1.0)
+    (row,) = masking.flower_rows(masking_round.MeasuredRound.make(), 1_000, 1.0, 1.0)
     assert row.value == "failed" and FLOWER_VARIABLE in row.note and hint in row.note

@@ -1,5 +1,7 @@
 """Small plans and data for simulations."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,8 @@ from fedgrove.node.learning.samples import Dataset, Loaded, Samples
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.simulation.executors import InlineExecutor
+from fedgrove.node.simulation.kinds import simulation_of
 
 # Rates at which digits are learnt visibly within a few rounds.
 QUICK = TrainingSettings(epochs=2, batch_size=16, learning_rate=0.05, momentum=0.9)
@@ -37,6 +41,16 @@ def small_plan(**changes) -> Scenario:
     """Twelve clients, five drawn, three rounds on some of the digits."""
     values = {"clients": 12, "sampling_rate": 0.5, "rounds": 3, "training": QUICK, "train_samples": 400, "seed": 7}
     return changed(MANY, **{**values, **changes})
+
+
+def simulate(plan, subject, executor=None, workers=1, directory=None, resume=False, rounds=None):
+    """The simulation of a scenario on a data set or an opened task, run to its end, or stopped after so many rounds."""
+    simulation = simulation_of(plan, subject, executor or InlineExecutor(), workers, directory, resume)
+    results = simulation.run()
+    told = tuple(islice(results, rounds))
+    results.close()
+    assert resume or rounds is not None or told == simulation.record.rounds
+    return simulation
 
 
 def generated(count: int, side: int = 4, classes: int = 4) -> Loaded:

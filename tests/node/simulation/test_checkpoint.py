@@ -1,6 +1,5 @@
 """A run that is cut off at any point goes on to the bytes of one that was not; nothing else is taken for its own."""
 
-import itertools
 import shutil
 
 import pytest
@@ -11,8 +10,8 @@ from fedgrove.node.simulation import checkpoint as files
 from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD, STATES, RunDirectory, check_directory
 from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.loop import SCRATCH
-from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
+from tests.node.simulation.conftest import simulate as simulated
 from tests.node.simulation.conftest import small_plan
 
 # MOON keeps each client's last model.
@@ -31,14 +30,8 @@ def whole(digits, tmp_path_factory):
     return directory
 
 
-def simulate(digits, directory, plan=PLAN, resume=False, rounds=None) -> RunRecord:
-    """Run to the end, or stop after so many results."""
-    simulation = Simulation(plan, digits, InlineExecutor(), 1, directory, resume)
-    results = simulation.run()
-    for _ in itertools.islice(results, rounds):
-        pass
-    results.close()
-    return simulation.record
+def simulate(digits, directory, plan=PLAN, **options):
+    return simulated(plan, digits, directory=directory, **options).record
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4])

@@ -1,7 +1,6 @@
 """What the mechanisms do to a round: clipping, noise, S, spending; and that runs do not depend on where they run."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -18,13 +17,12 @@ from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, S
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation import network_work
-from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.mechanisms import Uploads, releases_of
-from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.uploads import ClientPart, Measured
 from fedgrove.node.simulation.work import ClientResult
-from tests.node.simulation.conftest import small_plan
+from tests.node.simulation.conftest import simulate, small_plan
 
 SECRET = ClientLevelSettings(delta=1e-2, epsilon=50, clip=0.3, participation="secret")
 MECHANISMS = {
@@ -44,13 +42,6 @@ FORTY = MANY.changed(cast={"clients": 40}, federation={"sampling_rate": 0.5})
 
 def private_plan(settings, **changes) -> Scenario:
     return small_plan(privacy=settings, **{"rounds": 2, "test_samples": 40, **changes})
-
-
-def simulate(plan, dataset, executor=None, workers=1, directory=None, resume=False) -> Simulation:
-    simulation = Simulation(plan, dataset, executor or InlineExecutor(), workers, directory, resume)
-    for _ in simulation.run():
-        pass
-    return simulation
 
 
 def round_of(settings, updates: np.ndarray, plan: Scenario | None = None, number: int = 1):
@@ -185,26 +176,6 @@ def test_a_hostile_update_counts_as_none():
 
 
 # --- whole runs --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_a_stopped_run_goes_on_to_the_same_bytes(name, digits, tmp_path):
-    plan = private_plan(MECHANISMS[name], rounds=3, strategy="moon" if name == "median" else "fedavg")
-    whole = simulate(plan, digits)
-    for _ in Simulation(plan, digits, InlineExecutor(), 1, tmp_path).run():
-        break
-    resumed = simulate(plan, digits, directory=tmp_path, resume=True)
-    assert resumed.record == whole.record and len(whole.record.rounds) == 3
-    assert (tmp_path / "record.json").read_bytes() == whole.record.to_bytes()
-    assert RunRecord.from_json(json.loads(whole.record.to_bytes())) == whole.record
-    assert all(result.privacy["epsilon"] >= 0 for result in whole.record.rounds)
-
-
-def test_processes_give_the_same_bytes(digits):
-    plans = [private_plan(MECHANISMS[name]) for name in ("quantile", "signds")]
-    with open_executor("processes", 2) as (pool, workers):
-        for plan in plans:
-            assert simulate(plan, digits, pool, workers).record == simulate(plan, digits).record
 
 
 def test_a_training_that_diverges_counts_as_no_update(digits, monkeypatch):

@@ -25,7 +25,7 @@ from fedgrove.node.simulation.mechanisms import ClientLevel
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
-from tests.node.simulation.conftest import generated
+from tests.node.simulation.conftest import generated, simulate
 from tests.node.simulation.own_task import TERMS, table, write_task
 
 EVALUATION = '\n[evaluation]\nheld_out = {}\nmetrics = ["right"]\n'
@@ -53,9 +53,7 @@ def place_with(folder, held_out):
 
 def simulated(plan):
     with opened_task(plan) as task:
-        run = Simulation(plan, task, InlineExecutor(), 1)
-        list(run.run())
-    return run
+        return simulate(plan, task)
 
 
 def federated(place, store, plan):
@@ -106,11 +104,9 @@ def test_a_share_is_held_out_of_each_client_and_never_trained_on(tmp_path):
 
 
 def test_clients_of_a_data_set_evaluate_before_they_train():
-    few = {"scenario": {"clients": 4, "train_samples": 300, "test_samples": 50}, "partition": {"kind": "iid"}}
     federation = {"rounds": 3, "sampling_rate": 1.0}
-    plan = plan_of(few | {"federation": federation, "evaluation": {"held_out": 0.2}})
-    run = Simulation(plan, load_dataset("digits"), InlineExecutor(), 1)
-    list(run.run())
+    plan = plan_of(SMALL | {"federation": federation, "evaluation": {"held_out": 0.2}})
+    run = simulate(plan, load_dataset("digits"))
     members = [each.members for each in run.record.rounds]
     assert [each["samples"] for each in members] == [4 * 15] * 3
     assert members[-1]["loss"] < members[0]["loss"] and members[-1]["standard_error"] > 0
@@ -260,8 +256,7 @@ def test_under_client_level_privacy_the_figures_are_noisy_rates_of_the_clients(t
 def test_rates_leave_the_noise_of_the_update_as_it_was_but_for_the_room_that_they_take():
     with_rates, plan = private_run(rounds=1), private_run(rounds=1).record.scenario
     list(with_rates.run())
-    without = Simulation(replace(plan, evaluation=None), generated(1200), InlineExecutor(), 1)
-    list(without.run())
+    without = simulate(replace(plan, evaluation=None), generated(1200))
     noise = [run.record.rounds[0].privacy["noise"] for run in (with_rates, without)]
     assert noise[0] / noise[1] == pytest.approx(math.sqrt(1 / 0.95), rel=1e-3)
 

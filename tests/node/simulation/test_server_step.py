@@ -9,45 +9,19 @@ import pytest
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.server_side import without_state
-from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
+from fedgrove.node.learning.server_steps import MomentumStep
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.scenario.clusters import IfcaSettings
 from fedgrove.node.scenario.reading import MANY, MANY_CLIENTS, read_scenario
-from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD
 from fedgrove.node.simulation.checks import check_simulated
-from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
-from tests.node.simulation.conftest import small_plan
+from tests.node.simulation.conftest import simulate, small_plan
 from tests.node.simulation.own_task import TERMS, table, write_task
 
 FEDACG = MomentumStep(momentum=0.85, lookahead=True)
 PLAN = small_plan(strategy="fedprox", server=FEDACG, clients=6, train_samples=120, test_samples=40)
-
-
-def simulate(plan, digits, executor=None, workers=1, **options) -> Simulation:
-    simulation = Simulation(plan, digits, executor or InlineExecutor(), workers, **options)
-    results = list(simulation.run())
-    assert tuple(results) == simulation.record.rounds
-    return simulation
-
-
-def test_processes_give_the_same_bytes(digits):
-    with open_executor("processes", 2) as (executor, count):
-        assert simulate(PLAN, digits, executor, count).record.to_bytes() == simulate(PLAN, digits).record.to_bytes()
-
-
-@pytest.mark.parametrize("step", [FEDACG, AdamStep()], ids=["fedacg", "adam"])
-def test_a_run_that_stopped_goes_on_with_the_state(step, digits, tmp_path):
-    plan = replace(PLAN, server=step)
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    simulate(plan, digits, directory=whole)
-    results = Simulation(plan, digits, InlineExecutor(), 1, cut).run()
-    next(results)
-    results.close()
-    simulate(plan, digits, directory=cut, resume=True)
-    for name in (RECORD, CHECKPOINT):
-        assert (cut / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_a_plan_without_a_step_has_the_digest_that_it_always_had(digits):

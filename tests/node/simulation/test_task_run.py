@@ -24,6 +24,7 @@ from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import opened_task
 from fedgrove.node.status.report import build_report
+from tests.node.simulation.conftest import simulate as simulated
 from tests.node.simulation.own_task import FAULTY_LINE, TERMS, table, write_task
 
 SHARED = TERMS.replace("[task]\n", '[task]\nshared = "shared.csv"\n')
@@ -60,11 +61,9 @@ def plan(tmp_path, source):
     return of
 
 
-def simulate(plan, executor=None, workers=1, directory=None, resume=False) -> Simulation:
+def simulate(plan, *where, **options) -> Simulation:
     with opened_task(plan) as task:
-        run = Simulation(plan, task, executor or InlineExecutor(), workers, directory, resume)
-        assert tuple(run.run()) == run.record.rounds
-        return run
+        return simulated(plan, task, *where, **options)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from fedgrove.node.learning.settings import EvaluationSettings, PartitionSetting
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checks import check_simulated
-from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.tasks import groups
-from tests.node.simulation.conftest import generated, small_plan
+from tests.node.simulation.conftest import generated, simulate, small_plan
 
 PRIVATE = ClientLevelSettings(epsilon=50.0, delta=1e-3, noise_multipliers=(0.5,), clip=0.2)
 
@@ -22,20 +22,6 @@ def tiny_plan(**changes) -> Scenario:
     """Thirty clients with unequal numbers of samples, in groups of four."""
     unequal = PartitionSettings("dirichlet", alpha=0.5)
     return small_plan(**{"clients": 30, "model": "small-mlp", "partition": unequal, "together": 4, **changes})
-
-
-def simulate(plan: Scenario, dataset, executor=None, workers=1) -> Simulation:
-    simulation = Simulation(plan, dataset, executor or InlineExecutor(), workers)
-    list(simulation.run())
-    return simulation
-
-
-@pytest.mark.parametrize("privacy", [None, PRIVATE], ids=["open", "private"])
-def test_any_workers_give_the_same_bytes(privacy, digits):
-    plan = tiny_plan(privacy=privacy, rounds=2)
-    expected = simulate(plan, digits).record.to_bytes()
-    with open_executor("processes", 3) as (executor, count):
-        assert simulate(plan, digits, executor, count).record.to_bytes() == expected
 
 
 @pytest.mark.parametrize("privacy", [None, PRIVATE], ids=["open", "private"])

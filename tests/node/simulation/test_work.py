@@ -16,7 +16,7 @@ from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.tasks import TASK_BYTES, chunks
 from fedgrove.node.simulation.work import EvaluationTask, ModelReference, SliceScore
 from fedgrove.node.simulation.workers import SimulationFailed, windowed
-from tests.node.simulation.conftest import QUICK, small_plan
+from tests.node.simulation.conftest import QUICK, simulate, small_plan
 
 # --- accuracy out of distribution -----------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ class Counting(Executor):
 
     def submit(self, fn, /, *args, **kwargs):
         self.submitted += 1
-        return InlineExecutor().submit(lambda task: SliceScore(task.number, 1, 0.5, 1), *args)
+        return InlineExecutor().submit(lambda task: SliceScore(task.number, (1,), (1,), 0.5), *args)
 
 
 def test_no_more_tasks_are_made_than_the_window_holds():
@@ -119,11 +119,8 @@ def test_a_worker_that_is_killed_ends_the_run_with_a_sentence_and_the_run_goes_o
             SimulationFailed, match=r"a worker was lost in round \d+ while (training client|evaluating)"
         ):
             list(results)
-    whole = Simulation(plan, digits, InlineExecutor(), 1)
-    list(whole.run())
-    resumed = Simulation(plan, digits, InlineExecutor(), 1, tmp_path / "killed", resume=True)
-    list(resumed.run())
-    assert resumed.record == whole.record
+    resumed = simulate(plan, digits, directory=tmp_path / "killed", resume=True)
+    assert resumed.record == simulate(plan, digits).record
 
 
 class Broken(Executor):

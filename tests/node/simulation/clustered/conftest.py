@@ -1,13 +1,15 @@
 """Plans of a few clients in groups, and their runs."""
 
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
+from fedgrove.node.scenario.clusters import SimulatedProCfl
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.simulation.clustered.run import ClusteredSimulation
-from fedgrove.node.simulation.executors import InlineExecutor
-from tests.node.simulation.conftest import changed
+from tests.node.simulation.conftest import changed, simulate
+
+__all__ = ["GROUPS", "PROCFL", "QUICK", "grouped_plan", "simulate"]
 
 QUICK = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
+PROCFL = SimulatedProCfl(alpha=0.6)
 GROUPS = PartitionSettings("groups", groups=3, others=0.3)
 
 
@@ -22,14 +24,3 @@ def grouped_plan(**changes) -> Scenario:
         "train_samples": 360,
     }
     return changed(MANY, **{**values, "test_samples": 200, "seed": 3, **changes})
-
-
-def simulate(plan, dataset, executor=None, workers=1, directory=None, resume=False, rounds=None) -> ClusteredSimulation:
-    """Run to the end, or stop after so many rounds."""
-    simulation = ClusteredSimulation(plan, dataset, executor or InlineExecutor(), workers, directory, resume)
-    results = simulation.run()
-    for number, _ in enumerate(results, 1):
-        if number == rounds:
-            break
-    results.close()
-    return simulation

@@ -32,7 +32,7 @@ def turn(client: int, number: int) -> ClientPart:
 
 
 def test_honest_clients_send_what_they_trained_and_attackers_from_their_first_round_on():
-    weighing = Weighing(WEIGHTS, 8.0, attackers(factor=2))
+    weighing = Weighing(8.0, attackers(factor=2), weights=WEIGHTS)
     for client, number, sent in ((1, 5, TRAINED), (2, 1, TRAINED), (2, 2, -2 * TRAINED)):
         words = weighing.encode(TRAINED.copy(), START, LAYOUT, turn(client, number))
         weight = WEIGHTS[client]
@@ -41,14 +41,14 @@ def test_honest_clients_send_what_they_trained_and_attackers_from_their_first_ro
 
 def test_attackers_keep_within_the_bound_and_what_they_made_diverge_counts_as_no_update():
     bound = 8.0
-    weighing = Weighing({1: Fraction(1), 2: Fraction(1)}, bound, attackers("scaled", factor=100))
+    weighing = Weighing(bound, attackers("scaled", factor=100), weights={1: Fraction(1), 2: Fraction(1)})
     words = weighing.encode(TRAINED.copy(), START, LAYOUT, turn(2, 2))
     assert np.array_equal(words, encode(np.clip(100 * TRAINED, -bound, bound), LAYOUT, 1, 1, bound))
     for lost in (np.full(50, np.nan, np.float32), 9 * TRAINED):
         for client in (1, 2):
             found = weighing.encode(lost.copy(), START, LAYOUT, turn(client, 1))
             assert np.array_equal(found, encode(START, LAYOUT, 1, 1, bound))
-    assert weighing.private and Weighing(WEIGHTS, bound).private
+    assert weighing.private and Weighing(bound, weights=WEIGHTS).private
 
 
 def test_a_shown_model_is_the_sent_one_with_noise_as_long_as_asked():

@@ -17,10 +17,9 @@ from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.checkpoint import RECORD
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.clustered.work import JudgingTask
-from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.executors import open_executor
 from fedgrove.node.simulation.held_out import held_out_by
 from fedgrove.node.simulation.record import RunRecord
-from fedgrove.node.simulation.run import Simulation
 from tests.adversary.clustered import coordinator, found
 from tests.node.simulation.clustered.conftest import QUICK, grouped_plan, simulate
 
@@ -181,6 +180,5 @@ def test_clients_of_the_rivals_evaluate_too(settings, digits):
 
 def test_one_model_for_all_is_evaluated_as_without_clusters(digits):
     clustered = simulate(plan_of(method=GlobalSettings()), digits)
-    plain = Simulation(replace(clustered.record.scenario, method=None), digits, InlineExecutor(), 1)
-    list(plain.run())
+    plain = simulate(replace(clustered.record.scenario, method=None), digits)
     assert figures_of(clustered.record) == figures_of(plain.record)

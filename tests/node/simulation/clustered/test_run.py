@@ -12,7 +12,6 @@ import pytest
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, flatten, unflatten
-from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
@@ -26,12 +25,10 @@ from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.kinds import simulation_of
 from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
-from fedgrove.node.simulation.work import TrainingTask, perform
 from tests.node.methods.procfl.means import cluster_mean, weighted_mean
 from tests.node.simulation.clustered import ifca
-from tests.node.simulation.clustered.conftest import grouped_plan, simulate
+from tests.node.simulation.clustered.conftest import PROCFL, grouped_plan, simulate
 
-PROCFL = SimulatedProCfl(alpha=0.6)
 WATCHED = SimulatedProCfl(alpha=0.6, psi="ecdh", seats=3, public_samples=60, tolerance=0.1, pause=1)
 ATTACKED = grouped_plan(
     method=WATCHED,
@@ -75,10 +72,9 @@ def models_of(simulation) -> list[dict]:
 def test_one_model_for_all_is_fedavg_to_the_bit(digits):
     plan = grouped_plan(sampling_rate=0.5, rounds=2, method=GlobalSettings())
     simulation = simulate(plan, digits)
-    plain = Simulation(plan.changed(method=None), digits, InlineExecutor(), 1)
-    results = list(plain.run())
+    plain = simulate(plan.changed(method=None), digits)
     assert simulation.record.model_digest == plain.record.model_digest
-    for own, other in zip(simulation.record.rounds, results, strict=True):
+    for own, other in zip(simulation.record.rounds, plain.record.rounds, strict=True):
         assert replace(own, clustering=None, accuracy=other.accuracy) == replace(other, loss=own.loss)
         assert own.accuracy == pytest.approx(other.accuracy) and own.loss == pytest.approx(other.loss)
 
@@ -194,22 +190,6 @@ def test_a_finished_run_is_resumed_by_doing_nothing(attacked, digits, tmp_path):
     copy = shutil.copytree(attacked[1], tmp_path / "run")
     again = simulation_of(ATTACKED, digits, InlineExecutor(), 1, copy, resume=True)
     assert list(again.run()) == [] and again.record == attacked[0].record
-
-
-def test_a_run_that_diverges_leaves_the_same_record_however_many_workers_there_are(digits, monkeypatch):
-    def diverging(task):
-        if isinstance(task, TrainingTask) and task.round == 2:
-            raise DivergedTraining("client 1 diverged in round 2")
-        return perform(task)
-
-    monkeypatch.setattr("fedgrove.node.simulation.workers.perform", diverging)
-    records = []
-    for workers in (1, 2):
-        simulation = ClusteredSimulation(grouped_plan(method=PROCFL), digits, InlineExecutor(), workers)
-        with pytest.raises(DivergedTraining):
-            list(simulation.run())
-        records.append(simulation.record)
-    assert records[0] == records[1] and records[0].rounds[-1].accuracy is not None
 
 
 def test_a_record_survives_its_file(attacked):
