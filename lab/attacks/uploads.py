@@ -20,7 +20,7 @@ from fedgrove.node.masking.ring import decode
 from fedgrove.node.privacy.client_level import decode_sum, quantise
 from fedgrove.node.privacy.clipping import l2_norm
 from fedgrove.node.privacy.discrete import add_noise
-from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.grid import Grid, RoundTerms
 from fedgrove.node.privacy.settings import MAX_CLIP, MAX_NOISE, MIN_CLIP, MIN_NOISE, ClientLevelSettings
 from fedgrove_lab.attacks.played_round import AttackedTerms, draw_round
 
@@ -54,7 +54,7 @@ class Noise:
     def grid(self, parameters: int, clip: float) -> Grid:
         """The integers that updates and noise become."""
         settings = ClientLevelSettings(noise_multipliers=(self.multiplier,), clip=clip)
-        return grid_for(settings, 1, parameters, clip, clients=self.clients, rate=1.0, sharers=self.clients)
+        return RoundTerms(settings, 1, parameters, clip, clients=self.clients, rate=1.0, sharers=self.clients).grid
 
 
 def seen(kind: str, before: Tensors, after: Tensors, terms: AttackedTerms, noise: Noise, random: Random) -> Tensors:

@@ -14,7 +14,7 @@ from fedgrove.node.masking.release import held_shares, release
 from fedgrove.node.masking.ring import encode
 from fedgrove.node.privacy.client_level import quantise
 from fedgrove.node.privacy.discrete import add_noise, discrete_gaussian
-from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.grid import Grid, RoundTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove_lab.bench.masking_round import BOUND, SURVIVORS, MeasuredRound, model
 from fedgrove_lab.bench.rows import BenchResult, BenchRow, least, timed
@@ -34,7 +34,7 @@ def run(parameters: int = 1_600_000) -> BenchResult:
     bench, (layout, vector) = MeasuredRound.make(), model(parameters)
     clients = bench.graph.n
     settings = ClientLevelSettings()
-    grid = grid_for(settings, 1, parameters, 1.0, clients=_MEMBERS, rate=_RATE, sharers=clients)
+    grid = RoundTerms(settings, 1, parameters, 1.0, clients=_MEMBERS, rate=_RATE, sharers=clients).grid
 
     def plainly() -> np.ndarray:
         return encode(vector, layout, 100, 100 * clients, BOUND)

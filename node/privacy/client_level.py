@@ -10,7 +10,7 @@ mechanism that the accountant knows.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,11 +19,10 @@ from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.privacy.clipping import check_update, clip_factor, l2_norm, next_clip
 from fedgrove.node.privacy.discrete import add_noise
-from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.grid import Grid, RoundTerms
 from fedgrove.node.privacy.mechanism import Mechanism, Rates, Start, Weight
 from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.repeatable import add_repeatable_noise
-from fedgrove.node.privacy.settings import ClientLevelSettings
 
 QUANTILE_TENSOR = "privacy.below"
 """Name of the coordinate behind the parameters when a quantile is tracked."""
@@ -152,53 +151,8 @@ def decode_sum(grid: Grid, words: np.ndarray, divisor: float) -> tuple[np.ndarra
 
 
 @dataclass(frozen=True)
-class ClientLevelRound:
-    """One round: a function of public values.
-
-    Attributes
-    ----------
-    number : int
-        From 1.
-    parameters : int
-        d, of the whole upload.
-    clip : float
-        S of the round.
-    clients : int
-        K, who may be drawn.
-    rate : float
-        Probability with which each is.
-    sharers : int
-        n, who are to upload.
-    rates : int
-        m, how many rates an upload tells.
-    trains : bool
-        Else the round has no updates, and only tells rates.
-    """
-
-    settings: ClientLevelSettings
-    number: int
-    parameters: int
-    clip: float
-    clients: int
-    rate: float
-    sharers: int
-    rates: int = 0
-    trains: bool = True
-
-    @cached_property
-    def grid(self) -> Grid:
-        """The integers of its uploads; RingTooSmall where there is none (see ``grid_for``)."""
-        return grid_for(
-            self.settings,
-            self.number,
-            self.parameters,
-            self.clip,
-            clients=self.clients,
-            rate=self.rate,
-            sharers=self.sharers,
-            rates=self.rates,
-            trains=self.trains,
-        )
+class ClientLevelRound(RoundTerms):
+    """One round, and what its sums say."""
 
     def divisor(self, survivors: int) -> float:
         """m_t of algorithm 1.

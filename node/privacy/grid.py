@@ -46,6 +46,7 @@ only evaluates has the same Δ, so that it costs what others cost, and leaves al
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.masking.limits import Limits
@@ -65,7 +66,7 @@ class RingTooSmall(InvalidInput):
 
 @dataclass(frozen=True)
 class Grid:
-    """How one round's updates and noise become integers; a function of public values, see ``grid_for``.
+    """How one round's updates and noise become integers; a function of public values, see ``RoundTerms``.
 
     Attributes
     ----------
@@ -190,21 +191,11 @@ class Grid:
         return 2 * ratio, 3.8 * distance
 
 
-def grid_for(
-    settings: ClientLevelSettings,
-    number: int,
-    parameters: int,
-    clip: float,
-    *,
-    clients: int,
-    rate: float,
-    sharers: int,
-    rates: int = 0,
-    trains: bool = True,
-) -> Grid:
-    """The grid of a round; coordinator, clients and auditor compute the same one.
+@dataclass(frozen=True)
+class RoundTerms:
+    """One round: a function of public values.
 
-    Parameters
+    Attributes
     ----------
     number : int
         From 1.
@@ -222,27 +213,43 @@ def grid_for(
         m, how many rates an upload tells.
     trains : bool
         Else the round has no updates, and only tells rates.
-
-    Raises
-    ------
-    RingTooSmall
-        The sum of n updates and their noise could leave the ring, with a probability above 10⁻⁹.
     """
-    sigma = settings.noise_multiplier_of(number)
-    least = max(4 * math.sqrt(parameters), 2048, 2048 / sigma, 4 * math.sqrt(max(clients, sharers)) / sigma)
-    sensitivity = 1 << math.ceil(least - 1).bit_length()
-    vote = _vote(settings, sigma, sensitivity, clients * rate) if settings.clipping == "quantile" else 0
-    grid = Grid(parameters, clip, sigma, sharers, Fraction(str(settings.dropouts)), sensitivity, vote)
-    if rates:
-        grid = replace(grid, rates=rates, rate=math.isqrt(sensitivity**2 // (rates * (_OF_RATES if trains else 1))))
-    if not trains:
-        grid = replace(grid, parameters=0, vote=0)
-    if grid.wrap_probability(sharers) > 1e-9:
-        raise RingTooSmall(
-            f"the sum of {sharers} updates of {parameters} parameters with noise multiplier {sigma:g} does not fit "
-            f"into 32 bits: draw fewer clients per round"
-        )
-    return grid
+
+    settings: ClientLevelSettings
+    number: int
+    parameters: int
+    clip: float
+    clients: int
+    rate: float
+    sharers: int
+    rates: int = 0
+    trains: bool = True
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The integers of its uploads; coordinator, clients and auditor compute the same ones.
+
+        Raises
+        ------
+        RingTooSmall
+            The sum of n updates and their noise could leave the ring, with a probability above 10⁻⁹.
+        """
+        settings, sigma, size = self.settings, self.settings.noise_multiplier_of(self.number), self.parameters
+        least = max(4 * math.sqrt(size), 2048, 2048 / sigma, 4 * math.sqrt(max(self.clients, self.sharers)) / sigma)
+        sensitivity = 1 << math.ceil(least - 1).bit_length()
+        vote = _vote(settings, sigma, sensitivity, self.clients * self.rate) if settings.clipping == "quantile" else 0
+        grid = Grid(size, self.clip, sigma, self.sharers, Fraction(str(settings.dropouts)), sensitivity, vote)
+        if self.rates:
+            rate = math.isqrt(sensitivity**2 // (self.rates * (_OF_RATES if self.trains else 1)))
+            grid = replace(grid, rates=self.rates, rate=rate)
+        if not self.trains:
+            grid = replace(grid, parameters=0, vote=0)
+        if grid.wrap_probability(self.sharers) > 1e-9:
+            raise RingTooSmall(
+                f"the sum of {self.sharers} updates of {size} parameters with noise multiplier {sigma:g} does not fit "
+                f"into 32 bits: draw fewer clients per round"
+            )
+        return grid
 
 
 def _vote(settings: ClientLevelSettings, sigma: float, sensitivity: int, expected: float) -> int:

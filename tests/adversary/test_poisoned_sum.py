@@ -23,7 +23,7 @@ from fedgrove.node.masking.limits import check_sum
 from fedgrove.node.masking.ring import WORD, encode, fraction_bits
 from fedgrove.node.privacy.client_level import decode_sum
 from fedgrove.node.privacy.clipping import next_clip
-from fedgrove.node.privacy.grid import grid_for
+from fedgrove.node.privacy.grid import RoundTerms
 from fedgrove.node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettings, LocalSettings
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
@@ -204,7 +204,7 @@ def test_a_model_at_the_bound_can_be_trained_from(attacked):
 
 def voted_down(rounds: int) -> float:
     """S after so many rounds whose votes a member has outvoted, as far as a sum of honest votes goes: none below S."""
-    grid = grid_for(TRACKED, 1, 10, 0.5, clients=4, rate=1.0, sharers=4)
+    grid = RoundTerms(TRACKED, 1, 10, 0.5, clients=4, rate=1.0, sharers=4).grid
     clip = TRACKED.clip
     for _ in range(rounds):
         words = np.zeros(grid.length, np.uint32)

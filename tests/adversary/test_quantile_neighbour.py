@@ -13,7 +13,7 @@ import pytest
 from fedgrove.node.privacy.accountant import epsilon_of
 from fedgrove.node.privacy.client_level import quantise
 from fedgrove.node.privacy.discrete import add_noise
-from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.grid import Grid, RoundTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from tests.node.privacy.canaries import gaussian_bound
 from tests.node.privacy.uploads import noisy_update
@@ -32,7 +32,7 @@ def careless(monkeypatch):
 
 
 def grid() -> Grid:
-    return grid_for(TERMS, 1, 1, 1.0, clients=CLIENTS, rate=1.0, sharers=CLIENTS)
+    return RoundTerms(TERMS, 1, 1, 1.0, clients=CLIENTS, rate=1.0, sharers=CLIENTS).grid
 
 
 def shown(neighbour: np.ndarray | None) -> tuple[float, float]:

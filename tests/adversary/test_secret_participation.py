@@ -25,7 +25,7 @@ from fedgrove.node.privacy import grid as grids
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.client_level import fill_up
 from fedgrove.node.privacy.discrete import add_noise
-from fedgrove.node.privacy.grid import Grid, grid_for
+from fedgrove.node.privacy.grid import Grid, RoundTerms
 from fedgrove.node.privacy.plan import PlannedTraining, cost, outlook
 from fedgrove.node.privacy.sampling import least_max_clients, log_chance_that_matters, sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
@@ -45,7 +45,7 @@ TERMS = ClientLevelSettings(participation="secret", dropouts=0.2, delta=1e-3)
 
 def seen_noise(drawn: int, gone: int, seed: int) -> float:
     """What the observer measures on the model: the deviation of a round's noise, where all updates were zero."""
-    grid = grid_for(TERMS, 1, DIMENSIONS, 1.0, clients=MEMBERS, rate=0.2, sharers=drawn)
+    grid = RoundTerms(TERMS, 1, DIMENSIONS, 1.0, clients=MEMBERS, rate=0.2, sharers=drawn).grid
     words = np.zeros(grid.length, np.uint32)
     for client in range(drawn - gone):
         words += noisy_update(grid, np.zeros(DIMENSIONS, np.float32), Random(1000 * seed + client).randbytes)
@@ -150,7 +150,7 @@ GEYER = PlannedTraining(clients=100, rate=0.5, rounds=11, parameters=1, delta=1e
 def shown_by_a_reader(rounds: int, trials: int = 3000) -> float:
     """ε that a reader of the ledger shows, who looks at the rounds that the victim was drawn in."""
     terms = ClientLevelSettings(participation="secret")
-    grid = grid_for(terms, 1, 1, 1.0, clients=100, rate=0.5, sharers=50)
+    grid = RoundTerms(terms, 1, 1, 1.0, clients=100, rate=0.5, sharers=50).grid
     update, random = np.full(1, 2.0, np.float32), Random(0)
 
     def scores(present: bool, count: int) -> np.ndarray:

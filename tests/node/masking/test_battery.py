@@ -14,7 +14,7 @@ from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.keys import pair_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import encode
-from fedgrove.node.privacy.grid import grid_for
+from fedgrove.node.privacy.grid import RoundTerms
 from fedgrove.node.privacy.local import mechanism_for, randomize
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings
 from tests.node.masking.battery import BATTERY, failed
@@ -40,7 +40,7 @@ def plain(vector: np.ndarray) -> np.ndarray:
 
 def client_level(vector: np.ndarray) -> np.ndarray:
     settings = ClientLevelSettings(clip=1.0)
-    grid = grid_for(settings, 1, LENGTH, 1.0, clients=CLIENTS, rate=1.0, sharers=CLIENTS)
+    grid = RoundTerms(settings, 1, LENGTH, 1.0, clients=CLIENTS, rate=1.0, sharers=CLIENTS).grid
     return noisy_update(grid, vector, Random("noise").randbytes)
 
 

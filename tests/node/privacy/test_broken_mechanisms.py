@@ -10,9 +10,8 @@ from fedgrove.node.base.tensors import flatten
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.metric_sums import rates_of
 from fedgrove.node.privacy import client_level, local, signds
-from fedgrove.node.privacy import grid as grid_module
 from fedgrove.node.privacy.client_level import quantise, rate_words
-from fedgrove.node.privacy.grid import Grid
+from fedgrove.node.privacy.grid import Grid, RoundTerms
 from tests.node.privacy.canaries import Lots
 from tests.node.privacy.test_canaries import (
     FEW,
@@ -68,13 +67,13 @@ def rates_beside_the_sensitivity(patch):
 
 
 def each_rate_with_the_whole_sensitivity(patch):
-    rates = grid_module.grid_for
+    built = RoundTerms.grid.func
 
-    def wide(*arguments, **options):
-        own = rates(*arguments, **options)
+    def wide(planned):
+        own = built(planned)
         return replace(own, rate=own.sensitivity)
 
-    patch.setattr(client_level, "grid_for", wide)
+    patch.setattr(RoundTerms, "grid", property(wide))
 
 
 def rates_without_noise(patch):

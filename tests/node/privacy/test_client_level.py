@@ -28,7 +28,7 @@ from fedgrove.node.privacy.client_level import (
 )
 from fedgrove.node.privacy.clipping import l2_norm
 from fedgrove.node.privacy.discrete import add_noise
-from fedgrove.node.privacy.grid import Grid, RingTooSmall, grid_for
+from fedgrove.node.privacy.grid import Grid, RingTooSmall, RoundTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from tests.node.privacy.uploads import noisy_update
 
@@ -37,7 +37,7 @@ EXTREMES = (math.nan, math.inf, -math.inf, 3.4028234663852886e38, -3.40282346638
 
 
 def grid(parameters: int, terms: ClientLevelSettings = FIXED, clip: float = 1.0, sharers: int = 10, clients: int = 10):
-    return grid_for(terms, 1, parameters, clip, clients=clients, rate=1.0, sharers=sharers)
+    return RoundTerms(terms, 1, parameters, clip, clients=clients, rate=1.0, sharers=sharers).grid
 
 
 def signed(words: np.ndarray) -> np.ndarray:
@@ -222,7 +222,7 @@ def test_decimal_fractions_of_dropouts_mean_what_they_say(dropouts):
 def test_every_grid_keeps_its_promises_or_is_refused(parameters, noise, sharers, clients, kind):
     terms = ClientLevelSettings(noise_multipliers=(noise,), clipping="fixed" if kind == "f" else "quantile")
     try:
-        own = grid_for(terms, 1, parameters, 1.0, clients=clients, rate=0.1, sharers=sharers)
+        own = RoundTerms(terms, 1, parameters, 1.0, clients=clients, rate=0.1, sharers=sharers).grid
     except RingTooSmall:
         return
     assert own.share_variance >= 16
@@ -279,15 +279,15 @@ def test_votes_count_the_updates_below_s():
 
 
 def test_the_vote_has_its_own_budget_within_the_rounds():
-    own = grid_for(QUANTILE, 1, 1000, 1.0, clients=1000, rate=0.1, sharers=100)
+    own = RoundTerms(QUANTILE, 1, 1000, 1.0, clients=1000, rate=0.1, sharers=100).grid
     noise = math.sqrt(100 * own.share_variance) / (2 * own.vote)
     assert noise == pytest.approx(100 / 20, rel=0.01)  # σ_b, in updates
     # Andrew et al. 2021, theorem 1, has z_Δ = (z⁻² − (2σ_b)⁻²)^(−1/2); votes of neighbours are twice as far apart here.
     updates_alone = math.sqrt(100 * own.share_variance / own.max_squares)
     assert updates_alone == pytest.approx((1 - noise**-2) ** -0.5, rel=1e-4)
-    few = grid_for(QUANTILE, 1, 1000, 1.0, clients=3, rate=1.0, sharers=3)
+    few = RoundTerms(QUANTILE, 1, 1000, 1.0, clients=3, rate=1.0, sharers=3).grid
     assert few.vote == few.sensitivity // 4
-    named = grid_for(replace(QUANTILE, quantile_noise=50.0), 1, 1000, 1.0, clients=1000, rate=0.1, sharers=100)
+    named = RoundTerms(replace(QUANTILE, quantile_noise=50.0), 1, 1000, 1.0, clients=1000, rate=0.1, sharers=100).grid
     assert named.vote == own.sensitivity // 100
 
 
@@ -306,7 +306,7 @@ def test_two_uploads_of_one_update_differ():
 
 def test_schedules_change_grid_and_release_by_round():
     terms = ClientLevelSettings(noise_multipliers=(1.0, 2.0), sampling_rates=(0.1, 0.5), phases=(4,))
-    grids = [grid_for(terms, number, 100, 1.0, clients=100, rate=0.1, sharers=10) for number in (1, 3, 4, 9)]
+    grids = [RoundTerms(terms, number, 100, 1.0, clients=100, rate=0.1, sharers=10).grid for number in (1, 3, 4, 9)]
     assert [own.noise_multiplier for own in grids] == [1.0, 1.0, 2.0, 2.0]
 
 

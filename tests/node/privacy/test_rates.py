@@ -20,7 +20,7 @@ from fedgrove.node.privacy.client_level import (
     quantise,
     rate_words,
 )
-from fedgrove.node.privacy.grid import Grid, RingTooSmall, grid_for
+from fedgrove.node.privacy.grid import Grid, RingTooSmall, RoundTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from tests.node.privacy.uploads import noisy_rates, noisy_update
 
@@ -31,7 +31,7 @@ RATES = st.one_of(st.none(), st.floats(), st.floats(0, 1), st.sampled_from([0.0,
 
 def grid(parameters=100, rates=1, terms=FIXED, clients=300, trains=True, **changes) -> Grid:
     common = {"clients": clients, "rate": 1.0, "sharers": clients, "rates": rates, "trains": trains}
-    return grid_for(terms, 1, parameters, 1.0, **common | changes)
+    return RoundTerms(terms, 1, parameters, 1.0, **common | changes).grid
 
 
 def signed(words: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.settings import SENDING
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.clipping import clip_factor, l2_norm, next_clip
-from fedgrove.node.privacy.grid import grid_for
+from fedgrove.node.privacy.grid import RoundTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
@@ -93,7 +93,7 @@ def test_noise_for_dropouts_is_larger_and_counts_as_what_it_is(updates):
 def test_variance_between_clients_and_update_scale_are_those_of_the_clipped_updates(updates):
     _, released, _ = round_of(SECRET, updates)
     clipped = np.array([update * clip_factor(l2_norm(update), 0.3) for update in updates], np.float64)
-    rounding = grid_for(SECRET, 1, D, 0.3, clients=40, rate=0.5, sharers=20).unit ** 2 / 4
+    rounding = RoundTerms(SECRET, 1, D, 0.3, clients=40, rate=0.5, sharers=20).grid.unit ** 2 / 4
     assert released["update_scale"] == pytest.approx((clipped.mean(0) ** 2).mean(), abs=2 * rounding / 20)
     assert released["between_clients_variance"] == pytest.approx(clipped.var(0).mean(), abs=2 * rounding / 20)
     norms = [l2_norm(update) for update in updates]

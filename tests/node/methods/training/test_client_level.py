@@ -16,7 +16,7 @@ from fedgrove.node.explorer.sources import LiveSource
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.privacy.clipping import clip_factor, l2_norm, next_clip
-from fedgrove.node.privacy.grid import grid_for
+from fedgrove.node.privacy.grid import RoundTerms
 from tests.node.methods.training.conftest import DIVERGES, FALLS_SILENT
 
 
@@ -25,7 +25,7 @@ def grid(run, number):
     stated = run.metrics()[number - 1].privacy
     settings = run.federation.config.privacy
     length = len(flatten(run.model(run.closed()[0].model_digest)))
-    return grid_for(settings, number, length, stated.clip, clients=5, rate=1.0, sharers=5)
+    return RoundTerms(settings, number, length, stated.clip, clients=5, rate=1.0, sharers=5).grid
 
 
 def noise(run, number):
