@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
@@ -36,6 +37,7 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.server import serving
+from fedgrove.node.explorer.sources import Source
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.protocol.content import Metrics
@@ -77,7 +79,7 @@ def run(rounds: int, clients: int, browser: str | None = None) -> BenchResult:
         path = directory / "index.sqlite"
         filling = _seconds(lambda: _fill(path, deployment, records, store), 1)
         index = Index(path, deployment)
-        watch = IndexWatch(_Made(deployment, store), index)
+        watch = IndexWatch(cast(Source, _Made(deployment, store)), index)
         pages = Pages(watch)
         spent = {
             "the overview": _seconds(lambda: pages.render("")),

@@ -17,6 +17,7 @@ from fedgrove.node.cli.values import words
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
 Item = TypeVar("Item")
+Name = TypeVar("Name", bound=str)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -260,11 +261,11 @@ def explorer(
     return run(rounds, clients, found)
 
 
-def _chosen(option: str, asked: str, names: tuple[str, ...], every: str = "all") -> tuple[str, ...]:
+def _chosen(option: str, asked: str, names: tuple[Name, ...], every: str = "all") -> tuple[Name, ...]:
     """The name that an option gives, or all."""
     if asked not in (*names, every):
         raise CommandError(f"{option} must be {', '.join(names)} or {every}, not {asked!r}")
-    return names if asked == every else (asked,)
+    return tuple(name for name in names if asked in (name, every))
 
 
 def _tracked(members: Iterable[Item], what: str) -> Iterable[Item]:

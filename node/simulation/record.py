@@ -196,7 +196,8 @@ class RunRecord:
         """
         try:
             results = tuple(map(_result, value["rounds"]))
-            last_model = convert(Released | None, value.get("last_model"))
+            last = value.get("last_model")
+            last_model = None if last is None else convert(Released, last)
             record = cls(Scenario.from_tables(value["scenario"]), results, str(value["model_digest"]), last_model)
         except (AttributeError, KeyError, TypeError, ValueError, InvalidInput, InvalidContent) as fault:
             raise InvalidContent(f"it is not the record of a simulation: {fault}") from None

@@ -281,7 +281,7 @@ def together(slices: Iterable[SliceScore]) -> dict[int, LabelScores]:
 
 
 def _score(slices: Sequence[SliceScore]) -> LabelScores:
-    right = np.sum([part.right for part in slices], axis=0)
+    right = np.sum([part.right or () for part in slices], axis=0)
     tested = np.sum([part.tested for part in slices], axis=0)
     return LabelScores(right, tested, math.fsum(part.loss for part in slices) / int(tested.sum()))
 
