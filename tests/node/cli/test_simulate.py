@@ -139,7 +139,7 @@ def test_a_run_is_not_begun_over_another_and_a_finished_one_is_resumed_at_once(k
         (NO_ROUND, "does not afford a single round"),
         (("--set", "privacy.mechanism=signds", "--set", "privacy.dimensions=1000000"), "dimensions must be"),
         (("--set", "attack.kind=flip", "--method", "global"), "attack.kind must be one of"),
-        (("--set", "strategy.options.q=8"), "unknown option 'q' of fedavg"),
+        (("--set", "strategy.options.q=8"), "strategy.options must be left out: fedavg has none"),
         (("--strategy", "fedaom", "--set", "strategy.options.q=nan"), "finite"),
         (("--set", "model.name=paper-cnn"), "too small"),
         (("--seeds", "1,x"), "whole numbers"),

@@ -140,7 +140,7 @@ def test_a_record_holds_no_times(inline):
         ({"clients": 5000}, "samples are too few"),
         ({"train_samples": 10_000_000}, "train_samples"),
         ({"strategy": "fedaom", "shared_per_class": 900}, "fewer than the 900"),
-        ({"strategy": "fedaom", "options": {"quality": 1}}, "unknown option 'quality'"),
+        ({"strategy": "fedaom", "options": {"quality": 1}}, "unknown key strategy.options.quality"),
         ({"strategy": "fedaom", "options": {"q": 0}}, "q"),
         ({"model": "paper-cnn"}, "too small"),
     ],

@@ -229,7 +229,7 @@ def test_comparisons_of_others_and_damaged_ones_are_refused(attacked, digits, tm
     ("changes", "word"),
     [
         ({"clients": 6_000}, "at most 5000 clients"),
-        ({"strategy": "fedaom", "options": {"quality": 1}}, "unknown option"),
+        ({"strategy": "fedaom", "options": {"quality": 1}}, "unknown key strategy.options.quality"),
         ({"partition": replace(grouped_plan().partition, groups=11)}, "11 groups need at least 11 clients"),
     ],
 )
