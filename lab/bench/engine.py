@@ -25,7 +25,7 @@ from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.models import ARCHITECTURES, PERCEPTRONS, Architecture, initial_tensors
 from fedgrove.node.learning.networks import prepare, train
 from fedgrove.node.learning.partition import partition
-from fedgrove.node.learning.samples import Dataset, Loaded, Samples
+from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.settings import ModelSpec, PartitionSettings, TrainingSettings, default_settings
 from fedgrove.node.learning.shared import draw_shared
 from fedgrove.node.learning.strategies import make_strategy
@@ -257,18 +257,18 @@ def processor_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _tiny(samples: int) -> Loaded:
+def _tiny(samples: int) -> Dataset:
     """Random images of digits' size."""
     rng = np.random.default_rng(0)
     x = rng.random((samples, 1, 8, 8), dtype=np.float32)
     both = Samples(x, np.arange(samples) % 10)
-    return Loaded("tiny", 10, both, both.take(np.arange(10)))
+    return Dataset("tiny", 10, both, both.take(np.arange(10)))
 
 
 def _federation_rows(dataset: Dataset) -> list[BenchRow]:
     """A round of a federation on the embedded chain, next to the same training without chain, store and masks."""
     training = dataset.train()
-    part = Loaded(
+    part = Dataset(
         dataset.name,
         dataset.classes,
         training.take(np.arange(FEDERATED * len(training) // CLIENTS)),

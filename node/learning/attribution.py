@@ -14,24 +14,13 @@ holds in that same case as q grows, and is not claimed for deeper layers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
+from fedgrove.node.learning.models import Classifier
+
 # Path points of one forward and backward pass: bounds the memory, not the result.
 POINTS_PER_PASS = 512
-
-
-class Layered(Protocol):
-    """A classifier that shows the outputs of its layers; the last are the logits."""
-
-    def first_layer(self, x: torch.Tensor) -> torch.Tensor:
-        """The first layer's outputs, affine in ``x``."""
-        ...
-
-    def layers_above(self, first: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The outputs of all layers, given the first one's."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -42,7 +31,7 @@ class PathGradients:
     gradients: tuple[torch.Tensor, ...]
 
 
-def path_gradients(model: Layered, x: torch.Tensor, y: torch.Tensor, steps: int) -> PathGradients:
+def path_gradients(model: Classifier, x: torch.Tensor, y: torch.Tensor, steps: int) -> PathGradients:
     """Average ∂c_y/∂L over the path from black to ``x``, for all layers and samples at once.
 
     All path points go through the model together, in as many passes as memory asks for.
@@ -87,7 +76,7 @@ def aligned_weight(weight: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     return weight.view(len(weight), *(1,) * (output.dim() - 2), -1)
 
 
-def _one_pass(model: Layered, x: torch.Tensor, y: torch.Tensor, steps: int) -> PathGradients:
+def _one_pass(model: Classifier, x: torch.Tensor, y: torch.Tensor, steps: int) -> PathGradients:
     """Black is 0, so the path from x′ to x is σ·x, and an affine first layer's outputs on it are b + σ·(L(x) − b).
 
     The black points of all samples are one image, whose gradient differs by the true class alone: there is one row for

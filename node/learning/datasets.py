@@ -27,11 +27,11 @@ from fedgrove.node.learning.publishers import (
     read_bounded,
     read_verified,
 )
-from fedgrove.node.learning.samples import Dataset, Loaded, Samples, as_samples
+from fedgrove.node.learning.samples import Dataset, Samples, as_samples
 from fedgrove.node.learning.settings import DATASETS
 from fedgrove.node.learning.userdata import from_attribute, from_file
 
-__all__ = ["DATASETS", "Dataset", "DatasetError", "Loaded", "Samples", "as_samples", "load_dataset"]
+__all__ = ["DATASETS", "Dataset", "DatasetError", "Samples", "as_samples", "load_dataset"]
 
 DIGITS_HELD_OUT = 360
 # A batch of the Python version holds 30.7 MB of pixels; Python 3 writes them as text, up to twice as long.
@@ -75,7 +75,7 @@ def load_dataset(name: str, data_dir: Path | None = None) -> Dataset:
     )
 
 
-def _digits() -> Loaded:
+def _digits() -> Dataset:
     """1,797 images of 8×8 in 17 grey levels; the same 360 are held out always."""
     package = importlib.util.find_spec("sklearn")
     if package is None or package.origin is None:
@@ -86,10 +86,10 @@ def _digits() -> Loaded:
     order = np.random.default_rng(0).permutation(len(labels))
     samples = as_samples(images[order] / 16, labels[order])
     held_out, training = np.split(np.arange(len(order)), [DIGITS_HELD_OUT])
-    return Loaded("digits", 10, samples.take(training), samples.take(held_out))
+    return Dataset("digits", 10, samples.take(training), samples.take(held_out))
 
 
-def _idx(name: str, source: IdxSource, directory: Path) -> Loaded:
+def _idx(name: str, source: IdxSource, directory: Path) -> Dataset:
     folder = _folder_with(directory, source.folders, source.files[0])
     arrays = []
     for file in source.files:
@@ -114,7 +114,7 @@ def _images(images: np.ndarray, labels: np.ndarray, folder: Path) -> Samples:
     return samples
 
 
-def _cifar10(source: CifarSource, directory: Path) -> Loaded:
+def _cifar10(source: CifarSource, directory: Path) -> Dataset:
     folders = [directory, *(directory / name for name in source.folders)]
     for folder in folders:
         for inner, suffix, parse in (("bin", ".bin", parse_binary_batch), ("py", "", parse_python_batch)):
@@ -134,7 +134,7 @@ def _cifar10(source: CifarSource, directory: Path) -> Loaded:
     return _cifar_batches(contents, parse_binary_batch, source, archive)
 
 
-def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, origin: Path) -> Loaded:
+def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, origin: Path) -> Dataset:
     batches = []
     for name, content, digest in zip(CIFAR_BATCHES, contents, source.batches, strict=True):
         try:
@@ -146,14 +146,14 @@ def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, 
         batches.append((images, labels))
     images = np.concatenate([batch[0] for batch in batches[:-1]])
     labels = np.concatenate([batch[1] for batch in batches[:-1]])
-    return Loaded("cifar10", CIFAR_CLASSES, as_samples(images, labels), as_samples(*batches[-1]))
+    return Dataset("cifar10", CIFAR_CLASSES, as_samples(images, labels), as_samples(*batches[-1]))
 
 
-def _counted(name: str, parts: list[Samples], counts: tuple[int, int], origin: Path) -> Loaded:
+def _counted(name: str, parts: list[Samples], counts: tuple[int, int], origin: Path) -> Dataset:
     found = (len(parts[0]), len(parts[1]))
     if found != counts:
         raise DatasetError(f"{origin} holds {found} training and test samples, expected {counts}: download it again")
-    return Loaded(name, 10, parts[0], parts[1])
+    return Dataset(name, 10, parts[0], parts[1])
 
 
 def _folder_with(directory: Path, names: tuple[str, ...], file: PublishedFile) -> Path:

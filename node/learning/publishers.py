@@ -46,7 +46,7 @@ class IdxSource:
     """A dataset in four IDX files: training images and labels, test images and labels; and the two counts."""
 
     folders: tuple[str, ...]
-    files: tuple[PublishedFile, PublishedFile, PublishedFile, PublishedFile]
+    files: tuple[PublishedFile, ...]
     counts: tuple[int, int] = (60_000, 10_000)
 
 
@@ -67,62 +67,34 @@ _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _FASHION = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/"
 _CIFAR = "https://www.cs.toronto.edu/~kriz/"
 
-MNIST = IdxSource(
-    ("mnist", "MNIST/raw", "MNIST"),
-    (
-        PublishedFile(
-            _MNIST + "train-images-idx3-ubyte.gz",
-            9_912_422,
-            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        ),
-        PublishedFile(
-            _MNIST + "train-labels-idx1-ubyte.gz",
-            28_881,
-            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        ),
-        PublishedFile(
-            _MNIST + "t10k-images-idx3-ubyte.gz",
-            1_648_877,
-            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        ),
-        PublishedFile(
-            _MNIST + "t10k-labels-idx1-ubyte.gz",
-            4_542,
-            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-    ),
-)
 
+def _published(place: str, table: str, width: int) -> tuple[PublishedFile, ...]:
+    """The files of a table: name, bytes, SHA-256, and that of the unzipped content where ``width`` is 4."""
+    words = iter(table.split())
+    rows = zip(*[words] * width, strict=True)
+    return tuple(PublishedFile(place + name, int(size), *digests) for name, size, *digests in rows)
+
+
+_MNIST_FILES = """
+train-images-idx3-ubyte.gz 9912422 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609
+    ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db
+train-labels-idx1-ubyte.gz 28881 3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c
+    65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5
+t10k-images-idx3-ubyte.gz 1648877 8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6
+    0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7
+t10k-labels-idx1-ubyte.gz 4542 f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6
+    ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2
+"""
+_FASHION_FILES = """
+train-images-idx3-ubyte.gz 26421880 3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84
+train-labels-idx1-ubyte.gz 29515 a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845
+t10k-images-idx3-ubyte.gz 4422102 346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073
+t10k-labels-idx1-ubyte.gz 5148 67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5
+"""
+MNIST = IdxSource(("mnist", "MNIST/raw", "MNIST"), _published(_MNIST, _MNIST_FILES, 4))
 FASHION_MNIST = IdxSource(
-    ("fashion-mnist", "FashionMNIST/raw", "FashionMNIST"),
-    (
-        PublishedFile(
-            _FASHION + "train-images-idx3-ubyte.gz",
-            26_421_880,
-            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-        ),
-        PublishedFile(
-            _FASHION + "train-labels-idx1-ubyte.gz",
-            29_515,
-            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-        ),
-        PublishedFile(
-            _FASHION + "t10k-images-idx3-ubyte.gz",
-            4_422_102,
-            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-        ),
-        PublishedFile(
-            _FASHION + "t10k-labels-idx1-ubyte.gz",
-            5_148,
-            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-        ),
-    ),
+    ("fashion-mnist", "FashionMNIST/raw", "FashionMNIST"), _published(_FASHION, _FASHION_FILES, 3)
 )
-
 CIFAR10 = CifarSource(
     ("cifar10", "cifar-10", "CIFAR10"),
     binary=PublishedFile(

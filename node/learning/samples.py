@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -49,28 +48,9 @@ def misfit(samples: Samples, spec: ModelSpec) -> str:
     return ""
 
 
-class Dataset(Protocol):
-    """A dataset with its own split into training and test samples."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def classes(self) -> int: ...
-
-    @property
-    def input_shape(self) -> tuple[int, int, int]:
-        """(channels, height, width) of every image."""
-        ...
-
-    def train(self) -> Samples: ...
-
-    def test(self) -> Samples: ...
-
-
 @dataclass(frozen=True)
-class Loaded:
-    """A dataset in memory."""
+class Dataset:
+    """A dataset in memory, with its own split into training and test samples; labels are 0 … classes − 1."""
 
     name: str
     classes: int
@@ -79,6 +59,7 @@ class Loaded:
 
     @property
     def input_shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of every image."""
         channels, height, width = self.training.x.shape[1:]
         return channels, height, width
 

@@ -11,7 +11,7 @@ import numpy as np
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.arrays import MAX_VALUES, InvalidArrays, read_arrays
 from fedgrove.node.learning.publishers import DatasetError
-from fedgrove.node.learning.samples import Loaded, Samples, as_samples, misfit
+from fedgrove.node.learning.samples import Dataset, Samples, as_samples, misfit
 from fedgrove.node.learning.settings import ModelSpec
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
@@ -19,7 +19,7 @@ Part = Literal["train", "test"]
 PARTS: tuple[Part, Part] = ("train", "test")
 
 
-def from_attribute(reference: str) -> Loaded:
+def from_attribute(reference: str) -> Dataset:
     """Load ``module:attribute``, importable from the current folder or the environment.
 
     The attribute is an object (or a class, which is called without arguments) with the methods ``train()`` and
@@ -43,7 +43,7 @@ def from_attribute(reference: str) -> Loaded:
         raise DatasetError(_raised(reference, fault)) from None
 
 
-def _parts(source: Any, reference: str) -> Loaded:
+def _parts(source: Any, reference: str) -> Dataset:
     parts = []
     for method in ("train", "test"):
         if not callable(getattr(source, method, None)):
@@ -58,7 +58,7 @@ def _raised(reference: str, fault: Exception) -> str:
     return f"{reference!r} raised {type(fault).__name__}: {fault}{place}: correct it"
 
 
-def from_file(path: Path) -> Loaded:
+def from_file(path: Path) -> Dataset:
     """Load a .npz or .safetensors file with x_train, y_train, x_test and y_test (never a pickle)."""
     arrays = _arrays(path, ARRAYS)
     train = _samples((arrays["x_train"], arrays["y_train"]), f"{path} (x_train, y_train)")
@@ -140,7 +140,7 @@ def _samples(given: Any, label: str) -> Samples:
         raise DatasetError(f"{label} cannot be used: {fault}") from None
 
 
-def _joined(name: str, train: Samples, test: Samples) -> Loaded:
+def _joined(name: str, train: Samples, test: Samples) -> Dataset:
     if train.x.shape[1:] != test.x.shape[1:]:
         raise DatasetError(
             f"{name}: training images have shape {train.x.shape[1:]}, but test images have shape {test.x.shape[1:]}"
@@ -148,4 +148,4 @@ def _joined(name: str, train: Samples, test: Samples) -> Loaded:
     classes = int(max(train.y.max(), test.y.max())) + 1
     if classes < 2:
         raise DatasetError(f"{name} has a single class: there is nothing to learn")
-    return Loaded(name, classes, train, test)
+    return Dataset(name, classes, train, test)

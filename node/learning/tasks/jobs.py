@@ -25,10 +25,11 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.base import Strategy
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tasks.batches import targets_of
+from fedgrove.node.learning.tasks.images import Images
 from fedgrove.node.learning.tasks.loading import example_data, load_task
 from fedgrove.node.learning.tasks.model import TaskModel
 from fedgrove.node.learning.tasks.predicting import Asked, asked, predictions, scores_of, what_predicted
-from fedgrove.node.learning.tasks.shipped import shipped_task
+from fedgrove.node.learning.tasks.tabular import Tabular
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Pairs, Task, dataset_of
 from fedgrove.node.learning.tasks.watching import StepWatch, is_finite, place_of
 from fedgrove.node.learning.training import HOME, STRATEGY, Sums
@@ -187,8 +188,11 @@ def _trained(
 
 
 def _task(header: Mapping[str, Any], folder: Path) -> Task:
-    if header["name"]:
-        return shipped_task(header["name"], header["options"], TableFormat.of(header.get("form", {})))
+    match header["name"]:
+        case "images":
+            return Images(**header["options"])
+        case "tabular":
+            return Tabular(TableFormat.of(header.get("form", {})), **header["options"])
     return load_task(folder, header["options"], {name: Path(path) for name, path in header[BASES].items()})
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import flatten
-from fedgrove.node.learning.samples import Loaded, as_samples
+from fedgrove.node.learning.samples import Dataset, as_samples
 from fedgrove_lab.attacks.measures import correlation, correlation_error
 from fedgrove_lab.attacks.played_round import AttackedTerms
 from fedgrove_lab.attacks.scene import make_scene
@@ -63,7 +63,7 @@ def test_another_kind_and_impossible_noise_are_refused(models):
 def test_data_that_no_trial_can_use_are_refused(shape, classes, sentence):
     samples = as_samples(np.zeros(shape, np.uint8), np.arange(shape[0]) % classes)
     with pytest.raises(InvalidInput, match=sentence):
-        make_scene(Loaded("own", classes, samples, samples))
+        make_scene(Dataset("own", classes, samples, samples))
 
 
 def test_a_class_that_the_attacker_has_no_image_of_is_refused():
@@ -71,4 +71,4 @@ def test_a_class_that_the_attacker_has_no_image_of_is_refused():
     labels[0] = 2
     samples = as_samples(np.zeros((1500, 8, 8), np.uint8), labels)
     with pytest.raises(InvalidInput, match="several training samples of each"):
-        make_scene(Loaded("own", 3, samples, samples))
+        make_scene(Dataset("own", 3, samples, samples))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedgrove.node.learning.models import ARCHITECTURES
-from fedgrove.node.learning.samples import Loaded, Samples
+from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.methods.kmeans.datasets import Points, split_by_cluster
 from fedgrove_lab.bench import chain, engine, explorer, masking, privacy, similarity, unlearn, unlearn_report, vrf
 from fedgrove_lab.bench import removals as forgetting
@@ -73,7 +73,7 @@ def test_comparisons_of_all_pairs_stand_beside_their_floor_and_go_on_where_they_
 def test_the_engine_names_its_floor_and_its_rivals(monkeypatch):
     monkeypatch.setenv("FEDGROVE_FLOWER_PYTHON", "/bin/false")
     images = Samples(np.random.default_rng(0).random((600, 1, 28, 28), dtype=np.float32), np.arange(600) % 10)
-    rows = by_name(engine.run(Loaded("mnist", 10, images, images), rounds=1, workers=1, trivial=(20, 30), tiny=40))
+    rows = by_name(engine.run(Dataset("mnist", 10, images, images), rounds=1, workers=1, trivial=(20, 30), tiny=40))
     for label in ("no padding", "same"):
         assert rows[f"{label}: engine"].limit_name == "floor at matmul peak"
         assert rows[f"{label}: plain loop, 1 threads"].limit == rows[f"{label}: engine"].value

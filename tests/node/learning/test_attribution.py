@@ -9,12 +9,12 @@ from torch import nn
 
 from fedgrove.node.learning import attribution
 from fedgrove.node.learning.attribution import attributions, behaviour, path_gradients
-from fedgrove.node.learning.models import build_model
+from fedgrove.node.learning.models import Classifier, build_model
 
 STEPS = 8
 
 
-class LinearClassifier(nn.Module):
+class LinearClassifier(Classifier):
     """A linear layer, whose outputs are the logits."""
 
     def __init__(self) -> None:
@@ -24,9 +24,6 @@ class LinearClassifier(nn.Module):
 
     def first_layer(self, x: torch.Tensor) -> torch.Tensor:
         return self.layer(x.flatten(1))
-
-    def layers_above(self, first: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return (first,)
 
 
 def confidence_of(model: nn.Module):

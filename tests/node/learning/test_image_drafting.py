@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgrove.node.base.strict_tables import build
-from fedgrove.node.learning.image_drafting import draft_image_terms
+from fedgrove.node.learning.drafting import draft_image_terms
 from fedgrove.node.learning.image_files import read_images
 from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.publishers import DatasetError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgrove.node.learning.datasets import load_dataset
-from fedgrove.node.learning.samples import Dataset, Loaded, Samples
+from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
@@ -53,7 +53,7 @@ def simulate(plan, subject, executor=None, workers=1, directory=None, resume=Fal
     return simulation
 
 
-def generated(count: int, side: int = 4, classes: int = 4) -> Loaded:
+def generated(count: int, side: int = 4, classes: int = 4) -> Dataset:
     """Random images of the smallest size that a model takes, as many as wanted."""
     rng = np.random.default_rng(0)
     parts = []
@@ -62,7 +62,7 @@ def generated(count: int, side: int = 4, classes: int = 4) -> Loaded:
         x = rng.random((size, 1, side, side), dtype=np.float32) * np.float32(0.5)
         x[np.arange(size), 0, y % side] += np.float32(0.5)
         parts.append(Samples(x, y))
-    return Loaded("generated", classes, *parts)
+    return Dataset("generated", classes, *parts)
 
 
 @pytest.fixture(scope="session")

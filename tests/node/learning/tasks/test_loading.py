@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedgrove.node.learning.tasks.loading import load_task
+from fedgrove.node.learning.tasks.loading import example_data, load_task
 from fedgrove.node.learning.tasks.task import Data, InvalidTask, Task, dataset_of
 
 SOURCE = """
@@ -67,3 +67,16 @@ def test_a_task_without_a_model_or_data_says_so(tmp_path):
     with pytest.raises(NotImplementedError, match="a task needs a method data"):
         Task().data(tmp_path)
     assert Data(1).held_out is None
+
+
+def test_the_bytes_and_the_ending_of_the_one_file(tmp_path):
+    (tmp_path / "example_data.py").write_text("def write(path):\n    path.with_suffix('.csv').write_text('1,2')\n")
+    assert example_data(tmp_path) == (".csv", b"1,2")
+
+
+def test_a_folder_without_example_data_is_one_sentence(tmp_path):
+    with pytest.raises(InvalidTask, match=r"there is no example_data.py"):
+        example_data(tmp_path)
+    (tmp_path / "example_data.py").write_text("def write(path):\n    pass\n")
+    with pytest.raises(InvalidTask, match="must write one file, not 0"):
+        example_data(tmp_path)
