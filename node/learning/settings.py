@@ -2,16 +2,17 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from fedgrove.common.settings import Rate, Settings, Share
 
-ModelName = Literal[
-    "paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp", "small-mlp"
-]
-MODELS: tuple[ModelName, ...] = get_args(ModelName)
+MODELS = (
+    *("paper-cnn", "paper-cnn-centred", "paper-cnn-same", "small-cnn", "small-cnn-centred", "geyer-mlp"),
+    "small-mlp",
+)
+ModelName = Annotated[str, Meta(pattern=rf"\A({'|'.join(MODELS)})\Z", description=f"one of {', '.join(MODELS)}")]
 
 
 @dataclass(frozen=True)
