@@ -1,27 +1,15 @@
 """A history as tables: rounds, records and metrics, with columns that stay the same from version to version."""
 
-import csv
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from io import StringIO
 from typing import Any
 
 from fedgrove.chain.records import Record
+from fedgrove.node.base.spreadsheets import csv_text
 from fedgrove.node.status.rounds import COLUMNS, Round
 
-RECORDS = (
-    "index",
-    "block",
-    "log_index",
-    "transaction",
-    "author",
-    "record",
-    "round",
-    "client",
-    "account",
-    "fields",
-)
+RECORDS = ("index", "block", "log_index", "transaction", "author", "record", "round", "client", "account", "fields")
 METRICS = ("round", "metric", "value")
 
 
@@ -33,11 +21,8 @@ class HistoryTable:
     rows: tuple[tuple[Any, ...], ...]
 
     def to_csv(self) -> str:
-        """The table as CSV with a header; None is an empty field."""
-        text = StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([self.columns, *self.rows])
-        return text.getvalue()
+        """The table as CSV with a header; None is an empty field, and no text is a formula."""
+        return csv_text(self.columns, self.rows)
 
 
 def tables_of(rounds: Sequence[Round], records: Sequence[Record]) -> dict[str, HistoryTable]:

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from fedgrove.chain.face.networks import connect
-from fedgrove.chain.network.access import GWEI, Network
+from fedgrove.chain.network.access import GWEI
 from fedgrove.chain.network.fees import FeeHistory
 from fedgrove.chain.records.deployment import PRACTICE_CHAINS
 from fedgrove.node.cli.options import EtherPrice, JsonFlag
@@ -89,12 +89,9 @@ def _chain(rpc: str, base_fee: float | None, reach: NetworkSettings) -> tuple[Fe
     if not endpoint:
         raise CommandError("the fees are not known: give --base-fee GWEI, or --rpc with the URL of an endpoint")
     with connect(endpoint, timeout=reach.rpc_seconds) as network:
-        return network.fees(), _block_seconds(network), network.chain_id in PRACTICE_CHAINS
-
-
-def _block_seconds(network: Network) -> float:
-    speed = pace(network)
-    return speed.seconds if speed else BLOCK_SECONDS
+        speed = pace(network)
+        seconds = speed.seconds if speed else BLOCK_SECONDS
+        return network.fees(), seconds, network.chain_id in PRACTICE_CHAINS
 
 
 def _show(found: Estimate, fees: Fees) -> None:
@@ -109,13 +106,9 @@ def _show(found: Estimate, fees: Fees) -> None:
     drawn = f"{found.drawn:g} of {found.members} members in a round, {found.rounds} rounds"
     answer(f"{drawn}; {fees.base / GWEI:.3g} gwei a unit of gas and a tip of {fees.tip / GWEI:.3g}")
     answer_with(table)
-    answer(_duration(found))
-
-
-def _duration(found: Estimate) -> str:
     span = found.span
     least, most = (blocks * span.block_seconds for blocks in (span.least, span.most))
-    return (
+    answer(
         f"a round: {span.least} blocks ({least:,.0f} s) and its training where all are present, "
         f"at most {span.most} blocks ({most:,.0f} s)"
     )

@@ -24,7 +24,6 @@ from fedgrove.node.cli.histories import (
 )
 from fedgrove.node.cli.options import EtherPrice, JsonFlag
 from fedgrove.node.cli.output import CommandError, complain, flush, report
-from fedgrove.node.status.price import Price
 
 _NAMED = 5  # pages that could not be made; a message names no more
 
@@ -78,22 +77,18 @@ def explorer(
     made. For a live ledger it writes the current state.
     """
     require("explorer", "the explorer")
+    from fedgrove.node.explorer.options import BlockExplorer, PageOptions
+
     places = _places(runs or [], rpc, ledger, store, from_block)
     if index is not None and index.exists() and not index.is_dir():
         raise CommandError(f"--index {index} is not a folder: give another, which is made if there is none")
-    options = _page_options(price, block_explorer or [])
+    options = PageOptions(price, tuple(map(BlockExplorer.parse, block_explorer or ())))
     with ExitStack() as held:
         sources = [held.enter_context(_source(place, len(places) == 1)) for place in places]
         _name_practice(sources, options)
         if export:
             return _export(sources, export, blob_mib << 20, index, options, as_json)
         return _serve(sources, host, port, index, options, as_json)
-
-
-def _page_options(price: Price | None, block_explorers: list[str]) -> "PageOptions":
-    from fedgrove.node.explorer.options import BlockExplorer, PageOptions
-
-    return PageOptions(price, tuple(map(BlockExplorer.parse, block_explorers)))
 
 
 def _places(

@@ -16,7 +16,6 @@ from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.kmeans import LocalFederation, check_clustering
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.methods.kmeans.datasets import reference_loss
-from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.scenario.reading import CLUSTERING
 from fedgrove.node.scenario.scenario import Scenario
@@ -62,23 +61,21 @@ def show(role: str, step: Step) -> None:
         note(f"{role} sits out: {step.waiting}")
 
 
-def describe(state: KMeansState) -> dict:
-    """Summary of a state, JSON-ready."""
-    return {
-        "centres": state.centres.tolist(),
-        "counted": state.counts.total,
-        "bins": len(state.counts),
-        "clients": list(state.clients),
-    }
-
-
 def _train(federation: LocalFederation, as_json: bool) -> int:
     with federation.awake(show) as session:
         session.register()
         session.run()
         verdict = session.archive()
         state, number = session.state, session.round
-    table = {"round": number, "audit": verdict.verdict, "directory": str(federation.root), **describe(state)}
+    table = {
+        "round": number,
+        "audit": verdict.verdict,
+        "directory": str(federation.root),
+        "centres": state.centres.tolist(),
+        "counted": state.counts.total,
+        "bins": len(state.counts),
+        "clients": list(state.clients),
+    }
     if as_json:
         print_json(table)
     else:

@@ -1,14 +1,13 @@
 """``--log-to``: figures of each round for TensorBoard, MLflow or a CSV file."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated
 
 import typer
 
-from fedgrove.common.errors import InvalidInput
 from fedgrove.node.cli.extras import require
-from fedgrove.node.cli.output import CommandError, fault_of_disk
+from fedgrove.node.cli.output import fault_of_disk
 from fedgrove.node.status import figure_targets
 from fedgrove.node.status.figure_targets import EXTRAS, FigureLogs, LogTarget
 
@@ -23,26 +22,17 @@ LogTo = Annotated[
 
 
 def log_targets(given: Sequence[str] | None) -> tuple[LogTarget, ...]:
-    """The targets that the option names; CommandError for one that cannot be, or whose package is missing."""
-    try:
-        targets = figure_targets.log_targets(given or ())
-    except InvalidInput as mistake:
-        raise CommandError(f"--log-to {mistake}") from None
+    """The targets that the option names; InvalidInput for one that cannot be, or whose package is missing."""
+    targets = figure_targets.log_targets(given or (), "--log-to")
     for target in targets:
         if target.kind in EXTRAS:
             require(target.kind, f"--log-to {target.kind}")
     return targets
 
 
-@contextmanager
-def opened_logs(targets: Sequence[LogTarget], say: Callable[[str], None]) -> Iterator[FigureLogs]:
-    """Open the logs, and close them; ``say`` is told of one that fails. Raises CommandError."""
-    with ExitStack() as stack:
-        try:
-            logs = stack.enter_context(figure_targets.opened_logs(targets, say, _sentence))
-        except InvalidInput as fault:
-            raise CommandError(f"--log-to {fault}") from None
-        yield logs
+def opened_logs(targets: Sequence[LogTarget], say: Callable[[str], None]) -> AbstractContextManager[FigureLogs]:
+    """Open the logs, and close them; ``say`` is told of one that fails. Raises InvalidInput."""
+    return figure_targets.opened_logs(targets, say, _sentence, "--log-to")
 
 
 def _sentence(fault: Exception) -> str:

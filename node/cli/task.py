@@ -19,7 +19,7 @@ from fedgrove.node.cli.task_check import check
 from fedgrove.node.cli.task_new import new
 from fedgrove.node.methods.training.suggestion import TERMS, suggested_by
 from fedgrove.node.tasks.approval import Approvals, NotApproved, TaskApproval, sound_approvals
-from fedgrove.node.tasks.base_content import BaseContent, content_of, publish_base
+from fedgrove.node.tasks.base_content import content_of, publish_base
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.difference import FileChange, changes
 from fedgrove.node.tasks.fetching import fetch_bundle
@@ -104,7 +104,10 @@ def describe_base(
     """
     place = store_name(store, config, needed=False)
     content = content_of(path)
-    base = _named(name, content)
+    try:
+        base = FrozenBase(name, str(content.cid), content.size)
+    except (ValueError, InvalidInput) as fault:
+        raise CommandError(f"{name}: {fault}") from None
     if place:
         publish_base(path, base, open_for_writing(place))
     if as_json:
@@ -320,22 +323,13 @@ def base_line(base: FrozenBase) -> str:
     return f"base {base.name} {base.cid}: {base.size} bytes"
 
 
-def _named(name: str, content: BaseContent) -> FrozenBase:
-    try:
-        return FrozenBase(name, str(content.cid), content.size)
-    except (ValueError, InvalidInput) as fault:
-        raise CommandError(f"{name}: {fault}") from None
-
-
 def store_name(store: str | None, config: Path | None, needed: bool) -> str:
     """What ``--store`` says, or the store of the federation's file; empty where there is neither."""
-    name = store or (_store_of(config) if config else "")
+    name = store or ""
+    if not store and config is not None:
+        from fedgrove.node.methods.terms import load_config  # brings every method, which the other options do without
+
+        name = load_config(config)[1].store
     if needed and not name:
         raise CommandError("give --store (disk:PATH or the URL of a Kubo API), or --config with a file that has one")
     return name
-
-
-def _store_of(config: Path) -> str:
-    from fedgrove.node.methods.terms import load_config  # brings every method, which the other options do without
-
-    return load_config(config)[1].store

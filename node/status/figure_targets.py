@@ -28,13 +28,13 @@ class LogTarget:
     place: str
 
 
-def log_targets(given: Sequence[str]) -> tuple[LogTarget, ...]:
-    """The targets that texts name; InvalidInput for one that cannot be."""
+def log_targets(given: Sequence[str], option: str = "log_to") -> tuple[LogTarget, ...]:
+    """The targets that texts name; InvalidInput, which names the option, for one that cannot be."""
     found = []
     for text in given:
         kind, _, place = text.partition(":")
         if kind not in _KINDS or not place:
-            raise InvalidInput(f"must be tensorboard:DIR, mlflow:URI or csv:FILE, not {kind!r}")
+            raise InvalidInput(f"{option} must be tensorboard:DIR, mlflow:URI or csv:FILE, not {kind!r}")
         found.append(LogTarget(kind, place))
     return tuple(found)
 
@@ -86,10 +86,13 @@ class FigureLogs:
 
 @contextmanager
 def opened_logs(
-    targets: Sequence[LogTarget], say: Callable[[str], None], explain: Callable[[Exception], str] = _plainly
+    targets: Sequence[LogTarget],
+    say: Callable[[str], None],
+    explain: Callable[[Exception], str] = _plainly,
+    option: str = "log_to",
 ) -> Iterator[FigureLogs]:
     """Open the logs, and close them; see ``FigureLogs``. Raises InvalidInput for one that cannot be opened."""
-    found = {f"{target.kind}:{at}": _opened(target, explain) for at, target in enumerate(targets, 1)}
+    found = {f"{target.kind}:{at}": _opened(target, explain, option) for at, target in enumerate(targets, 1)}
     logs = FigureLogs(found, say, explain)
     try:
         yield logs
@@ -143,8 +146,8 @@ def watched_rounds(logs: FigureLogs, store: ContentReader, run: str) -> Callable
     return watch
 
 
-def _opened(target: LogTarget, explain: Callable[[Exception], str]) -> FigureLog:
+def _opened(target: LogTarget, explain: Callable[[Exception], str], option: str) -> FigureLog:
     try:
         return _KINDS[target.kind](target.place)
     except (RunFailed, OSError) as fault:
-        raise InvalidInput(f"{target.kind}: {explain(fault)}") from None
+        raise InvalidInput(f"{option} {target.kind}: {explain(fault)}") from None

@@ -1,4 +1,14 @@
-"""Mistakes on the command line, by command: each is to get one sentence and exit code 2 (``test_bad_input``)."""
+"""Mistakes on the command line: each gets one sentence, with these words where some are given, and exit code 2."""
+
+SHORT = {
+    "AWAY": "--rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000dEaD --store disk:empty",
+    "DEAD": "0x000000000000000000000000000000000000dEaD",
+    "GEYER": "--clients 1000 --rate 0.22 --rounds 54",
+    "SMALL": "simulate --scenario small.toml --executor inline",
+    "TASK": "simulate --task points --data points.csv --clients 3 --rounds 2 --executor inline",
+    "LONG": 300 * "x",
+}
+"""What words in capitals stand for; RUN is a run's directory."""
 
 MISTAKES = """
 nonsense
@@ -55,9 +65,7 @@ audit nowhere
 audit nowhere.car
 audit empty
 audit empty --rpc http://127.0.0.1:1
-audit --rpc http://127.0.0.1:1
 audit --rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000dEaD --store disk:empty
-audit --rpc http://127.0.0.1:1 --ledger 0x00 --store disk:empty
 audit --rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000dEaD --store disk:nowhere
 audit verify nowhere.car
 audit export empty out.car
@@ -111,30 +119,24 @@ register --config empty --keystore alice.json
 status --config federation.toml
 status --config reached.toml
 status --config latin.toml
-status --config reached.toml --account me
 status --config reached.toml --keystore text.json
-status --config reached.toml --interval 0
 bench
 bench nonsense
 bench masking --parameters 1
 bench ipfs --mib 0
 history export empty --csv tables
 history export garbage --csv text.json
-history export nowhere
 model save nowhere m.safetensors
 model save garbage m.safetensors
 model save garbage m.safetensors --round -1
 approve me --config reached.toml --keystore alice.json
 client --config reached.toml --keystore alice.json --data nowhere.npz
-client --config reached.toml --keystore alice.json --data ok.npz --part 3/2
 client --config reached.toml --keystore alice.json --data ok.npz --metrics-port 70000
 coordinator --config broken.toml --keystore alice.json
 coordinator --config reached.toml --keystore alice.json --members -1
 task new text.json
 task new fresh --table nowhere.csv
-task new fresh --images nowhere
 task new fresh --images empty
-task check nowhere --data ok.npz
 task check task --config nowhere.toml
 task check task --config broken.toml
 task pack nowhere
@@ -158,44 +160,25 @@ explorer nowhere.toml
 explorer broken.toml
 explorer --rpc http://127.0.0.1:1
 explorer garbage --port 70000
-simulate --plan nowhere.toml
 simulate --plan broken.toml
 simulate --plan latin.toml
 simulate --plan deep.toml
 simulate --plan empty
 simulate --plan pipe
-simulate --clients 0
 simulate --clients many
-simulate --set rounds
 simulate --set training.epochs=abc
-simulate --set a.b.c.d=1
-simulate --seeds a
-simulate --executor gpu
-simulate --workers -1
-simulate --out text.json --clients 2 --rounds 1 --executor inline
-simulate --resume
-simulate --method magic
-simulate --data ok.npz
 experiment nonsense
 experiment rounds_to_90 --seeds x
 experiment rounds_to_90 --arms magic --dataset digits
 experiment rounds_to_90 --dataset digits --only nothing --work work --out out
-kmeans --clients 2
-kmeans --dataset nowhere
 kmeans --dataset text.npz
 kmeans --dataset ok.npz --k 2
 kmeans --dataset loose.npz --k 2
 demo --dataset loose.npz
 kmeans --k 2000
-unlearn
 unlearn --dir nowhere --client 1 --all
-unlearn --dir empty --client 1
-unlearn --dir empty --client 1 --points x
-unlearn --config reached.toml --keystore alice.json
 privacy plan --clients 0
-privacy plan --epsilon nan
 privacy plan --config nowhere.toml
-privacy spent --noise-multiplier -1
 attack magic
 attack gradient --dataset nowhere
 doctor --config nowhere.toml
@@ -204,4 +187,150 @@ doctor --rounds 0
 doctor --config reached.toml --account me
 completion csh
 completion
+estimate --config four.toml --members 10 | --base-fee
+estimate --config four.toml --members 10 --base-fee 1 --rpc http://127.0.0.1:1 | only one of
+estimate --config four.toml --members 10 --rpc http://127.0.0.1:1 | 127.0.0.1
+estimate --config four.toml --members 10 --base-fee nan | --base-fee
+estimate --config four.toml --members 10 --base-fee -1 | --base-fee
+estimate --config four.toml --members 10 --base-fee 1 --price inf | 2500 EUR
+estimate --config four.toml --members 10 --base-fee 1 --price 2500 | 2500 EUR
+estimate --config four.toml --members 2 --base-fee 1 | quorum
+estimate --config nowhere.toml --members 10 --base-fee 1 | nowhere.toml
+audit nowhere --follow | is a run at rest
+audit --follow | or --rpc, --ledger and --store
+audit --follow --rpc http://127.0.0.1:1 | all of --rpc
+audit --follow AWAY | does not answer
+audit AWAY --webhook http://127.0.0.1:1 | --webhook needs --follow
+audit --follow AWAY --webhook file:///etc/passwd | --webhook: the webhook must
+audit --follow AWAY --webhook http:// | --webhook: the webhook must
+audit --follow AWAY --interval 0 | interval
+audit DEAD --ledger DEAD --rpc http://127.0.0.1:1 --store disk:. | given twice
+audit --ledger 0x12 --rpc http://127.0.0.1:1 --store disk:. | must be an address
+audit nowhere.toml | nowhere.toml
+history export nowhere --csv tables | there is no nowhere; give
+history export RUN --csv tables --rpc http://127.0.0.1:1 | go with a ledger's address
+history export DEAD --csv tables | give --rpc and --store
+history export --csv tables | a federation's TOML file, or --rpc, --ledger and --store
+model save DEAD --rpc http://127.0.0.1:1 --store disk:. | give the FILE to write
+model save DEAD model --rpc http://127.0.0.1:1 --store disk:nowhere | no store at nowhere
+model save RUN model --round 99 | round 99 did not close
+model save RUN no/such/place | cannot write
+model save text.car model | archive
+explorer DEAD DEAD | only one ledger
+explorer RUN RUN | given twice
+explorer RUN RUN RUN RUN RUN RUN RUN RUN RUN | at most 8
+explorer RUN --rpc http://127.0.0.1:1 | all of --rpc, --ledger and --store
+explorer RUN nowhere | nowhere
+explorer RUN --price much | 2500 EUR
+explorer RUN --block-explorer https://chain.example | {kind}
+network up --strategy magic | --strategy
+network up --store tape | --store
+network up --alpha 0 | --alpha
+network up --clients 4 --standby 5 | --standby
+network up --dataset nothing | dataset
+network up --method procfl --clients 5 | --clients must be from 6
+network up --method procfl --epsilon 8 | cannot be combined
+network up --method ifca | --method must be training or procfl
+network up --task points | scenario.data is missing: give --data
+network up --task points --data nosuch.csv | --data: there is no nosuch.csv
+network up --task points --data . --k 3 | --k is not for tasks: leave it out with --task
+network up --task points --data . --dataset mnist | --dataset is not for tasks
+network up --task nowhere --data points.csv | nowhere is neither a folder nor a Python file
+network up --k 3 --method procfl | --method is for models
+network up --k 3 --held-out 0.2 | --held-out is for models
+network up --held-out 1 | --held-out must be from 0 to 0.9
+network up --masking none | --masking must be one of bbtsa, pairwise
+network up --table-format decimal=, | --table-format is for the tables of a task
+network up --k 3 --epsilon 8 | --epsilon is for models
+network up --k 3 --set training.epochs=2 | training.epochs is for models
+network up --k 3 --alpha 1 | --alpha is for models
+network up --k 3 --wait | leave --wait out
+network up --k 3 --dataset iris | --dataset must be one of gaussian
+network up --store disk --base tiny=tiny | --base are a task's frozen bases: leave them out with a data set
+privacy plan GEYER --participation hidden | --participation must be public or secret
+privacy plan GEYER --epsilon 0 | --epsilon must be from 0.001 to 1000
+privacy plan GEYER --delta 1 | --delta must be from
+privacy plan --clients 1000 --rate nan --rounds 3 | --rate must be above 0
+privacy spent GEYER --noise-multiplier 0 | --noise-multiplier must be from
+privacy spent GEYER --noise-multiplier 1 --participations 55 | --participations must be at most
+privacy spent GEYER --noise-multiplier 1 --epsilon nan | --epsilon must be from 0
+SMALL --clients 0 | --clients must be
+SMALL --alpha 0 | --alpha must be
+SMALL --method magic | --method must be training, or one of procfl, ifca, global
+SMALL --method 'procfl, alpha' | --method must be like
+SMALL --method 'procfl, alpha = 0' | similarity threshold
+simulate --scenario none.toml | cannot read none.toml
+simulate --scenario text.json | text.json is not valid TOML
+SMALL --set rounds=3 | --set must be TABLE.KEY=VALUE
+SMALL --set a.b.c.d=3 | --set must be TABLE.KEY=VALUE
+SMALL --set privacy.phases=[1 | --set privacy.phases must have a TOML value
+SMALL --set federation.sampled=0.5 | unknown key federation.sampled
+SMALL --set partition.copies=4 | the data do not suit this scenario: 4 copies of the data
+SMALL --set partition.kind=shards --set partition.per_client=400 | shards
+SMALL --scenario private.toml | does not afford a single round
+SMALL --set privacy.mechanism=signds --set privacy.dimensions=1000000 | dimensions must be
+SMALL --set attack.kind=flip --method global | attack.kind must be one of
+SMALL --set strategy.options.q=8 | unknown option 'q' of fedavg
+SMALL --strategy fedaom --set strategy.options.q=nan | finite
+SMALL --set model.name=paper-cnn | too small
+SMALL --seeds 1,x | whole numbers
+SMALL --seeds '' | whole numbers
+SMALL --seeds 99999999999999999999 | seed must be
+SMALL --executor ray | must be inline
+SMALL --workers -1 | --workers
+SMALL --dataset nothing | unknown dataset
+SMALL --dataset missing.npz | cannot read missing.npz
+SMALL --clients 1000 | samples are too few
+SMALL --resume | --resume needs --out
+SMALL --out text.json/below | cannot make the directory
+simulate --task points --data points.csv --base tiny | --base must be NAME=PATH
+simulate --task points --data points.csv --base =x | --base must be NAME=PATH
+simulate --task points --data points.csv --base tiny= | --base must be NAME=PATH
+simulate --task points --executor inline | scenario.data is missing: give --data
+simulate --data points.csv --executor inline | --data must be left out without a task
+TASK --method procfl | procfl trains shipped networks, and no task
+TASK --alpha 0.1 | --alpha is not for tasks: leave it out with --task
+TASK --dataset mnist | --dataset is not for tasks: leave it out with --task
+TASK --sandbox none | --sandbox must be one of auto, strict, contained, off, not 'none'
+simulate --task gone --data points.csv | gone is neither a folder nor a Python file
+status --config reached.toml --price nan | 2500 EUR
+status --config reached.toml --price 2500 | 2500 EUR
+status --config reached.toml --account 0x12 | --account must be an address
+status --config reached.toml --keystore alice.json --account DEAD | give only one of
+status --config reached.toml --keystore nobody.json | nobody.json
+status --config reached.toml --watch --interval 0 | interval
+task check nowhere | neither a folder nor a Python file
+task check text.json | neither a folder nor a Python file
+task check points --data nowhere | there is no nowhere
+task check points --sandbox loose | sandbox
+task check points --strategy best | --strategy must be one of fedaom
+task check points --strategy moon --config x.toml | --config states the strategy: leave --strategy out
+task new other --images empty --table train.csv | --table and --images are for two kinds of data
+task new other --images away | there is no away: give a folder
+client --config task.toml --keystore none.json --data points.csv --part 0/3 | --part must be like 2/5
+client --config task.toml --keystore none.json --data points.csv --part 4/3 | --part must be like 2/5
+client --config task.toml --keystore none.json --data points.csv --part 1 | --part must be like 2/5
+client --config task.toml --keystore none.json --data points.csv --part -1/3 | --part must be like 2/5
+client --config task.toml --keystore none.json --data points.csv --part x/y | --part must be like 2/5
+unlearn | give the points to forget: --points with their rows, or --all
+unlearn --points 1 --all | give the points to forget
+unlearn --points 1 | give the client whose points to forget: --client
+unlearn --client 1 --points x | --points must be rows with commas
+unlearn --client 1 --points 9-3 | '9-3' is empty
+unlearn --client 1 --points 0-99999999 | more than 1,048,576 points
+unlearn --client 1 --all | there is no federation in
+unlearn --config f.toml --client 1 --all | give either --dir and --client, or --config
+unlearn --config f.toml --all | also give --keystore and --state
+kmeans --store ftp://x | --store must be disk, kubo or the URL
+kmeans --dataset iris | --dataset must be one of gaussian, celltype, covtype, or a .npz
+kmeans --dataset mine.npz | give the number of clusters, --k
+kmeans --dataset mine.npz --k 2 | mine.npz
+kmeans --dataset celltype | give the directory of the datasets
+kmeans --points 3 --clients 4 | 3 points are too few for 4 clients
+kmeans --clients 2 | --clients must be a whole number from 3 to 1000, not 2
+kmeans --set training.epochs=3 | training.epochs is for models
+kmeans --set federation.patience=3 | federation.patience is for models
+kmeans --set procfl.alpha=0.5 | method is for models
+kmeans --set run.chain=embedded | run.chain must be anvil
+kmeans --dir points | is not empty
 """.splitlines()[1:]

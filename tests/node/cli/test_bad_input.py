@@ -3,6 +3,8 @@
 import contextlib
 import io
 import os
+import re
+import shlex
 import sys
 from dataclasses import dataclass
 from unittest import mock
@@ -11,7 +13,8 @@ import numpy as np
 import pytest
 
 from fedgrove.node.cli.main import run
-from tests.node.cli.mistakes import MISTAKES
+from tests.node.cli.mistakes import MISTAKES, SHORT
+from tests.node.simulation.own_task import table, write_task
 
 FEDERATION = """
 [model]
@@ -23,6 +26,21 @@ NETWORK = """
 [network]
 rpc = "http://127.0.0.1:1"
 ledger = "0x000000000000000000000000000000000000dEaD"
+"""
+
+
+SMALL = """
+[scenario]
+clients = 6
+train_samples = 150
+test_samples = 60
+[federation]
+rounds = 3
+sampling_rate = 0.5
+[training]
+epochs = 1
+[strategy]
+name = "fedavg"
 """
 
 
@@ -75,6 +93,13 @@ def place(tmp_path_factory):
         ("text.safetensors", 40 * b"x"),
     ):
         (folder / name).write_bytes(content)
+    (folder / "four.toml").write_text(FEDERATION + "[federation]\nrounds = 4\n")
+    (folder / "task.toml").write_text(f'[task]\nbundle = "bafybeie{52 * "a"}"\n[strategy]\nname = "fedavg"\n')
+    (folder / "small.toml").write_text(SMALL)
+    private = "[privacy]\nmechanism = 'client'\nepsilon = 0.01\nnoise_multipliers = [1.0]\n"
+    (folder / "private.toml").write_text(SMALL + private)
+    write_task(folder / "points")
+    (folder / "points.csv").write_text(table(40, 1))
     (folder / "loop").symlink_to("loop")
     os.mkfifo(folder / "pipe")
     os.mkfifo(folder / "loose.npz")
@@ -89,15 +114,19 @@ def place(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("line", ["", *MISTAKES])
-def test_a_mistake_is_one_sentence_and_exit_code_2(place, line):
+@pytest.mark.parametrize("mistake", ["", *MISTAKES])
+def test_a_mistake_is_one_sentence_and_exit_code_2(place, request, mistake):
+    line, _, words = mistake.partition(" | ")
+    known = SHORT | ({"RUN": str(request.getfixturevalue("run").directory)} if "RUN" in line else {})
     before = files(place)
-    result = fedgrove(*line.replace("LONG", 300 * "x").split(), cwd=place)
+    spelt = re.sub(rf"\b({'|'.join(known)})\b", lambda found: known[found[0]], line)
+    result = fedgrove(*shlex.split(spelt), cwd=place)
     assert result.returncode == 2, result.stdout + result.stderr
     if line and line not in ("audit", "bench"):  # these show their help
-        said = result.stderr.strip()
-        assert said.startswith("fedgrove: ") and "\n" not in said, said
-        assert len(said) < 1000
+        *notes, said = result.stderr.strip().splitlines()
+        assert said.startswith("fedgrove: ") and words in said, said
+        assert len(said) < 1000 and not any(note.startswith("fedgrove: ") for note in notes), result.stderr
+        assert not notes or line.startswith("network up"), "how to install what is missing"
     assert "Traceback" not in result.stderr
     assert files(place) == before
 

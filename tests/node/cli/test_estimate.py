@@ -61,23 +61,3 @@ def test_people_see_a_table(place):
     for words in ("one member", "the coordinator", "whole federation", "EUR", "10 blocks (120 s)"):
         assert words in shown.stdout
     assert "approving" not in shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("more", "named"),
-    [
-        ((), "--base-fee"),
-        (("--base-fee", "1", "--rpc", "http://127.0.0.1:1"), "only one of"),
-        (("--rpc", "http://127.0.0.1:1"), "127.0.0.1"),
-        (("--base-fee", "nan"), "--base-fee"),
-        (("--base-fee", "-1"), "--base-fee"),
-        (("--base-fee", "1", "--price", "inf"), "2500 EUR"),
-        (("--base-fee", "1", "--price", "2500"), "2500 EUR"),
-        (("--base-fee", "1", "--members", "2"), "quorum"),
-        (("--base-fee", "1", "--config", "nowhere.toml"), "nowhere.toml"),
-    ],
-)
-def test_a_mistake_is_one_sentence(place, more, named):
-    result = fedgrove(*LINE, *more, cwd=place)
-    assert result.returncode == 2 and named in result.stderr
-    assert result.stderr.startswith("fedgrove: ") and "\n" not in result.stderr.strip()

@@ -395,25 +395,3 @@ def test_an_interrupt_ends_it_with_what_is_verified_so_far(chain, found, tmp_pat
     assert process.returncode == 130 and "Traceback" not in err, err
     verdict = json.loads(out)
     assert verdict["verdict"] == "verified" and verdict["rounds"] == 1 and "stopped" in verdict["reason"]
-
-
-AWAY = "--rpc http://127.0.0.1:1 --ledger 0x000000000000000000000000000000000000dEaD --store disk:."
-
-
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("audit nowhere --follow", "is a run at rest"),
-        ("audit --follow", "or --rpc, --ledger and --store"),
-        ("audit --follow --rpc http://127.0.0.1:1", "all of --rpc"),
-        (f"audit --follow {AWAY}", "does not answer"),
-        (f"audit {AWAY} --webhook http://127.0.0.1:1", "--webhook needs --follow"),
-        (f"audit --follow {AWAY} --webhook file:///etc/passwd", "--webhook: the webhook must"),
-        (f"audit --follow {AWAY} --webhook http://", "--webhook: the webhook must"),
-        (f"audit --follow {AWAY} --interval 0", "interval"),
-    ],
-)
-def test_a_mistake_is_one_sentence(tmp_path, line, named):
-    result = fedgrove(*line.split(), cwd=tmp_path)
-    assert result.returncode == 2 and named in result.stderr
-    assert result.stderr.startswith("fedgrove: ") and "\n" not in result.stderr.strip()

@@ -108,32 +108,3 @@ def test_audit_takes_an_archive_as_it_takes_a_directory(run, tmp_path):
     names = ("run.car", str(run.directory))
     told = [json.loads(fedgrove("audit", name, "--json", cwd=tmp_path).stdout) for name in names]
     assert told[0] == told[1] and told[0]["verdict"] == "verified"
-
-
-DEAD = "0x000000000000000000000000000000000000dEaD"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ("history export nowhere --csv tables", "there is no nowhere; give"),
-        ("history export {run} --csv tables --rpc http://127.0.0.1:1", "go with a ledger's address"),
-        (f"history export {DEAD} --csv tables", "give --rpc and --store"),
-        ("history export --csv tables", "a federation's TOML file, or --rpc, --ledger and --store"),
-        (f"audit {DEAD} --ledger {DEAD} --rpc http://127.0.0.1:1 --store disk:.", "given twice"),
-        ("audit --ledger 0x12 --rpc http://127.0.0.1:1 --store disk:.", "must be an address"),
-        ("audit nowhere.toml", "nowhere.toml"),
-        (f"model save {DEAD} --rpc http://127.0.0.1:1 --store disk:.", "give the FILE to write"),
-        (f"explorer {DEAD} {DEAD}", "only one ledger"),
-        (f"model save {DEAD} model --rpc http://127.0.0.1:1 --store disk:nowhere", "no store at nowhere"),
-        ("model save {run} model --round 99", "round 99 did not close"),
-        ("model save {run} no/such/place", "cannot write"),
-        ("model save junk model", "archive|CAR"),
-    ],
-)
-def test_mistakes_are_one_sentence(run, tmp_path, arguments, sentence):
-    (tmp_path / "junk").write_text("no archive")
-    result = fedgrove(*arguments.format(run=run.directory).split(), cwd=tmp_path)
-    assert result.returncode == 2 and result.stderr.count("\n") == 1 and not result.stdout, result.stderr
-    assert any(part in result.stderr for part in sentence.split("|")), result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["junk"]

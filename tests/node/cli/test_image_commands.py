@@ -50,15 +50,3 @@ def test_a_fault_of_an_image_is_the_whole_sentence(place, tmp_path):
     result = fedgrove("task", "check", "mine", "--data", str(tmp_path / "mine"), cwd=place)
     assert result.returncode == 1
     assert "data         up/a.png has 9×8 pixels, and the terms say 8×8: scale it, or agree on size" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--images", "pictures", "--table", "train.csv"), "--table and --images are for two kinds of data"),
-        (("--images", "away"), "there is no away: give a folder"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_a_sentence(place, arguments, sentence):
-    result = fedgrove("task", "new", "other", *arguments, cwd=place)
-    assert result.returncode == 2 and result.stderr.count("\n") == 1 and sentence in result.stderr, result.stderr

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from fedgrove.chain.face.networks import anvil, embedded
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.store import NotFound
 from fedgrove.node.cli.log_to import log_targets, opened_logs
-from fedgrove.node.cli.output import CommandError
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.status.figure_targets import FigureLogs, watched_rounds
 from tests import warm
@@ -172,5 +172,5 @@ def embedded_federation(tmp_path):
 def test_no_target_is_no_log():
     with opened_logs(log_targets(None), pytest.fail) as logs:
         assert not logs
-    with pytest.raises(CommandError):
+    with pytest.raises(InvalidInput):
         log_targets(["nonsense"])

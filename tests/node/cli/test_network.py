@@ -212,40 +212,6 @@ def test_down_and_status_without_a_testnet(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("--strategy", "magic"), "--strategy"),
-        (("--store", "tape"), "--store"),
-        (("--alpha", "0"), "--alpha"),
-        (("--clients", "4", "--standby", "5"), "--standby"),
-        (("--dataset", "nothing"), "dataset"),
-        (("--method", "procfl", "--clients", "5"), "--clients must be from 6"),
-        (("--method", "procfl", "--epsilon", "8"), "cannot be combined"),
-        (("--method", "ifca"), "--method must be training or procfl"),
-        (("--task", "points"), "scenario.data is missing: give --data"),
-        (("--task", ".", "--data", "nosuch.csv"), "--data: there is no nosuch.csv"),
-        (("--task", "points", "--data", ".", "--k", "3"), "--k is not for tasks: leave it out with --task"),
-        (("--task", "points", "--data", ".", "--dataset", "mnist"), "--dataset is not for tasks"),
-        (("--task", "points", "--data", __file__), "points is neither a folder nor a Python file"),
-        (("--k", "3", "--method", "procfl"), "--method is for models"),
-        (("--k", "3", "--held-out", "0.2"), "--held-out is for models"),
-        (("--held-out", "1"), "--held-out must be from 0 to 0.9"),
-        (("--masking", "none"), "--masking must be one of bbtsa, pairwise"),
-        (("--table-format", "decimal=,"), "--table-format is for the tables of a task"),
-        (("--k", "3", "--epsilon", "8"), "--epsilon is for models"),
-        (("--k", "3", "--set", "training.epochs=2"), "training.epochs is for models"),
-        (("--k", "3", "--alpha", "1"), "--alpha is for models"),
-        (("--k", "3", "--wait"), "leave --wait out"),
-        (("--k", "3", "--dataset", "iris"), "--dataset must be one of gaussian"),
-    ],
-)
-def test_a_mistake_in_the_options_is_named(tmp_path, options, named):
-    refused = fedgrove("network", "up", *options, cwd=tmp_path)
-    assert refused.returncode == 2 and named in refused.stderr.splitlines()[-1], refused.stderr
-    assert refused.stderr.count("fedgrove: ") == 1 and os.listdir(tmp_path) == []
-
-
 def test_other_peoples_files_are_not_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
     for arguments in (("up",), ("down", "--delete")):

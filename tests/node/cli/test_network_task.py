@@ -102,18 +102,3 @@ def test_a_task_that_fails_leaves_no_directory(place):
     failed = fedgrove("network", "up", *QUIET, "--task", "points", "--data", "points.csv", cwd=place)
     assert failed.returncode == 1 and "no loss today" in failed.stderr, failed.stderr
     assert not (place / "testnet").exists()
-
-
-@pytest.mark.parametrize("part", ["0/3", "4/3", "1", "-1/3", "x/y"])
-def test_a_part_that_is_none_is_refused(part, place, task):
-    (place / "federation.toml").write_text(
-        '[federation]\nname = "x"\nrounds = 1\n[task]\nbundle = "bafybeie'
-        + "a" * 52
-        + '"\n[strategy]\nname = "fedavg"\n'
-    )
-    told = fedgrove(
-        *("client", "--config", "federation.toml", "--keystore", "none.json", "--data", "points.csv"),
-        *("--part", part),
-        cwd=place,
-    )
-    assert told.returncode == 2 and "--part must be like 2/5" in told.stderr, told.stderr

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import anvil
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.audit.pins import HeadStatement
@@ -24,16 +23,10 @@ def place(run, tmp_path_factory):
     """Statements of every sort."""
     folder, history = tmp_path_factory.mktemp("place"), run.history
     where = {"chain_id": history.chain_id, "ledger": history.deployment.ledger}
-    head, first = history.head_block, history.first_block
-    alice, stranger = run.members[0], Keys.generate().account
+    head = history.head_block
+    alice = run.members[0]
     statements = {
         "good": HeadStatement.sign(alice, **where, block=head - 1, block_hash=history.block_hash(head - 1).hex()),
-        "stranger": HeadStatement.sign(stranger, **where, block=head, block_hash=history.block_hash(head).hex()),
-        "elsewhere": HeadStatement.sign(
-            alice, **where | {"ledger": "0x" + "11" * 20}, block=head, block_hash=history.block_hash(head).hex()
-        ),
-        "beyond": HeadStatement.sign(alice, **where, block=head + 1, block_hash=bytes(32).hex()),
-        "before": HeadStatement.sign(alice, **where, block=first - 1, block_hash=bytes(32).hex()),
         "lie": HeadStatement.sign(alice, **where, block=head, block_hash=bytes(32).hex()),
     }
     for name, statement in statements.items():
@@ -50,15 +43,6 @@ def audit(run, place, *options):
 
 def pin(run, block):
     return f"{block}:0x{run.history.block_hash(block).hex()}"
-
-
-def test_every_block_may_be_the_published_one(run, place):
-    history = run.history
-    for block in (history.first_block, (history.first_block + history.head_block) // 2, history.head_block):
-        result = audit(run, place, "--expect-head", pin(run, block))
-        assert result.returncode == 0, result.stderr
-        assert json.loads(result.stdout)["pinned"] == [f"the published hash of block {block}"]
-    assert json.loads(result.stdout)["unpinned"] == ""
 
 
 def test_all_pins_together_hold(run, place):
@@ -84,16 +68,9 @@ def test_a_verdict_says_what_is_open(run, place):
     ("options", "field"),
     [
         (("--expect-head", "{head}:" + "00" * 32), "pinned head"),
-        (("--expect-head", "999999:" + "00" * 32), "pinned head"),
-        (("--expect-head", "0:" + "00" * 32), "pinned head"),
         (("--expect-ledger", "0x" + "11" * 20), "pinned ledger"),
         (("--expect-chain", "1"), "pinned chain"),
-        (("--expect-statement", "stranger.json"), "pinned head"),
-        (("--expect-statement", "elsewhere.json"), "pinned head"),
-        (("--expect-statement", "beyond.json"), "pinned head"),
-        (("--expect-statement", "before.json"), "pinned head"),
         (("--expect-statement", "lie.json"), "pinned head"),
-        (("--expect-statement", "good.json", "--expect-statement", "lie.json"), "pinned head"),
     ],
 )
 def test_a_pin_that_does_not_match_is_a_bad_record(run, place, options, field):

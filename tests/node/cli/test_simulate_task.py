@@ -45,21 +45,3 @@ def test_a_task_that_raises_ends_the_run_with_its_file_and_line(place):
     last = result.stderr.splitlines()[-1]
     assert f"in round 1: the task raised RuntimeError: no loss today (task.py, line {FAULTY_LINE})" in last
     assert last.endswith("what is done is kept in run, --resume goes on")
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ((*SMALL[:3],), "scenario.data is missing: give --data"),
-        (("simulate", "--data", "points.csv"), "--data must be left out without a task"),
-        ((*SMALL, "--method", "procfl"), "procfl trains shipped networks, and no task"),
-        ((*SMALL, "--alpha", "0.1"), "--alpha is not for tasks: leave it out with --task"),
-        ((*SMALL, "--dataset", "mnist"), "--dataset is not for tasks: leave it out with --task"),
-        ((*SMALL, "--sandbox", "none"), "--sandbox must be one of auto, strict, contained, off, not 'none'"),
-        (("simulate", "--task", "gone", "--data", "points.csv"), "gone is neither a folder nor a Python file"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_a_sentence(options, sentence, place):
-    result = fedgrove(*options, "--executor", "inline", cwd=place)
-    assert result.returncode == 2 and result.stderr.count("\n") == 1
-    assert sentence in result.stderr

@@ -137,32 +137,10 @@ def test_a_price_applies_to_a_chain_whose_coins_are_worth_something(federation):
     assert "EUR" not in str(dict(practised.costs(costs)))
 
 
-@pytest.mark.parametrize("price", ["nan", "2500"])
-def test_a_price_is_an_amount_and_a_currency(tmp_path, price):
-    result = fedgrove("status", "--config", "federation.toml", "--price", price, cwd=tmp_path)
-    assert result.returncode == 2 and "2500 EUR" in result.stderr
-
-
 def test_a_keystore_stands_for_its_account(federation, tmp_path):
     save(tmp_path / "bob.json", federation.keys[1], PASSWORD, cost=1 << 12)
     told = json.loads(status(tmp_path, "--keystore", "bob.json", "--json").stdout)
     assert told["account"].startswith("client 2") and told["last"] is None and told["budget"]["measured"] == 0
-
-
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("--account 0x12", "--account must be an address"),
-        (f"--keystore bob.json --account 0x{'00' * 19}01", "give only one of"),
-        ("--keystore nobody.json", "nobody.json"),
-        ("--watch --interval 0", "interval"),
-    ],
-)
-def test_a_mistake_is_one_sentence(federation, tmp_path, line, named):
-    save(tmp_path / "bob.json", federation.keys[1], PASSWORD, cost=1 << 12)
-    result = fedgrove("status", "--config", "federation.toml", *line.split(), cwd=tmp_path)
-    assert result.returncode == 2 and named in result.stderr
-    assert result.stderr.startswith("fedgrove: ") and "\n" not in result.stderr.strip()
 
 
 # --- watching ---------------------------------------------------------------------------------------------------------

@@ -129,19 +129,6 @@ def test_a_testnet_is_made_with_the_base_and_passes_it_on_to_every_process(place
     assert read_record(layout) == testnet
 
 
-def test_a_testnet_without_a_task_refuses_a_base(place):
-    result = fedgrove("network", "up", "--store", "disk", *BASE, cwd=place)
-    assert (
-        result.returncode == 2 and "--base are a task's frozen bases: leave them out with a data set" in result.stderr
-    )
-
-
-@pytest.mark.parametrize("option", ["tiny", "=x", "tiny="])
-def test_an_option_that_is_no_pair_is_refused(place, option):
-    result = fedgrove(*SIMULATE, "--base", option, cwd=place)
-    assert result.returncode == 2 and "--base must be NAME=PATH" in result.stderr
-
-
 def test_a_name_that_no_base_has_is_refused(place):
     result = fedgrove(*SIMULATE, *BASE, "--base", "other=tiny", cwd=place)
     assert result.returncode == 2 and "the task has no base other; it has tiny" in result.stderr

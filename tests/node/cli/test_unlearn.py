@@ -101,48 +101,6 @@ def test_members_may_leave_as_long_as_those_that_a_sum_needs_stay(trained, tmp_p
     assert refused.returncode == 2 and "2 clients would remain, but a sum needs 3" in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ((), "give the points to forget: --points with their rows, or --all"),
-        (("--points", "1", "--all"), "give the points to forget"),
-        (("--points", "1"), "give the client whose points to forget: --client"),
-        (("--client", "1", "--points", "x"), "--points must be rows with commas"),
-        (("--client", "1", "--points", "9-3"), "'9-3' is empty"),
-        (("--client", "1", "--points", "0-99999999"), "more than 1,048,576 points"),
-        (("--client", "1", "--all"), "there is no federation in"),
-        (("--config", "f.toml", "--client", "1", "--all"), "give either --dir and --client, or --config"),
-        (("--config", "f.toml", "--all"), "also give --keystore and --state"),
-    ],
-)
-def test_a_mistake_is_one_sentence(tmp_path, options, sentence):
-    result = fedgrove("unlearn", *options, cwd=tmp_path)
-    assert result.returncode == 2 and sentence in result.stderr and "Traceback" not in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--store", "ftp://x"), "--store must be disk, kubo or the URL"),
-        (("--dataset", "iris"), "--dataset must be one of gaussian, celltype, covtype, or a .npz"),
-        (("--dataset", "mine.npz"), "give the number of clusters, --k"),
-        (("--dataset", "mine.npz", "--k", "2"), "mine.npz"),
-        (("--dataset", "celltype"), "give the directory of the datasets"),
-        (("--points", "3", "--clients", "4"), "3 points are too few for 4 clients"),
-        (("--clients", "2"), "--clients must be a whole number from 3 to 1000, not 2"),
-        (("--set", "training.epochs=3"), "training.epochs is for models"),
-        (("--set", "federation.patience=3"), "federation.patience is for models"),
-        (("--set", "procfl.alpha=0.5"), "method is for models"),
-        (("--set", "run.chain=embedded"), "run.chain must be anvil"),
-        (("--dir", "."), "is not empty"),
-    ],
-)
-def test_a_mistake_in_training_is_one_sentence(tmp_path, options, sentence):
-    (tmp_path / "something").touch()
-    result = fedgrove("kmeans", *options, cwd=tmp_path)
-    assert result.returncode == 2 and sentence in result.stderr and "Traceback" not in result.stderr
-
-
 def test_a_simulation_needs_no_ledger(tmp_path):
     options = ("--points", "300", "--clients", "6", "--k", "3", "--clusters-each", "2")
     result = fedgrove("kmeans", "--simulate", *options, "--json", cwd=tmp_path)

@@ -7,8 +7,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pytest
-
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import STORE, export_car
 from fedgrove.node.explorer.comparing import ROUNDS, TERMS, rounds_csv, terms_csv
@@ -192,23 +190,6 @@ def test_the_command_compares(run, second, tmp_path):
     (tmp_path / "bad" / "report.json").write_text("{}")
     result = fedgrove("explorer", str(run.directory), "bad", "--export", "other", "--index", "index", cwd=tmp_path)
     assert result.returncode == 1, result.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("{run}", "{run}"), "given twice"),
-        (("{run}",) * 9, "at most 8"),
-        (("{run}", "--rpc", "http://127.0.0.1:1"), "all of --rpc, --ledger and --store"),
-        (("{run}", "nowhere"), "nowhere"),
-        (("{run}", "--price", "much"), "2500 EUR"),
-        (("{run}", "--block-explorer", "https://chain.example"), "{kind}"),
-    ],
-)
-def test_mistakes_get_a_sentence(run, tmp_path, arguments, said):
-    given = [run.directory if argument == "{run}" else argument for argument in arguments]
-    result = fedgrove("explorer", *map(str, given), cwd=tmp_path)
-    assert result.returncode == 2 and result.stderr.count("\n") == 1 and said in result.stderr, result.stderr
 
 
 # --- hostile ----------------------------------------------------------------------------------------------------------

@@ -58,9 +58,3 @@ def test_a_file_is_no_folder_of_indexes(run, tmp_path):
     result = fedgrove("explorer", str(run.directory), "--export", "site", "--index", "mine", cwd=tmp_path)
     assert result.returncode == 2 and result.stderr.startswith("fedgrove: --index mine is not a folder: give another")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
-def test_mistakes_get_a_sentence(tmp_path):
-    for arguments in ((), ("nowhere",), ("--rpc", "http://127.0.0.1:1"), ("x", "--ledger", "0x0")):
-        result = fedgrove("explorer", *arguments, cwd=tmp_path)
-        assert result.returncode == 2 and result.stderr.count("\n") == 1, result.stderr
