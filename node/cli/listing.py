@@ -66,7 +66,7 @@ GROUPS = (
             "audit": _own("Recompute a training history and name the first bad record.", "audit:app"),
             "explorer": _own("Serve pages that show and check training histories.", "explorer:explorer"),
             "history": _own("Write a training history as tables.", "history:app"),
-            "model": _own("Take a model out of a training history.", "model:app"),
+            "model": _own("Take a model out of a training history.", "history:model_app"),
             "predict": _own("Predict with a federation's model, and say how good it is.", "predict:predict"),
         },
     ),

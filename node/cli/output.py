@@ -160,14 +160,6 @@ def progress_bar(*columns: str | ProgressColumn) -> Progress:
     return Progress(*columns, console=_notes, transient=True, redirect_stdout=False, disable=not _notes.is_terminal)
 
 
-def duration(seconds: float) -> str:
-    """For people: 45 s, 12 min, 3 h 20 min."""
-    if seconds < 90:
-        return f"{max(0, seconds):.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def print_json(value: Any) -> None:
     """Print a JSON document to stdout, for machines."""
     answer(json.dumps(value, indent=2, sort_keys=True))

@@ -6,8 +6,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from fedgrove.common.text import duration
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.cli.output import answer, answer_with, duration, live_note, note
+from fedgrove.node.cli.output import answer, answer_with, live_note, note
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.status.rounds import Round
 
@@ -104,7 +105,9 @@ class DemoDisplay:
         if not self._closed or rounds <= 0:
             return ""
         each = (self._last_end - self._opened) / self._closed
-        return f"about {duration(rounds * each - (time.monotonic() - self._last_end))} left for {rounds} rounds"
+        return (
+            f"about {duration(max(0.0, rounds * each - (time.monotonic() - self._last_end)))} left for {rounds} rounds"
+        )
 
     def _line(self, text: str) -> None:
         if self._live is not None:

@@ -4,7 +4,8 @@ import time
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-from fedgrove.node.cli.output import duration, note, progress_bar
+from fedgrove.common.text import duration
+from fedgrove.node.cli.output import note, progress_bar
 from fedgrove.node.simulation.record import RoundResult
 
 # Where nobody watches a terminal, at most one line in this many seconds.

@@ -16,6 +16,7 @@ from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.text import duration
 from fedgrove.node.cli.options import ConfigFile, EtherPrice, PasswordFile
 from fedgrove.node.cli.output import (
     CommandError,
@@ -246,10 +247,7 @@ def _clock(when: float | None) -> str:
         return "at an unknown time (the chain makes blocks on demand, or has stopped)"
     left = max(0, round(when - time.time()))
     form = "%H:%M:%S" if left < 43_200 else "%Y-%m-%d %H:%M"
-    for unit, seconds in (("h", 3600), ("min", 60)):
-        if left >= 2 * seconds:
-            return f"about {time.strftime(form, time.localtime(when))}, in {left // seconds} {unit}"
-    return f"about {time.strftime(form, time.localtime(when))}, in {left} s"
+    return f"about {time.strftime(form, time.localtime(when))}, in {duration(left)}"
 
 
 def _dispute(current: DisputedRound) -> str:

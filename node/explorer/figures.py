@@ -8,7 +8,6 @@ UNITS = {"ether": 1.0, "gwei": 1e-9, "wei": 1e-18}
 
 _LEAST_SHOWN = 1e-4
 _SMALL = 1e-3  # smaller numbers have exponents, so that they fit next to a chart
-_LONGEST = 10**9  # seconds; what blocks say beyond it is no duration
 
 
 def size(count: int | None) -> str:
@@ -34,17 +33,6 @@ def time(seconds: int | None) -> str:
 def minute(seconds: int | None) -> str:
     """The same to the minute, for columns."""
     return time(seconds).removesuffix(" UTC").rpartition(":")[0] or "–"
-
-
-def duration(seconds: int | None) -> str:
-    """Seconds between two blocks for people, by the two largest units: 48 s, 3 min 20 s, 5 h 12 min, 2 d 3 h."""
-    if seconds is None or not 0 <= seconds < _LONGEST:
-        return "–"
-    for large, unit, small, rest_unit in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= large:
-            rest = seconds % large // small
-            return f"{seconds // large} {unit}" + (f" {rest} {rest_unit}" if rest else "")
-    return f"{seconds} s"
 
 
 def percent(share: float | None) -> str:

@@ -9,9 +9,10 @@ from functools import cached_property
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from fedgrove.common.text import duration
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.checks import WORDS, Checks
-from fedgrove.node.explorer.figures import coins, duration, in_unit, minute, percent, short, size, time, unit_of
+from fedgrove.node.explorer.figures import coins, in_unit, minute, percent, short, size, time, unit_of
 from fedgrove.node.explorer.heatmap import MAX_CLIENTS
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import contents_of_model, document, inert

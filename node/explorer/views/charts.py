@@ -6,14 +6,14 @@ from markupsafe import Markup
 
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.figures import UNITS, unit_of
-from fedgrove.node.explorer.views.rounds import MAX_OWN_METRICS, CheckedRound
+from fedgrove.node.explorer.views.rounds import MAX_OWN_METRICS, CheckedRound, stated
 from fedgrove.node.status.price import Price
 
 
 def charts(rounds: Sequence[CheckedRound], price: Price | None, practice: bool) -> dict[str, Markup]:
     """Charts by their captions; only those that have something to show. With a price, fees are in its currency."""
     last = len(rounds)
-    scores, losses, spent = (_stated(rounds, name) for name in ("accuracy", "loss", "privacy.epsilon"))
+    scores, losses, spent = (stated(rounds, name) for name in ("accuracy", "loss", "privacy.epsilon"))
     found = {}
     if scores:
         found["Accuracy"] = drawings.lines(scores, last, "Accuracy of the closed models over rounds", "accuracy", 1.0)
@@ -27,18 +27,18 @@ def charts(rounds: Sequence[CheckedRound], price: Price | None, practice: bool) 
         unit = unit_of(row.fee or 0.0 for row in rounds)
         paid = f"{'Practice fees' if practice else 'Fees'}, {unit}"
         caption, factor = (f"Cost, {price.currency}", price.amount) if price else (paid, 1 / UNITS[unit])
-        costs = [(place, fee * factor) for place, fee in _stated(rounds, "fee")]
+        costs = [(place, fee * factor) for place, fee in stated(rounds, "fee")]
         found[caption] = drawings.bars(costs, last, f"{caption}, of each round", "gas")
     if rounds:
-        found["Gas"] = drawings.bars(_stated(rounds, "gas_used"), last, "Gas of each round", "gas")
+        found["Gas"] = drawings.bars(stated(rounds, "gas_used"), last, "Gas of each round", "gas")
         title = "Bytes that clients uploaded in each round"
-        found["Uploaded bytes"] = drawings.bars(_stated(rounds, "bytes"), last, title, "bytes")
+        found["Uploaded bytes"] = drawings.bars(stated(rounds, "bytes"), last, title, "bytes")
     return found
 
 
 def _of_members(rounds: Sequence[CheckedRound], last: int) -> dict[str, Markup]:
     """What the members found, each for the model that a round began with."""
-    scores, losses = (_stated(rounds, name) for name in ("members.accuracy", "members.loss"))
+    scores, losses = (stated(rounds, name) for name in ("members.accuracy", "members.loss"))
     found = {}
     if scores:
         title = "Accuracy that the members found for the model that each round began with"
@@ -53,9 +53,3 @@ def _of_members(rounds: Sequence[CheckedRound], last: int) -> dict[str, Markup]:
         title = f"{name} that the members found for the model that each round began with"
         found[f"Members’ {name}"] = drawings.lines(points, last, title, "accuracy")
     return found
-
-
-def _stated(rounds: Sequence[CheckedRound], name: str) -> list[tuple[int, float]]:
-    """A figure of each round that has it, with the round's place from 1."""
-    values = ((place, row.figure(name)) for place, row in enumerate(rounds, 1))
-    return [(place, float(value)) for place, value in values if value is not None]

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from fedgrove.node.explorer import drawings
 from fedgrove.node.explorer.figures import UNITS, unit_of
 from fedgrove.node.explorer.inert import inert
-from fedgrove.node.explorer.views.rounds import CheckedRound
+from fedgrove.node.explorer.views.rounds import CheckedRound, stated
 from fedgrove.node.explorer.views.runs import RunView
 from fedgrove.node.explorer.views.settings import LEARNING, flat, shown
 from fedgrove.node.explorer.watch import IndexWatch
@@ -159,7 +159,7 @@ class Comparison:
         """Charts by their captions, each with a line for every run that states the figure."""
         found: dict[str, tuple[list[tuple[int, list[tuple[int, float]]]], float | None]] = {}
         for caption, name, top in _CURVES:
-            lines = [(run.number, _stated(run.rounds, name)) for run in self.runs]
+            lines = [(run.number, stated(run.rounds, name)) for run in self.runs]
             found[caption] = (lines, top)
         if price and not self.practised:
             paid = [(run.number, () if run.practice else run.rounds) for run in self.runs]
@@ -198,11 +198,6 @@ def compared_runs(watches: Sequence[IndexWatch]) -> Iterator[ComparedRun]:
     labels = labels_of([inert(watch.source.name) for watch in watches])
     for number, (watch, label) in enumerate(zip(watches, labels, strict=True), 1):
         yield ComparedRun(number, label, watch)
-
-
-def _stated(rounds: Sequence[CheckedRound], name: str) -> list[tuple[int, float]]:
-    values = ((place, row.figure(name)) for place, row in enumerate(rounds, 1))
-    return [(place, float(value)) for place, value in values if value is not None]
 
 
 def _so_far(rounds: Sequence[CheckedRound], name: str, factor: float = 1.0) -> list[tuple[int, float]]:

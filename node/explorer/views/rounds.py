@@ -89,6 +89,12 @@ def all_rounds(index: Index, checks: Checks, after: int = -1, at_most: int = -1)
     return rows
 
 
+def stated(rounds: Sequence[CheckedRound], name: str) -> list[tuple[int, float]]:
+    """A figure of each round that has it, with the round's place from 1."""
+    values = ((place, row.figure(name)) for place, row in enumerate(rounds, 1))
+    return [(place, float(value)) for place, value in values if value is not None]
+
+
 def round_list(rows: Sequence[CheckedRound], page: int) -> RoundList | None:
     """A page of rounds out of all of them in order, from 1; None where there is no such page."""
     pages = max(1, -(-len(rows) // ROUNDS_A_PAGE))

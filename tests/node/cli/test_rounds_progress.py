@@ -2,8 +2,9 @@
 
 import pytest
 
+from fedgrove.common.text import duration
 from fedgrove.node.cli import rounds_progress
-from fedgrove.node.cli.rounds_progress import RoundsDisplay, duration
+from fedgrove.node.cli.rounds_progress import RoundsDisplay
 from fedgrove.node.simulation.record import RoundResult
 
 
@@ -47,4 +48,4 @@ def test_lines_come_at_the_start_at_the_end_and_now_and_then(clock, capsys):
 
 
 def test_durations_are_for_people():
-    assert [duration(s) for s in (-1, 45, 600, 12_000)] == ["0 s", "45 s", "10 min", "3 h 20 min"]
+    assert [duration(s) for s in (-1, 45, 600, 12_000)] == ["–", "45 s", "10 min", "3 h 20 min"]

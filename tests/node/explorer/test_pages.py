@@ -7,10 +7,11 @@ from importlib.resources import files
 import pytest
 
 from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Recovered, RoundOpened, Shared
+from fedgrove.common.text import duration
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, export_car
-from fedgrove.node.explorer.figures import duration, minute
+from fedgrove.node.explorer.figures import minute
 from fedgrove.node.explorer.sources import CarSource, DirectorySource
 from fedgrove.node.explorer.sums import sum_up
 from fedgrove.node.explorer.tree_drawing import MAX_LEAVES
