@@ -38,10 +38,8 @@ class RoundSpan:
 
     def to_dict(self) -> dict:
         """By field, JSON-ready, with seconds."""
-        return asdict(self) | {f"{name}_seconds": blocks * self.block_seconds for name, blocks in self._bounds()}
-
-    def _bounds(self) -> tuple[tuple[str, int], ...]:
-        return ("least", self.least), ("most", self.most)
+        bounds = {"least": self.least, "most": self.most}
+        return asdict(self) | {f"{name}_seconds": blocks * self.block_seconds for name, blocks in bounds.items()}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What ``import fedgrove`` offers, on a run that a demonstration left."""
 
-import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 import fedgrove as fg
-from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.networks import anvil
 from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.disk import DiskStore
@@ -19,23 +17,6 @@ from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.scenario.reading import scenario
-
-
-def test_a_run_is_audited_as_a_directory_and_as_an_archive(run, tmp_path):
-    export_car(run.directory, tmp_path / "run.car")
-    assert fg.audit(run.directory).verdict == fg.audit(tmp_path / "run.car").verdict == "verified"
-
-
-def test_a_changed_history_is_no_history(run, tmp_path):
-    copy = tmp_path / "run"
-    shutil.copytree(run.directory, copy)
-    ledger = copy / "ledger.jsonl"
-    data = bytearray(ledger.read_bytes())
-    data[len(data) // 2] ^= 1
-    ledger.write_bytes(data)
-    assert fg.audit(copy).verdict == "bad record"
-    with pytest.raises((BadHistory, ValueError)):
-        _ = fg.History(copy).records
 
 
 def test_rounds_say_what_the_report_says(run):

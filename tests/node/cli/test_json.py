@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from fedgrove.node.cli.main import command_line
 from tests.node.cli.test_bad_input import fedgrove
 from tests.test_docs import commands
@@ -45,13 +43,6 @@ def test_keys_are_told_as_they_are_shown(tmp_path):
 def test_an_archive_is_told_with_its_root(run, tmp_path):
     made = told(tmp_path, "audit", "export", str(run.directory), "run.car")
     assert made["bytes"] == (tmp_path / "run.car").stat().st_size and made["root"].startswith("baf")
-
-
-def test_published_pages_are_counted(run, tmp_path):
-    pytest.importorskip("fastapi")
-    written = told(tmp_path, "explorer", str(run.directory), "--export", "site", "--index", "indexes")
-    assert written["folder"] == "site" and written["pages"] > 0
-    assert [said.startswith("verified") for said in written["audits"].values()] == [True]
 
 
 def test_nothing_to_take_down_is_told(tmp_path):
