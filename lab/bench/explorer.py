@@ -37,7 +37,7 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.server import serving
-from fedgrove.node.explorer.sources import Source
+from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.explorer.survey import survey
 from fedgrove.node.explorer.watch import IndexWatch
 from fedgrove.node.protocol.content import Metrics
@@ -121,27 +121,18 @@ def _in_browser(watch: IndexWatch, browser: str) -> dict[str, float]:
     }
 
 
-class _Made:
+class _Made(DirectorySource):
     """A source whose index is there already."""
 
-    name = command = key = "made up"
-    live = False
-    audit_waiting = ""
-
     def __init__(self, deployment: Deployment, store: DiskStore) -> None:
-        self.deployment = deployment
-        self.store = store
+        self.name = self.command = self.key = "made up"
+        self.deployment, self.store = deployment, store
 
     def read(self, index: Index) -> bool:
         return False
 
     def audit(self, progress: Progress) -> Verdict:
         return Verdict("verified")
-
-    def so_far(self) -> None:
-        return None
-
-    standing = so_far
 
 
 def _fill(path: Path, deployment: Deployment, records: list[Record], store: DiskStore) -> None:

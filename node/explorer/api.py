@@ -15,6 +15,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 
+from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.inert import inert, inert_values
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.placing import MAX_INTEGER
@@ -75,34 +76,35 @@ class RunsApi:
 
     def rounds(self, number: int, page: Page) -> dict[str, Any]:
         """A run's rounds, by number."""
-        run = self._read(number)
-        rows = all_rounds(run.index, run.checks, page.after, page.limit + 1)
+        run, index = self._read(number)
+        rows = all_rounds(index, run.checks, page.after, page.limit + 1)
         return page.of([(row.round, self._round(row, run)) for row in rows])
 
     def round(self, number: int, place: int) -> dict[str, Any]:
         """The round of a run with the number ``place``."""
-        run = self._read(number)
-        rows = all_rounds(run.index, run.checks, place - 1, 1)
+        run, index = self._read(number)
+        rows = all_rounds(index, run.checks, place - 1, 1)
         if not rows or rows[0].round != place:
             raise NoAnswer(404, f"run {number} has no round {place}")
         return self._round(rows[0], run)
 
     def members(self, number: int, page: Page) -> dict[str, Any]:
         """A run's members, by number."""
-        found = members(self._read(number).index, page.after, page.limit + 1)
+        _, index = self._read(number)
+        found = members(index, page.after, page.limit + 1)
         return page.of([(each.client, inert_values(asdict(each))) for each in found])
 
     def records(self, number: int, page: Page) -> dict[str, Any]:
         """A run's records in the order of the chain, of a ``round`` and a ``client`` where the page filters by them."""
-        run = self._read(number)
+        run, index = self._read(number)
         condition = " AND ".join(["id > ?", *(f"{name} = ?" for name in page.filters)])
         values = (page.after, *page.filters.values(), page.limit + 1)
-        rows = rows_of(run.index, run.checks, f"{condition} ORDER BY id LIMIT ?", *values)
+        rows = rows_of(index, run.checks, f"{condition} ORDER BY id LIMIT ?", *values)
         return page.of([(row.record, inert_values(asdict(row))) for row in rows])
 
     def terms(self, number: int, page: Page) -> dict[str, Any]:
         """The terms of a run's latest round, one by one."""
-        config = self._read(number).config
+        config = self._read(number)[0].config
         lines = flat(config.to_tables()) if config is not None else ()
         terms = ({"table": table, "key": key, "value": _plain(value)} for (table, key), value in lines)
         return page.of(list(enumerate(terms, 1)))
@@ -117,14 +119,14 @@ class RunsApi:
             raise NoAnswer(404, f"there is no run {number}")
         return list(compared_runs(self._watches))[number - 1]
 
-    def _read(self, number: int) -> ComparedRun:
-        """A run whose records are known."""
+    def _read(self, number: int) -> tuple[ComparedRun, Index]:
+        """A run whose records are known, and its index."""
         run = self._known(number)
         if run.index is None and self._watches[number - 1].index is not None and not run.sight.read:
             raise NoAnswer(503, f"the records of run {number} are still being read: ask again")
         if run.index is None:
             raise NoAnswer(404, f"the history of run {number} cannot be read")
-        return run
+        return run, run.index
 
     def _round(self, row: CheckedRound, run: ComparedRun) -> dict[str, Any]:
         price = self._options.price_on(run.deployment)
