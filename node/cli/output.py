@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from eth_utils import is_address, to_checksum_address
 from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.live import Live
 from rich.progress import Progress, ProgressColumn
@@ -188,6 +187,8 @@ def refuse_existing(paths: Iterable[Path | None], advice: str) -> None:
 
 def address(given: str, what: str) -> str:
     """An account's or a contract's address, with its checksum; CommandError for anything else."""
+    from eth_utils import is_address, to_checksum_address  # takes long to import, for those who ask for help
+
     if not is_address(given):
         raise CommandError(f"{what} must be an address (0x and 40 hexadecimal digits), not {given!r}")
     return to_checksum_address(given)

@@ -258,7 +258,7 @@ SMALL --clients 0 | --clients must be
 SMALL --alpha 0 | --alpha must be
 SMALL --method magic | --method must be training, or one of procfl, ifca, global
 SMALL --method 'procfl, alpha' | --method must be like
-SMALL --method 'procfl, alpha = 0' | similarity threshold
+SMALL --method 'procfl, alpha = 0' | procfl.alpha must be above 0
 simulate --scenario none.toml | cannot read none.toml
 simulate --scenario text.json | text.json is not valid TOML
 SMALL --set rounds=3 | --set must be TABLE.KEY=VALUE
@@ -270,7 +270,7 @@ SMALL --set partition.kind=shards --set partition.per_client=400 | shards
 SMALL --scenario private.toml | does not afford a single round
 SMALL --set privacy.mechanism=signds --set privacy.dimensions=1000000 | dimensions must be
 SMALL --set attack.kind=flip --method global | attack.kind must be one of
-SMALL --set strategy.options.q=8 | unknown option 'q' of fedavg
+SMALL --set strategy.options.q=8 | strategy.options must be left out
 SMALL --strategy fedaom --set strategy.options.q=nan | finite
 SMALL --set model.name=paper-cnn | too small
 SMALL --seeds 1,x | whole numbers
