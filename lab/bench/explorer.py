@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
 
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
@@ -79,7 +78,7 @@ def run(rounds: int, clients: int, browser: str | None = None) -> BenchResult:
         path = directory / "index.sqlite"
         filling = _seconds(lambda: _fill(path, deployment, records, store), 1)
         index = Index(path, deployment)
-        watch = IndexWatch(cast(Source, _Made(deployment, store)), index)
+        watch = IndexWatch(_Made(deployment, store), index)
         pages = Pages(watch)
         spent = {
             "the overview": _seconds(lambda: pages.render("")),
