@@ -123,7 +123,7 @@ def test_a_node_of_too_many_links_is_no_node(place, links):
     assert store.fetch(digest, MIB) == crowded
 
 
-@pytest.mark.parametrize("length", [0, 255, 257, MIB], ids=str)
+@pytest.mark.parametrize("length", [0, 1, 255, 257, MIB], ids=str)
 def test_a_leaf_of_another_size_than_its_parent_says_is_corrupt(place, length):
     store, publish = place
     leaf = random.Random(length).randbytes(length)
