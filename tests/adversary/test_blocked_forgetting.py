@@ -78,7 +78,7 @@ def sum_differences(patched) -> None:
 
     def difference(self, current, client):
         vector = sent[client, current.number] = draw(self, current, client)
-        summed = exchange_of(self._inputs(current)).before.round
+        summed = exchange_of(self.inputs(current)).before.round
         return vector - sent[client, summed] if summed else vector
 
     def finish(self, number, survivors, decoded, rng):

@@ -281,7 +281,7 @@ def test_without_the_mend_what_could_not_be_replaced_is_lost(disk, monkeypatch):
 def test_without_the_mend_a_full_disk_is_a_traceback(run, disk, tmp_path, monkeypatch, capsys):
     export_car(run.directory, tmp_path / "run.car")
     fill(disk, leave=1 << 14)
-    monkeypatch.setattr("fedgrove.node.cli.main.fault_of_disk", lambda mistake: "")
+    monkeypatch.setattr("fedgrove.node.cli.output.fault_of_disk", lambda mistake: "")
     monkeypatch.setattr("tempfile.tempdir", str(disk))
     monkeypatch.setattr(sys, "argv", ["fedgrove", "audit", "verify", str(tmp_path / "run.car")])
     with pytest.raises(SystemExit) as end:

@@ -255,7 +255,7 @@ def test_shares_that_were_published_first_would_be_read_for_nothing(found, monke
 
     def published(self, *arguments):
         blob = honestly(self, *arguments)
-        self._store.put(blob)
+        self.store.put(blob)
         return blob
 
     monkeypatch.setattr(Disclosure, "released", published)

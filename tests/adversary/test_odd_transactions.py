@@ -26,6 +26,7 @@ from fedgrove.chain.records import Drawn, LedgerFounded, Registered, RegistryFou
 from fedgrove.chain.records.deployment import Deployment, created_address, creation_data
 from fedgrove.chain.records.signed_draws import sign_draw
 from fedgrove.chain.records.signed_transactions import decode_transaction
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.law import Law
@@ -129,7 +130,7 @@ def test_an_authorization_that_nobody_signed_stops_readers_that_check_what_the_c
         try:
             EthAccount.recover_transaction(raw)
         except Exception:
-            raise ValueError("not a signed transaction") from None
+            raise InvalidContent("not a signed transaction") from None
         return decode_transaction(raw)
 
     monkeypatch.setattr(blocks, "decode_transaction", by_the_library)

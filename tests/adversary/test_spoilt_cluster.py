@@ -145,7 +145,7 @@ def test_who_sends_what_cannot_be_summed_is_out_and_its_cluster_trains_on(federa
 
 @pytest.mark.mutants
 def test_if_it_stayed_its_cluster_would_never_train_again(federation, monkeypatch):
-    monkeypatch.setattr("fedgrove.node.methods.procfl.codec.without", lambda state, expelled: state)
+    monkeypatch.setattr("fedgrove.node.methods.procfl.suspicion.without", lambda state, expelled: state)
     states = run(federation, lambda data: data[:-4])
     before = next(state for state in states if state.trained == 1)
     assert not states[-1].expelled and models_of(states[-1])[4] == models_of(before)[4]

@@ -161,7 +161,7 @@ def no_last_resort(monkeypatch):
     """As it was: an error that nobody expected ends a client's step, and an audit."""
 
     def recompute(self, current, end):
-        return self._difference(self._inputs(current), end)
+        return self._difference(self.inputs(current), end)
 
     monkeypatch.setattr(Closings, "_recompute", recompute)
     monkeypatch.setattr(Closings, "_repeats", lambda self, current, client: False)
