@@ -14,7 +14,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -24,6 +24,7 @@ import requests
 import urllib3
 from ipfshttpclient import multipart, requests_wrapper
 from ipfshttpclient.http_common import multiaddr_to_url_data
+from requests.adapters import HTTPAdapter
 
 from fedgrove.common.bounded_http import UNREACHABLE, TooMuch, TooSlow, answered, body, bound, way_fault
 from fedgrove.common.text import one_line
@@ -70,13 +71,13 @@ class _Api:
     def post(
         self,
         command: str,
+        options: Mapping[str, str],
         seconds: float,
         most_bytes: int = _MAX_ANSWER_BYTES,
         archive: Iterable[bytes] | None = None,
-        **options: str,
     ) -> bytes:
         """The answer to a command; _Refusal where the node says no, ValueError where it is no node."""
-        data, headers = (None, {}) if archive is None else multipart.stream_bytes(archive)
+        data, headers = (None, {}) if archive is None else multipart.stream_bytes(chunk for chunk in archive)
         headers |= {"Accept-Encoding": "identity"}
         sent = {"params": options, "data": data, "headers": headers}
         with self._session() as session, answered(session, self._url + command, seconds, most_bytes, **sent) as answer:
@@ -91,6 +92,7 @@ class _Api:
         session.trust_env = False  # the API is not for proxies, nor for passwords from ~/.netrc
         session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
         for adapter in session.adapters.values():
+            assert isinstance(adapter, HTTPAdapter)
             bound(adapter.poolmanager)
         return session
 
@@ -147,36 +149,36 @@ class KuboStore(BlockReader):
         """Send an archive of about ``size`` bytes and pin its root."""
         seconds = self._answer_seconds + size / _IMPORT_BYTES_PER_SECOND
         with self._answers(seconds):
-            answer = self._api.post("dag/import", seconds, archive=archive, **{"pin-roots": "true"})
+            answer = self._api.post("dag/import", {"pin-roots": "true"}, seconds, archive=archive)
             imported = json.loads(answer)["Root"]
             if imported["Cid"]["/"] != str(root) or imported["PinErrorMsg"]:
                 reason = one_line(str(imported["PinErrorMsg"] or "it reported a different root"), _MAX_WORDS)
                 raise StoreError(f"the IPFS node at {self.url} did not keep {root}: {reason}")
 
     def pin(self, digest: bytes) -> None:
-        self._ask(self._read_root(CID.from_digest(digest, RAW)).cid, "pin/add", **self._patience())
+        self._ask(self._read_root(CID.from_digest(digest, RAW)).cid, "pin/add", self._patience())
 
     def unpin(self, digest: bytes) -> None:
         for codec in (RAW, DAG_PB):  # a pin has a codec, a digest has none
             cid = CID.from_digest(digest, codec)
             if self._is_pinned(cid):
-                self._ask(cid, "pin/rm")
+                self._ask(cid, "pin/rm", {})
 
     def collect_garbage(self) -> int:
         """Let the node remove every block that none of its pins needs, whoever stored it; return how many."""
         with self._answers(self._answer_seconds):
-            lines = self._api.post("repo/gc", self._answer_seconds, _MAX_LIST_BYTES).splitlines()
+            lines = self._api.post("repo/gc", {}, self._answer_seconds, _MAX_LIST_BYTES).splitlines()
             return sum("Key" in json.loads(line) for line in lines)
 
     def _is_pinned(self, cid: CID) -> bool:
-        return self._has("pin/ls", cid, type="recursive")
+        return self._has("pin/ls", cid, {"type": "recursive"})
 
     def _has_block(self, cid: CID) -> bool:
-        return self._has("block/stat", cid, offline="true")
+        return self._has("block/stat", cid, {"offline": "true"})
 
-    def _has(self, command: str, cid: CID, **options: str) -> bool:
+    def _has(self, command: str, cid: CID, options: Mapping[str, str]) -> bool:
         try:
-            self._ask(cid, command, **options)
+            self._ask(cid, command, options)
         except NotFound:
             return False
         return True
@@ -188,7 +190,7 @@ class KuboStore(BlockReader):
         def find(cid: CID) -> bool:
             if time.monotonic() > deadline:
                 raise self._not_found(cid)
-            self._ask(cid, "block/stat", **self._patience())
+            self._ask(cid, "block/stat", self._patience())
             return True
 
         return find
@@ -196,7 +198,7 @@ class KuboStore(BlockReader):
     def _read_block(self, cid: CID, max_bytes: int) -> bytes:
         with self._answers(self._answer_seconds):
             try:
-                data = self._call(cid, "block/get", MAX_BLOCK_BYTES, **self._patience())
+                data = self._call(cid, "block/get", self._patience(), MAX_BLOCK_BYTES)
             except TooMuch:
                 raise Corrupt(cid, f"the IPFS node at {self.url} returned more bytes than a block can have") from None
         if sha256(data).digest() != cid.digest:
@@ -216,15 +218,15 @@ class KuboStore(BlockReader):
     def _not_found(self, cid: CID) -> NotFound:
         return NotFound(cid, f"the IPFS node at {self.url} did not find it in {self.timeout:g} s")
 
-    def _ask(self, cid: CID, command: str, **options: str) -> Any:
+    def _ask(self, cid: CID, command: str, options: Mapping[str, str]) -> Any:
         """What a node says about one CID; that it has no such thing is ``NotFound``."""
         with self._answers(self._answer_seconds):
-            return json.loads(self._call(cid, command, _MAX_ANSWER_BYTES, **options))
+            return json.loads(self._call(cid, command, options, _MAX_ANSWER_BYTES))
 
-    def _call(self, cid: CID, command: str, most_bytes: int, **options: str) -> bytes:
+    def _call(self, cid: CID, command: str, options: Mapping[str, str], most_bytes: int) -> bytes:
         """Send a request about one CID."""
         try:
-            return self._api.post(command, self._answer_seconds, most_bytes, arg=str(cid), **options)
+            return self._api.post(command, {"arg": str(cid), **options}, self._answer_seconds, most_bytes)
         except _Refusal as refusal:
             if any(phrase in str(refusal) for phrase in _MISSING):
                 raise self._not_found(cid) from None
