@@ -71,11 +71,15 @@ class Position(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """A blob whose digest a record gives: its role in one word, its name for people, and what it is."""
+    """A blob whose digest a record gives: its role in one word, its name for people, and what it is.
+
+    ``upload`` is for what each member uploads in a round: its bytes are counted, and only its author can read it.
+    """
 
     role: str
     title: str
     meaning: str = ""
+    upload: bool = False
 
 
 MODEL = Blob("model", "model")

@@ -34,6 +34,7 @@ class Released(MemberRecord):
                 "release",
                 "released shares",
                 "The shares that this client held for others and released after the commitments.",
+                upload=True,
             )
         }
     )

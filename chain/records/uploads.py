@@ -20,7 +20,14 @@ class Shared(MemberRecord):
     PHASE = Phase.SHARE
     AFTER = Drawn
     BLOBS = MappingProxyType(
-        {"digest": Blob("shares", "sealed shares", "Shares of this client's two secrets, each sealed for its holder.")}
+        {
+            "digest": Blob(
+                "shares",
+                "sealed shares",
+                "Shares of this client's two secrets, each sealed for its holder.",
+                upload=True,
+            )
+        }
     )
 
     digest: bytes
@@ -54,6 +61,7 @@ class Committed(MemberRecord):
                 "update",
                 "masked update",
                 "A masked update: its bytes look random, because the masks cancel only in the sum of all updates.",
+                upload=True,
             )
         }
     )

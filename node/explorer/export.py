@@ -16,6 +16,7 @@ from fedgrove.node.explorer.comparing import PATHS, ComparingPages
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
+from fedgrove.node.explorer.placing import UPLOADS
 from fedgrove.node.explorer.views.rounds import ROUNDS_A_PAGE
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.words import FOUND
@@ -24,9 +25,6 @@ from fedgrove.node.status.clusters import has_clusters
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-# Pages and bytes of these first: what fits into the limit on bytes is taken in this order.
-_ORDER = ("config", "metrics", "evidence", "recovery", "model", "release", "shares", "update")
-_WITH_PAGE = ("config", "metrics", "evidence", "recovery", "model")
 
 
 @dataclass(frozen=True)
@@ -126,8 +124,8 @@ def _paths(index: Index) -> list[str]:
     pages = -(-len(rounds) // ROUNDS_A_PAGE)
     rounds += [f"rounds/page/{page}/" for page in range(2, pages + 1)]
     clients = [f"clients/{row['client']}/" for row in index.rows("SELECT client FROM members")]
-    marks = ", ".join("?" for _ in _WITH_PAGE)
-    blobs = index.rows(f"SELECT digest FROM blobs WHERE role IN ({marks})", *_WITH_PAGE)
+    marks = ", ".join("?" for _ in UPLOADS)
+    blobs = index.rows(f"SELECT digest FROM blobs WHERE role NOT IN ({marks})", *UPLOADS)
     fixed = ["", "clients/", "models/", "contracts/", "help/", "search/"]
     fixed += ["clusters/"] if has_clusters(index.latest_config()) else []
     return [*fixed, *rounds, *clients, *(f"blobs/{row['digest'].hex()}/" for row in blobs)]
@@ -137,7 +135,8 @@ def _write_blobs(index: Index, store: ContentReader, target: Path, limit: int) -
     """Paths of the blobs that were written, and how many were not."""
     rows = index.rows("SELECT digest, role, size FROM blobs WHERE state = 'held'")
     written, used = set(), 0
-    for row in sorted(rows, key=lambda row: _ORDER.index(row["role"])):
+    # What fits is taken in this order: what is for everybody, then what only its author can read.
+    for row in sorted(rows, key=lambda row: (row["role"] in UPLOADS, row["size"])):
         if used + row["size"] > limit:
             continue
         try:
@@ -187,7 +186,7 @@ def _findable(index: Index) -> Iterator[tuple[str, str, str]]:
     )
     for row in index.rows(query):
         digest, place = row["digest"].hex(), place_of(row["round"], row["client"], row["place"])
-        path = _file(f"blobs/{digest}/" if row["role"] in _WITH_PAGE else place)
+        path = _file(f"blobs/{digest}/" if row["role"] not in UPLOADS else place)
         yield digest, FOUND[row["role"]].capitalize(), path
 
 

@@ -27,6 +27,8 @@ _PARTS = {
 
 DIGESTS = {kind.__name__: {name: blob.role for name, blob in kind.BLOBS.items()} for kind in KINDS}
 """Which fields of a record are digests of blobs, and what the blobs are."""
+UPLOADS = tuple(blob.role for kind in KINDS for blob in kind.BLOBS.values() if blob.upload)
+"""Roles of the blobs that each member uploads."""
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,23 @@ from typing import Any
 
 from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.common.errors import InvalidContent
+from fedgrove.node.explorer.placing import UPLOADS
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.status.clusters import config_from, has_clusters, hear
 from fedgrove.node.status.rounds import Round, stated_figures
 
-UPLOADED = "CASE WHEN sum(blobs.state = 'unseen') > 0 THEN NULL ELSE coalesce(sum(size), 0) END"
-"""Bytes of some blobs; NULL while the store has not been asked about all of them."""
+UPLOADED = f"""
+SELECT CASE WHEN sum(blobs.state = 'unseen') > 0 THEN NULL ELSE coalesce(sum(size), 0) END
+FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)
+WHERE named.role IN ({", ".join(f"'{role}'" for role in UPLOADS)})
+"""
+"""Bytes of what members uploaded; NULL while the store has not been asked about all of it."""
 _ROUND = """
 SELECT rounds.*, records.block AS ended_block, opening.time AS opened_time, ending.time AS ended_time,
   models.cid, stated.text,
   (SELECT coalesce(sum(gas), 0) FROM transactions WHERE id IN (SELECT tx FROM records WHERE round = ?1)) AS gas,
   (SELECT coalesce(sum_wei(wei), '0') FROM transactions WHERE id IN (SELECT tx FROM records WHERE round = ?1)) AS wei,
-  (SELECT {uploaded} FROM records JOIN named ON named.record = records.id JOIN blobs USING (digest)
-    WHERE records.round = ?1 AND named.role IN ('shares', 'update', 'release')) AS bytes
+  ({uploaded} AND records.round = ?1) AS bytes
 FROM rounds LEFT JOIN blocks AS opening ON opening.number = opened_at
   LEFT JOIN records ON records.id = rounds.ended LEFT JOIN blocks AS ending ON ending.number = records.block
   LEFT JOIN blobs AS models ON models.digest = CASE status WHEN 'closed' THEN model ELSE trained_from END

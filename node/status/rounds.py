@@ -359,19 +359,23 @@ def upload_bytes(records: RoundRecords, store: ContentReader) -> dict[str, int]:
     What cannot be a blob of any federation counts as nothing: a few blocks can describe a file without end.
     """
     total: dict[str, int] = {}
-    for by_client in (records.shares, records.commits, records.releases):
-        for client, record in by_client.items():
-            with suppress(NotFound, TooLarge, Malformed):
-                if store.has(record.digest):
-                    size = store.root(record.digest, _MOST_COUNTED).size
-                    total[str(client)] = total.get(str(client), 0) + size
+    for client, digest in _uploads(records):
+        with suppress(NotFound, TooLarge, Malformed):
+            if store.has(digest):
+                total[str(client)] = total.get(str(client), 0) + store.root(digest, _MOST_COUNTED).size
     return total
+
+
+def _uploads(records: RoundRecords) -> Iterator[tuple[int, bytes]]:
+    for kind, by_client in records.by_member.items():
+        names = [name for name, blob in kind.BLOBS.items() if blob.upload]
+        for client, record in by_client.items():
+            yield from ((client, getattr(record, name)) for name in names)
 
 
 def _version(records: RoundRecords) -> tuple[object, ...]:
     """Changes with every record of a round that a figure follows from."""
-    parts = (records.draws, records.shares, records.commits, records.releases, records.disputes)
-    return (*map(len, parts), records.end, records.voided)
+    return sum(map(len, records.by_member.values())), records.end, records.voided
 
 
 def _plain(value: Any) -> Any:

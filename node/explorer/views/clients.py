@@ -106,11 +106,7 @@ def one_client(index: Index, checks: Checks, client: int) -> ClientPage | None:
         gas=index.value("SELECT coalesce(sum(gas), 0) FROM transactions WHERE sender = ?", row["account"]),
         fee=int(index.value("SELECT coalesce(sum_wei(wei), '0') FROM transactions WHERE sender = ?", row["account"]))
         / ETHER,
-        bytes=index.value(
-            f"SELECT {UPLOADED} FROM records JOIN named ON record = records.id JOIN blobs USING (digest)"
-            " WHERE client = ? AND named.role IN ('shares', 'update', 'release')",
-            client,
-        ),
+        bytes=index.value(f"{UPLOADED} AND client = ?", client),
     )
 
 
