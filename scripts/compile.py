@@ -20,6 +20,8 @@ SHIPPED = {
     "TrainingLedger": "contracts/TrainingLedger.sol",
     "ECVRFGauge": "contracts/tools/ECVRFGauge.sol",
 }
+MAX_CODE_BYTES = 24_576
+"""The most that a chain deploys (EIP-170)."""
 SETTINGS = {
     "viaIR": True,
     "optimizer": {"enabled": True, "runs": 1_500},
@@ -85,6 +87,11 @@ def _compiler_version() -> str:
     return json.loads((ROOT / "node_modules" / "solc" / "package.json").read_text("utf-8"))["version"]
 
 
+def code_bytes(artifact: dict) -> int:
+    """The length of the code that a deployment leaves on the chain."""
+    return len(artifact["deployedBytecode"]) // 2 - 1
+
+
 def dump(artifact: dict) -> str:
     """The text of an artifact's file."""
     return json.dumps(artifact, indent=1) + "\n"
@@ -101,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
             different.append(path.name)
             if not check:
                 path.write_text(text, "utf-8")
-        print(f"{name}: {len(artifact['deployedBytecode']) // 2 - 1} bytes deployed", file=sys.stderr)
+        print(f"{name}: {code_bytes(artifact)} of at most {MAX_CODE_BYTES} bytes deployed", file=sys.stderr)
     if check and different:
         print(f"Not what the sources compile to: {', '.join(different)}. Run scripts/compile.py.", file=sys.stderr)
         return 1

@@ -174,7 +174,8 @@ def main() -> int:
             stale.append(name)
             if not check:
                 page.write_text(text)
-    print(f"out of date: {', '.join(stale)}" if stale else "all tables are up to date")
+    found = "out of date" if check else "written"
+    print(f"{found}: {', '.join(stale)}" if stale else "all tables are up to date")
     return 1 if check and stale else 0
 
 

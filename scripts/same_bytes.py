@@ -16,12 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from fedgrove.node.learning.settings import STRATEGIES
+
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "runs.json"
-STRATEGIES = (
-    *("fedaom", "fedaomsam", "fedavg", "fedcurv", "feddyn", "fedlc", "fedntd", "fedprox", "fedsam", "fedspeed"),
-    *("moon", "scaffold", "share"),
-)
 TABLE = "age,dose,group,outcome\n" + "".join(
     f"{20 + row * 7 % 60},{row * 3 % 11 / 10},{'abc'[row % 3]},{'yes' if row * 5 % 7 > 3 else 'no'}\n"
     for row in range(60)
@@ -49,7 +47,7 @@ SIMULATE = ("simulate", "--executor", "processes", "--workers", "1", "--set", "t
 def cases() -> dict[str, tuple[str, ...]]:
     """Commands by the case's name; ``{out}``, ``{task}`` and ``{table}`` stand for folders and files."""
     made: dict[str, tuple[str, ...]] = {}
-    for name in STRATEGIES:
+    for name in sorted(STRATEGIES):
         made[f"demo {name}"] = (*DEMO, *SMALL, "--strategy", name)
         made[f"simulate {name}"] = (*SIMULATE, "--clients", "12", "--rounds", "3", "--strategy", name, "--seeds", "5")
     made["demo pairwise, drop-outs"] = (

@@ -1,7 +1,7 @@
 """Terms of a federation as checked dataclasses: its whole TOML file except for ``[network]``.
 
 The canonical JSON form goes to the store and its digest on the ledger with every round, so nobody trains under terms
-that others do not see. ``node.methods.terms_file`` reads both forms.
+that others do not see. ``node.methods.terms`` reads both forms.
 """
 
 import dataclasses

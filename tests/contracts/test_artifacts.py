@@ -23,4 +23,4 @@ def test_recompiling_gives_the_shipped_artifacts(compiler):
     for name, artifact in compiler.compile_contracts().items():
         shipped = (compiler.ARTIFACTS / f"{name}.json").read_text("utf-8")
         assert shipped == compiler.dump(artifact), f"{name}.json is stale: run `python scripts/compile.py`"
-        assert len(artifact["deployedBytecode"]) // 2 - 1 <= 24_576, f"{name} is too large to be deployed (EIP-170)"
+        assert compiler.code_bytes(artifact) <= compiler.MAX_CODE_BYTES, f"{name} is too large to be deployed (EIP-170)"

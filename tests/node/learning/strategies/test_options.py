@@ -1,10 +1,14 @@
 """What holds of every strategy's options: their ranges, and which other strategy it is with a weight of zero."""
 
+import re
+
 import pytest
 
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.strategies.fedaom import FedAom
+from fedgrove.node.protocol.terms import StrategySettings
 
 REFUSED = [
     ("fedmagic", {}, r"strategy\.name must be one of fedaom, fedaomsam, .*, not 'fedmagic'"),
@@ -61,3 +65,8 @@ def test_with_a_weight_of_zero_it_is_another_strategy_to_the_bit(trained, same, 
     assert set(ours.tensors) == set(trained(make_strategy(name, zero)).tensors)
     assert ours.state.keys() == plain.state.keys()
     assert not same(ours, plain)
+
+
+def test_the_help_of_the_option_names_every_strategy():
+    named = re.findall(r"[a-z]+", StrategySettings.__doc__.partition("Local training:")[2].partition(";")[0])
+    assert set(named) - {"or"} == set(STRATEGIES)
