@@ -11,13 +11,19 @@ from fedgrove.node.learning.server_steps import AdamStep
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.simulation import workers as workforce
 from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD
+from fedgrove.node.simulation.clustered.run import ClusteredSimulation
+from fedgrove.node.simulation.clustered.similarity import CLUSTERS
 from fedgrove.node.simulation.executors import InlineExecutor, open_executor
 from fedgrove.node.simulation.kinds import simulation_of
 from fedgrove.node.simulation.record import RunRecord
+from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.work import TrainingTask, perform
+from tests.node.simulation.clustered import test_members_evaluation as evaluated_clusters
 from tests.node.simulation.clustered.conftest import PROCFL, grouped_plan
+from tests.node.simulation.clustered.test_run import ATTACKED
 from tests.node.simulation.conftest import simulate, small_plan
 from tests.node.simulation.test_mechanisms import MECHANISMS, private_plan
+from tests.node.simulation.test_members_evaluation import EVALUATED
 from tests.node.simulation.test_server_step import PLAN as FEDACG
 from tests.node.simulation.test_together import PRIVATE, tiny_plan
 
@@ -34,7 +40,11 @@ SCENARIOS = {
     "server adam": replace(FEDACG, server=AdamStep()),
     "together": tiny_plan(rounds=2),
     "together, private": tiny_plan(privacy=PRIVATE, rounds=2),
+    "evaluated": EVALUATED,
+    "clusters": ATTACKED,
+    "clusters, evaluated": evaluated_clusters.ATTACKED,
 }
+STOPS = [(name, 1) for name in SCENARIOS] + [("clusters", 2), ("clusters", 5)]
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +74,27 @@ def test_processes_give_the_same_bytes(name, processes, whole, digits):
     assert RunRecord.from_json(json.loads(expected.to_bytes())) == expected
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_stopped_run_goes_on_to_the_same_bytes(name, whole, digits, tmp_path):
-    simulate(SCENARIOS[name], digits, directory=tmp_path, rounds=1)
-    simulate(SCENARIOS[name], digits, directory=tmp_path, resume=True)
-    for file in (RECORD, CHECKPOINT):
-        assert (tmp_path / file).read_bytes() == (whole(name)[1] / file).read_bytes()
+@pytest.mark.parametrize(("name", "rounds"), STOPS)
+def test_a_stopped_run_goes_on_to_the_same_bytes(name, rounds, whole, digits, tmp_path):
+    simulate(SCENARIOS[name], digits, directory=tmp_path, rounds=rounds)
+    _resumed(name, whole, digits, tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if "evaluated" in name])
+def test_a_run_killed_before_its_last_evaluation_goes_on_to_the_same_bytes(name, whole, digits, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        for kind in (Simulation, ClusteredSimulation):
+            patched.setattr(kind, "_of_last_model", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            simulate(SCENARIOS[name], digits, directory=tmp_path)
+    assert _resumed(name, whole, digits, tmp_path).last_model is not None
+
+
+def _resumed(name, whole, digits, directory):
+    record = simulate(SCENARIOS[name], digits, directory=directory, resume=True).record
+    for file in {RECORD, CHECKPOINT, CLUSTERS} & {path.name for path in whole(name)[1].iterdir()}:
+        assert (directory / file).read_bytes() == (whole(name)[1] / file).read_bytes()
+    return record
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -82,7 +107,8 @@ def test_it_does_not_matter_how_many_workers_there_are(workers, whole, digits):
 
 def test_threads_give_the_same_bytes(whole, digits):
     with ThreadPoolExecutor(3) as executor:
-        assert simulate(SCENARIOS["fedaom"], digits, executor, 3).record == whole("fedaom")[0]
+        for name in ("fedaom", "clusters"):
+            assert simulate(SCENARIOS[name], digits, executor, 3).record == whole(name)[0]
 
 
 def test_a_dask_cluster_gives_the_same_bytes(whole, digits):

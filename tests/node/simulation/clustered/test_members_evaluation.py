@@ -14,10 +14,7 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.scenario.poisoning import AttackSettings
-from fedgrove.node.simulation.checkpoint import RECORD
-from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.clustered.work import JudgingTask
-from fedgrove.node.simulation.executors import open_executor
 from fedgrove.node.simulation.held_out import held_out_by
 from fedgrove.node.simulation.record import RunRecord
 from tests.adversary.clustered import coordinator, found
@@ -123,16 +120,16 @@ ATTACKED = plan_of(method=WATCHED, attack=ATTACK, strategy="moon", rounds=6, tra
 
 
 @pytest.fixture(scope="module")
-def attacked(digits, tmp_path_factory):
-    """A run with attackers, of whom committees expel some; its directory, and what judges of any samples would vote."""
-    directory, votes, perform = tmp_path_factory.mktemp("attacked"), [], JudgingTask.perform
+def attacked(digits):
+    """A run with attackers, of whom committees expel some, and what judges of any samples would vote."""
+    votes, perform = [], JudgingTask.perform
 
     def judging(task):
         votes.append((perform(task), perform(on_what_it_trains_on(task))))
         return votes[-1][0]
 
     with patch.object(JudgingTask, "perform", judging):
-        return simulate(ATTACKED, digits, directory=directory), directory, votes
+        return simulate(ATTACKED, digits), votes
 
 
 def on_what_it_trains_on(task):
@@ -145,7 +142,7 @@ def on_what_it_trains_on(task):
 
 
 def test_judges_judge_on_what_they_train_on(attacked):
-    _, _, votes = attacked
+    _, votes = attacked
     assert votes and all(found == wanted for found, wanted in votes)
 
 
@@ -156,18 +153,6 @@ def test_who_was_expelled_evaluates_no_more(attacked):
     left = [[client for client in members if client not in expelled] for members in clusters]
     assert expelled and record.rounds[0].members["samples"] == held_out_in(simulation, clusters)
     assert record.last_model["samples"] == held_out_in(simulation, [group for group in left if len(group) > 2])
-
-
-def test_the_record_does_not_depend_on_workers_or_on_stops(attacked, digits, tmp_path, monkeypatch):
-    expected = attacked[0].record.to_bytes()
-    with open_executor("processes", 2) as (processes, workers):
-        assert simulate(ATTACKED, digits, processes, workers).record.to_bytes() == expected
-    with monkeypatch.context() as patched:
-        patched.setattr(ClusteredSimulation, "_of_last_model", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            simulate(ATTACKED, digits, directory=tmp_path)
-    assert simulate(ATTACKED, digits, directory=tmp_path, resume=True).record.to_bytes() == expected
-    assert (tmp_path / RECORD).read_bytes() == (attacked[1] / RECORD).read_bytes()
 
 
 @pytest.mark.parametrize("settings", [IfcaSettings(2), GlobalSettings(), GlobalSettings("median")])

@@ -1,8 +1,6 @@
 """Clustered trainings: models by the formulas of the papers, the same bytes anywhere and after any stop."""
 
-import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import get_args
 
@@ -18,12 +16,10 @@ from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.methods.procfl.training import global_weights
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, Mean, SimulatedProCfl
 from fedgrove.node.scenario.poisoning import AttackSettings
-from fedgrove.node.simulation.checkpoint import CHECKPOINT, RECORD
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.clustered.similarity import CLUSTERS, COMPARISONS
-from fedgrove.node.simulation.executors import InlineExecutor, open_executor
+from fedgrove.node.simulation.executors import InlineExecutor
 from fedgrove.node.simulation.kinds import simulation_of
-from fedgrove.node.simulation.record import RunRecord
 from fedgrove.node.simulation.run import Simulation
 from tests.node.methods.procfl.means import cluster_mean, weighted_mean
 from tests.node.simulation.clustered import ifca
@@ -170,32 +166,10 @@ def attacked(digits, tmp_path_factory):
     return simulation, directory
 
 
-def test_it_does_not_matter_where_and_on_how_many_workers_it_runs(attacked, digits):
-    expected = attacked[0].record.to_bytes()
-    with ThreadPoolExecutor(3) as threads:
-        assert simulate(ATTACKED, digits, threads, 3).record.to_bytes() == expected
-    with open_executor("processes", 2) as (processes, workers):
-        assert simulate(ATTACKED, digits, processes, workers).record.to_bytes() == expected
-
-
-@pytest.mark.parametrize("rounds", [2, 5])
-def test_a_run_that_stopped_goes_on_to_the_same_bytes(rounds, attacked, digits, tmp_path):
-    simulate(ATTACKED, digits, directory=tmp_path, rounds=rounds)
-    simulate(ATTACKED, digits, directory=tmp_path, resume=True)
-    for name in (RECORD, CHECKPOINT, CLUSTERS):
-        assert (tmp_path / name).read_bytes() == (attacked[1] / name).read_bytes()
-
-
 def test_a_finished_run_is_resumed_by_doing_nothing(attacked, digits, tmp_path):
     copy = shutil.copytree(attacked[1], tmp_path / "run")
     again = simulation_of(ATTACKED, digits, InlineExecutor(), 1, copy, resume=True)
     assert list(again.run()) == [] and again.record == attacked[0].record
-
-
-def test_a_record_survives_its_file(attacked):
-    record = attacked[0].record
-    again = RunRecord.from_json(json.loads(record.to_bytes()))
-    assert again == record and again.to_bytes() == record.to_bytes()
 
 
 def test_the_clusters_do_not_depend_on_how_overlaps_are_found(attacked, digits):
