@@ -2,12 +2,14 @@
 
 The attacker knows the global model, how the client trains and how many images it has. It looks for images x that
 minimise 1 − cos(∇L(x), g) + α·TV(x), by Adam on the signs of the gradient, where g is the client's step. Labels come
-from the last layer first. For several local steps the simulated client takes all of them (section 6 of the paper).
+from the last layer first (``recover_labels``). For several local steps the simulated client takes all of them
+(section 6 of the paper).
 
 Where the model begins with a fully connected layer and the client takes one step on one image, nothing is searched:
-``analytic`` gives the image.
+``layer_input`` gives the image.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +20,6 @@ from torch.nn import functional
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import Classifier, FullyConnected, empty_model, load_tensors
 from fedgrove.node.learning.settings import ModelSpec
-from fedgrove_lab.attacks.analytic import layer_input
-from fedgrove_lab.attacks.labels import recover_labels
 
 
 @dataclass(frozen=True)
@@ -166,3 +166,75 @@ def total_variation(images: torch.Tensor) -> torch.Tensor:
     """Mean absolute difference of neighbouring pixels, down and across (anisotropic)."""
     down = (images[..., 1:, :] - images[..., :-1, :]).abs().mean()
     return down + (images[..., :, 1:] - images[..., :, :-1]).abs().mean()
+
+
+def recover_labels(gradient: Mapping[str, np.ndarray], count: int, layer: str = "output") -> np.ndarray:
+    """The labels of a client's images, by its last layer (iDLG: Zhao et al. 2020; batches: Wainakh et al. 2022).
+
+    With the mean cross-entropy of n images, ∂/∂b_c = mean p_c − n_c/n: negative where label c was present, as the
+    probabilities p_c of the others are positive. Without a bias the sum of a row of ∂/∂W does the same, for the inputs
+    of the last layer come out of ReLU and are not negative.
+
+    Parameters
+    ----------
+    gradient : mapping of str to float array
+        Of the mean loss, or a positive multiple of it, by tensor.
+    count : int
+        n, the number of images.
+    layer : str
+        Name of the last layer.
+
+    Returns
+    -------
+    int64 array of shape (count,), ascending
+        The most negative entry takes a label; what a label counts for is what all negative entries sum to, over n.
+    """
+    slopes = gradient.get(f"{layer}.bias")
+    slopes = gradient[f"{layer}.weight"].sum(1) if slopes is None else slopes
+    left = slopes.astype(np.float64)
+    weight = -left[left < 0].sum() / count
+    labels = []
+    for _ in range(count):
+        labels.append(int(left.argmin()))
+        left[labels[-1]] += weight
+    return np.sort(np.array(labels, dtype=np.int64))
+
+
+def layer_input(weight: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """What went into a fully connected layer, exactly, from its gradients (Geiping et al. 2020, proposition 3.1).
+
+    For y = Wx + b the gradients are ∂/∂W = δxᵀ and ∂/∂b = δ, so each row of ∂/∂W is a multiple of x. For one image x is
+    exact. For several it is a mixture of their inputs.
+
+    Parameters
+    ----------
+    weight : float array (units, inputs)
+        ∂/∂W, or a multiple of it.
+    bias : float array (units,), optional
+        ∂/∂b, the same multiple of it. Without it x is found up to a factor, and scaled to a maximum of 1: its inputs
+        are taken to be pixels in [0, 1], at least one of them white.
+
+    Returns
+    -------
+    float64 array (inputs,)
+        The least-squares solution over all units; zero where no unit has a gradient.
+    """
+    rows = weight.astype(np.float64)
+    if bias is not None:
+        slopes = bias.astype(np.float64)
+        squares = slopes @ slopes
+        return slopes @ rows / squares if squares else np.zeros(rows.shape[1])
+    direction = _principal_row(rows)
+    peak = direction[np.abs(direction).argmax()]
+    return direction / peak if peak else direction
+
+
+def _principal_row(rows: np.ndarray) -> np.ndarray:
+    """The first right singular vector, by power iteration from the longest row."""
+    vector = rows[np.square(rows).sum(1).argmax()]
+    for _ in range(30):
+        length = np.linalg.norm(vector)
+        if not length:
+            return vector
+        vector = rows.T @ (rows @ (vector / length))
+    return vector

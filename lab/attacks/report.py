@@ -6,15 +6,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import write_atomically
-from fedgrove_lab.attacks.pictures import picture
+from fedgrove.node.simulation.figures import drawing
 from fedgrove_lab.attacks.scene import Scene, TrialFinding
 from fedgrove_lab.attacks.trials import gan, gradient, model, protocol
 from fedgrove_lab.made import Made, read_made
 
 TRIALS: dict[str, ModuleType] = {trial.NAME: trial for trial in (gradient, model, gan, protocol)}
 README = "README.md"
+COLUMNS = 12
+INCHES = 0.62
 KINDS = """\
 | upload | what the attacker has |
 | --- | --- |
@@ -93,3 +97,25 @@ def _read(path: Path) -> dict[str, Any] | None:
         return {"settings": document["settings"], "results": document["results"], "pictures": document["pictures"]}
     except (OSError, ValueError, KeyError, TypeError, InvalidContent, InvalidInput) as fault:
         raise InvalidContent(f"{path} cannot be used, remove it: {type(fault).__name__}") from None
+
+
+def picture(rows: Mapping[str, np.ndarray], path: Path) -> None:
+    """Write a picture of rows of images (n, h, w) in [0, 1]; at most twelve a row are shown.
+
+    Raises
+    ------
+    node.simulation.RunFailed
+        matplotlib is not installed.
+    """
+    columns = min(COLUMNS, max(map(len, rows.values())))
+    size = (1.1 + columns * INCHES, len(rows) * INCHES + 0.1)
+    with drawing(path, size) as figure:
+        grid = figure.subplots(len(rows), columns, squeeze=False)
+        for axes, (label, images) in zip(grid, rows.items(), strict=True):
+            for place, image in zip(axes, images, strict=False):
+                place.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            for place in axes:
+                place.set(xticks=[], yticks=[])
+                place.grid(False)
+                place.spines[:].set_visible(False)
+            axes[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8)

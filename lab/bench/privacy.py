@@ -16,7 +16,7 @@ from fedgrove.node.privacy.client_level import quantise
 from fedgrove.node.privacy.discrete import add_noise, discrete_gaussian
 from fedgrove.node.privacy.grid import Grid, RoundTerms
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove_lab.bench.masking_round import BOUND, SURVIVORS, MeasuredRound, model
+from fedgrove_lab.bench.masking import BOUND, SURVIVORS, MeasuredRound, model
 from fedgrove_lab.bench.rows import BenchResult, BenchRow, least, timed
 
 _REPEATS = 9

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from fedgrove.node.learning.settings import default_settings
-from fedgrove_lab.attacks.confidence import recognised
 from fedgrove_lab.attacks.kedmi import GanSettings, attacked_model, search_classes, teach_gan
 from fedgrove_lab.attacks.scene import Scene, TrialFinding
-from fedgrove_lab.attacks.trials.model import recognition_table, train_evaluator
+from fedgrove_lab.attacks.trials.model import recognised, recognition_table, train_evaluator
 from fedgrove_lab.attacks.uploads import MASKED, NOISE, PLAIN, seen
 
 NAME = "gan"

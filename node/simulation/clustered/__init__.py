@@ -3,7 +3,6 @@
 settings    ProCFL and its rivals
 all_pairs   all clients in one process, by the messages of private comparisons
 similarity  before the first round: everybody's overlaps, by private comparisons or by the formula, and the clusters
-methods     who may train which model in which round, and with what weight
 attackers   who poisons the training, and what they send
 work        what a worker does for it: compare clients, test models label by label, judge them
 crew        asks workers for it

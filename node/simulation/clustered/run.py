@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -21,12 +22,12 @@ from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
+from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import figures_of
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings
 from fedgrove.node.simulation.clustered import robust
 from fedgrove.node.simulation.clustered.attackers import attackers_of
 from fedgrove.node.simulation.clustered.crew import Crew, together
-from fedgrove.node.simulation.clustered.methods import Ifca, OneModel, SharingScheme
 from fedgrove.node.simulation.clustered.procfl import SimulatedProCflCourse, TrainedRound
 from fedgrove.node.simulation.clustered.similarity import (
     CLUSTERS,
@@ -46,6 +47,58 @@ from fedgrove.node.simulation.workers import PendingTest
 # The matrix of overlaps, and robust means, hold something of all clients at once.
 MAX_CLIENTS = 5_000
 MAX_MODEL_BYTES = 4 << 30
+
+
+class SharingScheme(Protocol):
+    """How a scenario's clients, numbered from 1, share models, numbered from 0."""
+
+    def models(self, number: int) -> int:
+        """How many there are in a round."""
+        ...
+
+    def options(self, client: int, number: int) -> tuple[int, ...]:
+        """The models that a client may train, and use, in a round: the first unless another suits its data better."""
+        ...
+
+    def groups(self, choices: Mapping[int, int]) -> dict[int, Cluster]:
+        """Who trains each model, by its number, where these clients chose these models; without models of nobody."""
+        ...
+
+
+class OneModel:
+    """FedAvg: one model, clients weighed by their samples."""
+
+    def __init__(self, samples: Mapping[int, int]) -> None:
+        self._samples = samples
+
+    def models(self, number: int) -> int:
+        return 1
+
+    def options(self, client: int, number: int) -> tuple[int, ...]:
+        return (0,)
+
+    def groups(self, choices: Mapping[int, int]) -> dict[int, Cluster]:
+        chosen = sorted(set(choices.values()))
+        return {number: tuple(client for client in choices if choices[client] == number) for number in chosen}
+
+    def weights(self, group: Sequence[int]) -> dict[int, Fraction]:
+        """How much each client of a model's group counts in its mean; they sum to 1."""
+        total = sum(self._samples[client] for client in group)
+        return {client: Fraction(self._samples[client], total) for client in group}
+
+
+class Ifca(OneModel):
+    """IFCA (Ghosh et al. 2020): all clients may train any of k models, weighed by their samples."""
+
+    def __init__(self, samples: Mapping[int, int], models: int) -> None:
+        super().__init__(samples)
+        self._models = models
+
+    def models(self, number: int) -> int:
+        return self._models
+
+    def options(self, client: int, number: int) -> tuple[int, ...]:
+        return tuple(range(self._models))
 
 
 class ClusteredSimulation(SimulationRun):

@@ -6,8 +6,7 @@ import torch
 from torch.nn import functional
 
 from fedgrove.node.learning.models import build_model
-from fedgrove_lab.attacks.analytic import layer_input
-from fedgrove_lab.attacks.labels import recover_labels
+from fedgrove_lab.attacks.gradient import layer_input, recover_labels
 
 
 def gradient(model: str, labels: list[int], seed: int = 0) -> tuple[dict[str, np.ndarray], torch.Tensor]:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fedgrove_lab.bench import masking, masking_round
+from fedgrove_lab.bench import masking
 from fedgrove_lab.bench.flower import FLOWER_VARIABLE
 
 
@@ -36,12 +36,12 @@ def test_what_the_default_terms_ask_for_is_there(rows, clients, partners, holder
 
 
 def test_the_record_of_the_default_round_is_the_one_that_its_shares_would_give():
-    bench, survivors = masking_round.MeasuredRound.make(), masking_round.SURVIVORS
+    bench, survivors = masking.MeasuredRound.make(), masking.SURVIVORS
     assert bench.true_record() == bench.recovered(bench.blobs, survivors, bench.releases(bench.blobs, survivors))
 
 
 def test_a_typical_client_has_the_trees_seven_partners():
-    assert masking_round.MeasuredRound.make().partners == 7
+    assert masking.MeasuredRound.make().partners == 7
 
 
 def test_without_flower_the_row_says_how_to_get_it(rows):
@@ -51,5 +51,5 @@ def test_without_flower_the_row_says_how_to_get_it(rows):
 @pytest.mark.parametrize(("python", "hint"), [(sys.executable, "flwr"), ("/nonexistent/python", "No such file")])
 def test_an_environment_without_flower_is_named(monkeypatch, python, hint):
     monkeypatch.setenv(FLOWER_VARIABLE, python)
-    (row,) = masking.flower_rows(masking_round.MeasuredRound.make(), 1_000, 1.0, 1.0)
+    (row,) = masking.flower_rows(masking.MeasuredRound.make(), 1_000, 1.0, 1.0)
     assert row.value == "failed" and FLOWER_VARIABLE in row.note and hint in row.note

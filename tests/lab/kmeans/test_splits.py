@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedgrove_lab.kmeans.splits import by_column, fill_clients
+from fedgrove_lab.kmeans.trials import by_column, fill_clients
 
 
 def test_each_column_is_scaled_to_the_unit_interval():
