@@ -26,10 +26,6 @@ class AttackedTerms:
 
     Attributes
     ----------
-    clients : int
-        Drawn in a round.
-    samples : int
-        Of each.
     bound : float
         Largest absolute value of a parameter.
     """

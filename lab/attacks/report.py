@@ -100,13 +100,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def picture(rows: Mapping[str, np.ndarray], path: Path) -> None:
-    """Write a picture of rows of images (n, h, w) in [0, 1]; at most twelve a row are shown.
-
-    Raises
-    ------
-    node.simulation.RunFailed
-        matplotlib is not installed.
-    """
+    """Write a picture of rows of images (n, h, w) in [0, 1]; at most twelve a row are shown."""
     columns = min(COLUMNS, max(map(len, rows.values())))
     size = (1.1 + columns * INCHES, len(rows) * INCHES + 0.1)
     with drawing(path, size) as figure:

@@ -14,7 +14,7 @@ from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.networks import train
 from fedgrove.node.learning.samples import Dataset, Samples
-from fedgrove.node.learning.settings import ModelName, ModelSpec, TrainingSettings, default_model
+from fedgrove.node.learning.settings import ModelSpec, TrainingSettings, default_model
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.masking.keys import Random
 from fedgrove_lab.attacks.played_round import AttackedTerms
@@ -57,14 +57,14 @@ class Scene:
         """Randomness of a search."""
         return torch.Generator().manual_seed(int.from_bytes(self._digest("torch", *purpose)[:8], signed=True))
 
-    def initial(self, model: ModelName | None = None, number: int = 0) -> Tensors:
+    def initial(self, model: str = "", number: int = 0) -> Tensors:
         """A fresh model; number 0 is the federation's."""
         return initial_tensors(
             model or self.spec.name, self.spec.input_shape, self.spec.classes, 1000 * self.seed + number
         )
 
     def trained(
-        self, before: Tensors, samples: Samples, settings: TrainingSettings, client: int, model: ModelName | None = None
+        self, before: Tensors, samples: Samples, settings: TrainingSettings, client: int, model: str = ""
     ) -> Tensors:
         """What a client's FedAvg makes of a model: its upload, bare. The nodes' own training."""
         spec = ModelSpec(model or self.spec.name, self.spec.input_shape, self.spec.classes)

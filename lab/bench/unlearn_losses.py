@@ -52,8 +52,6 @@ class Arm:
 
     Attributes
     ----------
-    name : str
-        Of its files.
     trial : Trial
         With seed 0.
     methods : tuple of str
@@ -76,8 +74,6 @@ class Outcome:
 
     Attributes
     ----------
-    step : float
-        γ.
     values : mapping of str to list of float
         Loss ratios by method: one, or one after each request.
     """

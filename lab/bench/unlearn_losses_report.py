@@ -79,13 +79,7 @@ centres before the request; the last column divides the loss of 50 fresh restart
 
 
 def write_report(out: Path) -> None:
-    """Write the page and the pictures of all runs in a folder.
-
-    Raises
-    ------
-    RunFailed
-        matplotlib is not installed.
-    """
+    """Write the page and the pictures of all runs in a folder."""
     sections = (
         (PREPARATION, _PREPARATION, _preparation_table, None),
         (K_PRIME, _K_PRIME, _k_prime_table, _draw_k_prime),

@@ -46,13 +46,7 @@ number. The paper does neither, and losses depend on it: `fedgrove bench unlearn
 
 
 def write_report(out: Path, result: BenchResult, runs: Sequence[RemovalRun], made: Made) -> None:
-    """Write one dataset's figures and how they were made, and the page of all that lie in the folder.
-
-    Raises
-    ------
-    RunFailed
-        matplotlib is not installed.
-    """
+    """Write one dataset's figures and how they were made, and the page of all that lie in the folder."""
     out.mkdir(parents=True, exist_ok=True)
     dataset = result.setting["dataset"]
     removal_figure(runs, out / f"{dataset}.png")

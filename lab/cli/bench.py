@@ -227,9 +227,9 @@ def similarity(
     """
     from fedgrove.node.cli.rounds_progress import RoundsDisplay
     from fedgrove.node.learning.datasets import load_dataset
-    from fedgrove_lab.bench.similarity import PROTOCOLS, run
+    from fedgrove_lab.bench.similarity import PROTOCOLS, Psi, run
 
-    protocols = _chosen("--psi", psi, PROTOCOLS, every="both")
+    protocols: tuple[Psi, ...] = _chosen("--psi", psi, PROTOCOLS, every="both")
     labels = load_dataset(dataset, data_dir).train().y
     with RoundsDisplay(0) as display:
 

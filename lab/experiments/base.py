@@ -138,13 +138,7 @@ class Overrides:
 def choose(
     experiment: Experiment, arms: Mapping[str, Scenario], strategies: Sequence[str] = (), only: Sequence[str] = ()
 ) -> dict[str, Scenario]:
-    """The arms to run: those of the named strategies, and of these whose label fits a pattern such as ``mnist-*``.
-
-    Raises
-    ------
-    InvalidInput
-        Nothing fits.
-    """
+    """The arms of the named strategies whose label fits a pattern such as ``mnist-*``; InvalidInput if none does."""
     wanted = strategies or (() if only else experiment.usual)
     chosen = {
         label: plan

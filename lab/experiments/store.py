@@ -77,13 +77,7 @@ def _is_of(record: RunRecord, path: Path, plan: Scenario) -> bool:
 
 
 def read_record(path: Path) -> RunRecord:
-    """Parse a record's file.
-
-    Raises
-    ------
-    InvalidInput
-        It is none.
-    """
+    """Parse a record's file; InvalidInput where it is none."""
     try:
         return RunRecord.from_json(json.loads(path.read_bytes()))
     except (OSError, ValueError, InvalidContent) as fault:

@@ -121,8 +121,6 @@ def decode_rates(grid: Grid, words: np.ndarray, divisor: float) -> tuple[float, 
     ----------
     words : uint32 array of shape (grid.rates,)
         The rates' words of a sum modulo 2³².
-    divisor : float
-        As of ``decode_sum``.
     """
     return tuple(0.5 + word / (2 * grid.rate) / divisor for word in words.view(_SIGNED).tolist())
 

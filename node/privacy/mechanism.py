@@ -92,13 +92,7 @@ class Mechanism(ABC):
         """
 
     def change(self, trained: np.ndarray, start: Start) -> np.ndarray:
-        """Δ, written over the trained parameters; not finite where they are too large.
-
-        Raises
-        ------
-        InvalidModel
-            Training began with other tensors.
-        """
+        """Δ, written over the trained parameters; not finite where too large; InvalidModel if others were trained."""
         model = start()
         if Layout.of(model) != self.layout:
             raise InvalidModel("the trained model has other tensors than the round's global model")

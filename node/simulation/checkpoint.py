@@ -59,13 +59,7 @@ def check_directory(directory: Path, scenario: Scenario, resume: bool) -> None:
 
 
 def rounds_done(directory: Path) -> int:
-    """How many rounds of a run stand in a directory.
-
-    Raises
-    ------
-    InvalidContent
-        Its checkpoint is damaged.
-    """
+    """How many rounds of a run stand in a directory; InvalidContent where its checkpoint is damaged."""
     path = directory / CHECKPOINT
     return len(_parse(path)[0]["record"]["rounds"]) if path.exists() else 0
 
@@ -92,10 +86,6 @@ class RunDirectory:
     ----------
     directory : Path
         Where they stand; it belongs to this process (``node.base.files.exclusive``).
-    scenario : Scenario
-        The run's scenario.
-    data : str
-        Digest of its data.
     """
 
     def __init__(self, directory: Path, scenario: Scenario, data: str) -> None:
@@ -143,13 +133,7 @@ class RunDirectory:
         write_atomically(self._directory / RECORD, record.to_bytes())
 
     def state(self, client: int, before: float = math.inf) -> Tensors:
-        """What a client's last round, or the last ``before`` a round, left; empty before its first.
-
-        Raises
-        ------
-        InvalidContent
-            The file is damaged.
-        """
+        """What a client's last round, or the last ``before`` a round, left; else empty; InvalidContent if damaged."""
         numbers = [number for number in self._states.get(client, ()) if number < before]
         if not numbers:
             return {}

@@ -101,8 +101,6 @@ def draw_clusters(
         Row n is ISMₙ.
     clusters : sequence of sequences of int
         Members, numbered from 1.
-    attackers : sequence of int
-        Clients that are marked.
     """
     figure.set_size_inches(10.5, 5.2)
     order = list(dict.fromkeys(client for members in clusters for client in members))
@@ -208,13 +206,7 @@ def _band_name(groups: Mapping[str, Sequence[RunRecord]]) -> str | None:
 
 @contextmanager
 def drawing(path: Path, inches: tuple[float, float] = (7.2, 4.4)) -> Iterator["Figure"]:
-    """A figure of this width and height in plain style, written to ``path`` at the end, whatever the user's settings.
-
-    Raises
-    ------
-    RunFailed
-        matplotlib is not installed.
-    """
+    """A figure of this size in plain style, written to ``path`` at the end; RunFailed without matplotlib."""
     require_matplotlib()
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

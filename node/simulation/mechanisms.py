@@ -48,10 +48,6 @@ class Uploads:
 
     Attributes
     ----------
-    words : uint32 array
-        Their sum modulo 2³².
-    clients : sequence of ClientResult
-        Ascending in the client.
     start : Tensors
         The global model that the round began with.
     """

@@ -118,13 +118,7 @@ class SimulationSession:
         return SimulatedRun(simulation.record, round(time.monotonic() - started, 3), simulation.tensors)
 
     def draw(self, records: Sequence[RunRecord]) -> None:
-        """Draw accuracy over the rounds, the partition of the first seed, and what else the scenario measures.
-
-        Raises
-        ------
-        RunFailed
-            There is no matplotlib.
-        """
+        """Draw accuracy over the rounds, the partition of the first seed, and what else the scenario measures."""
         from fedgrove.node.simulation import figures
         from fedgrove.node.simulation.data import deal_data
         from fedgrove.node.simulation.task_folder import OpenedTask

@@ -35,10 +35,6 @@ def chunks(sizes: Mapping[int, int], workers: int, model_bytes: int) -> list[tup
     ----------
     sizes : mapping of int to int
         Samples of each client.
-    workers : int
-        Tasks that run at once.
-    model_bytes : int
-        Of one model.
     """
     most = max(1, TASK_BYTES // model_bytes)
     costs = {client: size + CLIENT_OVERHEAD for client, size in sizes.items()}
@@ -61,8 +57,6 @@ def groups(sizes: Mapping[int, int], together: int) -> list[tuple[int, ...]]:
 
     Parameters
     ----------
-    sizes : mapping of int to int
-        Samples of each client.
     together : int
         Clients of a group; the last may have fewer.
     """
@@ -75,8 +69,6 @@ class RoundTasks:
 
     Parameters
     ----------
-    reach : Reach
-        How workers get at data.
     scratch : Path
         An empty directory for what workers of this machine read.
     """

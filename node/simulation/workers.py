@@ -40,8 +40,6 @@ class Workforce:
 
     Attributes
     ----------
-    reach : Reach
-        How they get at data.
     pending : PendingTest or None
         What they do behind the next training.
     """
@@ -110,13 +108,7 @@ class Workforce:
 
 
 def windowed(executor: Executor, tasks: Iterable[WorkUnit], limit: int) -> Iterator[Any]:
-    """Run tasks with at most ``limit`` of them in flight; give results as they come.
-
-    Raises
-    ------
-    SimulationFailed
-        The executor lost a worker.
-    """
+    """Results of tasks, as they come, ``limit`` in flight at most; SimulationFailed where a worker is lost."""
     running: dict[Future, WorkUnit] = {}
     handed_in: list[WorkUnit] = []
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedgrove.node.learning.samples import Samples
-from fedgrove.node.learning.settings import ModelName, ModelSpec, TrainingSettings
+from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove_lab.attacks.gradient import AttackedTraining, Inversion, Search, invert_update
 from fedgrove_lab.attacks.measures import nearest, psnr
 from fedgrove_lab.attacks.scene import Scene, TrialFinding
@@ -25,7 +25,7 @@ class GradientCase:
     """Clients of one kind: their model, their work, how many are attacked, how hard."""
 
     name: str
-    model: ModelName
+    model: str
     work: AttackedTraining
     victims: int
     search: Search

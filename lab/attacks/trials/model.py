@@ -33,8 +33,6 @@ class Descent:
 
     Attributes
     ----------
-    rate : float
-        Of Adam.
     variation : float
         Weight of the summed total variation.
     """

@@ -24,14 +24,6 @@ class AllPairs:
     ----------
     session : bytes
         32 bytes that name the clustering.
-    counts : int64 array of shape (clients, classes)
-        Label counts.
-    random : Random
-        ``os.urandom`` in use.
-    psi : {"ecdh", "rsa"}
-        The protocol.
-    bits : int
-        Of RSA keys.
     """
 
     def __init__(self, session: bytes, counts: np.ndarray, random: Random, psi: Psi = "ecdh", bits: int = 2048) -> None:

@@ -72,10 +72,6 @@ class Crew:
     ----------
     scenario, terms, data, layout
         What is simulated; ``data.test`` are the samples for evaluation.
-    workforce : Workforce
-        Where tasks run.
-    files : RunDirectory
-        Keeps the clients' states.
     scratch : Path
         An empty directory.
     """

@@ -111,8 +111,6 @@ def compare_all(
     ------
     InvalidContent
         The directory's comparisons are of other clients.
-    SimulationFailed
-        A worker was lost.
     """
     if settings.psi == "clear":
         return in_the_clear(counts)

@@ -180,13 +180,7 @@ class Federation:
         return self._run(code, self.clients, difference, self.round.counts, redrawn)
 
     def renew(self, requests: Mapping[int, np.ndarray]) -> SimulatedRound:
-        """Remove rows of some clients, and sum everybody anew, each from a fresh seeding of a part of its points.
-
-        Raises
-        ------
-        InvalidInput
-            As ``forget``.
-        """
+        """Remove rows of some clients, and sum everybody anew, each from a fresh seeding of a part of its points."""
         self._check(requests)
         for index, rows in requests.items():
             self.clients[index].forget(rows)
