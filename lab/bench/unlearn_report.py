@@ -9,7 +9,8 @@ import numpy as np
 
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.simulation.figures import SERIES, drawing
-from fedgrove_lab.bench.removals import (
+from fedgrove_lab.bench.rows import BenchResult
+from fedgrove_lab.bench.unlearn import (
     BY_THE_PAPER,
     METHODS,
     ON_LEDGER,
@@ -20,7 +21,6 @@ from fedgrove_lab.bench.removals import (
     WELL_WRITTEN,
     RemovalRun,
 )
-from fedgrove_lab.bench.rows import BenchResult
 from fedgrove_lab.made import Made
 from fedgrove_lab.tables import markdown
 

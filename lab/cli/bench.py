@@ -168,8 +168,7 @@ def unlearn(
 
     Example: fedgrove bench unlearn --dataset celltype --data-dir data --order all --large --out runs/unlearning
     """
-    from fedgrove_lab.bench.removals import ORDERS
-    from fedgrove_lab.bench.unlearn import load, run
+    from fedgrove_lab.bench.unlearn import ORDERS, load, run
     from fedgrove_lab.bench.unlearn_report import write_report
     from fedgrove_lab.made import made_now
 

@@ -10,9 +10,8 @@ from fedgrove.node.learning.models import ARCHITECTURES
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.methods.kmeans.datasets import Points, split_by_cluster
 from fedgrove_lab.bench import chain, engine, explorer, masking, privacy, similarity, unlearn, unlearn_report, vrf
-from fedgrove_lab.bench import removals as forgetting
 from fedgrove_lab.bench.engine_rivals import FlowerTimes
-from fedgrove_lab.bench.removals import REMOVAL, Removals
+from fedgrove_lab.bench.unlearn import REMOVAL, Removals
 from fedgrove_lab.made import Made
 from tests.node.cli.test_bad_input import fedgrove
 
@@ -160,18 +159,18 @@ def test_unlearning_is_measured_beside_retraining(tmp_path):
 
 def test_a_speed_up_counts_the_same_parts_on_both_sides_and_divides_means():
     """Masks and decoding take 10 s of the retraining: the speed-up as the paper counts is without them."""
-    taken = {method: [0.0] * 4 for method in forgetting.METHODS}
-    taken |= {forgetting.REMOVAL: [1.0] * 4, forgetting.ON_LEDGER: [1.0] * 4}
-    taken |= {forgetting.BY_THE_PAPER: [0.001, 0.003, 0.002, 0.1]}
-    taken |= {forgetting.PLAIN: [14.0] * 4, forgetting.WELL_WRITTEN: [12.0] * 4}
-    taken |= {forgetting.PLAIN_BY_THE_PAPER: [3.0, 3.0, 6.0, 8.0]}
-    course = forgetting.RemovalRun(Removals("random"), taken, [False, False, False, True], 1.0, 1.0)
-    rows = {row.name.split(": ")[1]: row for row in forgetting.rows_of("celltype", course)}
-    calm, average = rows[forgetting.WITHOUT_RESEEDING], rows[forgetting.ON_AVERAGE]
+    taken = {method: [0.0] * 4 for method in unlearn.METHODS}
+    taken |= {unlearn.REMOVAL: [1.0] * 4, unlearn.ON_LEDGER: [1.0] * 4}
+    taken |= {unlearn.BY_THE_PAPER: [0.001, 0.003, 0.002, 0.1]}
+    taken |= {unlearn.PLAIN: [14.0] * 4, unlearn.WELL_WRITTEN: [12.0] * 4}
+    taken |= {unlearn.PLAIN_BY_THE_PAPER: [3.0, 3.0, 6.0, 8.0]}
+    course = unlearn.RemovalRun(Removals("random"), taken, [False, False, False, True], 1.0, 1.0)
+    rows = {row.name.split(": ")[1]: row for row in unlearn.rows_of("celltype", course)}
+    calm, average = rows[unlearn.WITHOUT_RESEEDING], rows[unlearn.ON_AVERAGE]
     assert calm.value == 2000 and calm.note.endswith("paper 1535: met")  # (3 + 3 + 6) / (0.001 + 0.003 + 0.002)
     assert average.value == 188.7 and average.note.endswith("paper 84: met")  # 20 / 0.106
-    slower = replace(course, seconds={**taken, forgetting.PLAIN_BY_THE_PAPER: [1.0] * 4})
-    (row,) = (row for row in forgetting.rows_of("celltype", slower) if forgetting.WITHOUT_RESEEDING in row.name)
+    slower = replace(course, seconds={**taken, unlearn.PLAIN_BY_THE_PAPER: [1.0] * 4})
+    (row,) = (row for row in unlearn.rows_of("celltype", slower) if unlearn.WITHOUT_RESEEDING in row.name)
     assert row.value == 500 and row.note.endswith("paper 1535: missed")
 
 
