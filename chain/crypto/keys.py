@@ -163,8 +163,8 @@ def _from_plain(path: Path, account_key: bytes, secrets: bytes) -> Keys:
     """Join the two entries; the second names the account, so entries of two files cannot be mixed."""
     try:
         found = _Secrets.from_bytes(secrets)
-        own = (bytes.fromhex(each) for each in (found.vrf, found.mailbox, found.storage))
-        keys = Keys(Account(account_key), *own, tuple(map(bytes.fromhex, found.past_mailboxes)))
+        own, mailbox, storage = map(bytes.fromhex, (found.vrf, found.mailbox, found.storage))
+        keys = Keys(Account(account_key), own, mailbox, storage, tuple(map(bytes.fromhex, found.past_mailboxes)))
         sound = found.account == keys.address and len(keys.vrf_public) == 33
     except Exception:
         # Whatever went wrong, its message could quote a secret, so neither it nor its kind is passed on.

@@ -5,7 +5,7 @@ the contract's own reason, ``InsufficientFunds``, ``ConnectionFailed`` or anothe
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from eth_utils import to_checksum_address
 
@@ -41,6 +41,7 @@ from fedgrove.chain.records import (
     Withdrawn,
 )
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.chain.records.phases import Deadlines
 from fedgrove.chain.records.signed_draws import SignedDraw, key_tag
 
 # Limits of gas where the need depends on the arguments, about twice what was measured; what is left over is not paid.
@@ -49,6 +50,7 @@ CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
 BATCH_GAS, BATCH_GAS_PER_DRAW = 200_000, 350_000
 OPEN_GAS_PER_BARRED = 15_000
 REPORT_GAS, REPORT_GAS_PER_CLIENT = 100_000, 60_000
+_BLOCKS = len(fields(Deadlines))
 MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT, MAX_BARRED = 1_000, 500, 32, 250, 250
 
 
@@ -63,20 +65,11 @@ class ClientView:
     key_tag: int
 
 
-@dataclass(frozen=True, slots=True)
-class RoundView:
-    """One round as the ledger sees it; the blocks are those of ``phases.Deadlines``. All zero when there is none."""
+@dataclass(frozen=True)
+class RoundView(Deadlines):
+    """One round as the ledger sees it. All zero when there is none."""
 
     phase: Phase
-    opened_at: int
-    seed_block: int
-    draw_end: int
-    order_block: int
-    seal_end: int
-    share_end: int
-    commit_end: int
-    recover_end: int
-    close_end: int
     sampling_rate: int
     drawn: int
     committed: int
@@ -258,7 +251,8 @@ class Ledger:
     def round(self, number: int) -> RoundView:
         """One round as it stands in the latest block."""
         phase, *rest = self._ledger.call("round", number)
-        return RoundView(Phase(phase), *rest)
+        rest.insert(_BLOCKS, Phase(phase))
+        return RoundView(*rest)
 
     def client_of(self, account: str) -> ClientView:
         """The registry's entry of an account."""

@@ -106,17 +106,11 @@ class Endpoints:
         awake = [endpoint for endpoint in self._all if endpoint.standing.rests_until <= now]
         asked = awake if len(awake) >= least else self._all
 
-        def one(endpoint: Endpoint) -> T | Fault:
-            try:
-                self._join(endpoint, as_last_resort=True)
-                return exchange(endpoint)
-            except Fault as fault:
-                return fault
-            except (RpcError, *_UNREADABLE):
-                return _nonsense()
+        def joined(endpoint: Endpoint) -> T:
+            self._join(endpoint, as_last_resort=True)
+            return exchange(endpoint)
 
-        with ThreadPoolExecutor(len(asked)) as pool:
-            answers = dict(zip(asked, pool.map(one, asked), strict=True))
+        answers = _asked_at_once(asked, joined)
         faults: dict[Endpoint, Fault] = {}
         for endpoint, answer in answers.items():
             if isinstance(answer, Fault):
@@ -178,7 +172,7 @@ class Endpoints:
     def _join(self, endpoint: Endpoint, as_last_resort: bool) -> None:
         if endpoint.standing.joined:
             return
-        self._check_chain(_chain_or_fault(endpoint))
+        self._check_chain(_answer_or_fault(endpoint, Endpoint.look))
         if not as_last_resort:
             self._check_head(endpoint)
         endpoint.standing.joined = True
@@ -233,8 +227,7 @@ class Endpoints:
         now = time.monotonic()
         self._next_survey = now + SURVEY_SECONDS
         asked = [endpoint for endpoint in self._all if endpoint.standing.rests_until <= now]
-        with ThreadPoolExecutor(max(1, len(asked))) as pool:
-            chains = dict(zip(asked, pool.map(_chain_or_fault, asked), strict=True))
+        chains = _asked_at_once(asked, Endpoint.look)
         if self._chain_id is None:
             self._chain_id = next((found for found in chains.values() if isinstance(found, int)), None)
         faults: dict[Endpoint, Fault] = {}
@@ -265,9 +258,14 @@ class Endpoints:
         return kind(f"None of the {len(faults)} nodes can be used: {reasons}; check them, or give another URL.")
 
 
-def _chain_or_fault(endpoint: Endpoint) -> int | Fault:
+def _asked_at_once(asked: Sequence[Endpoint], exchange: Callable[[Endpoint], T]) -> dict[Endpoint, T | Fault]:
+    with ThreadPoolExecutor(max(1, len(asked))) as pool:
+        return dict(zip(asked, pool.map(lambda endpoint: _answer_or_fault(endpoint, exchange), asked), strict=True))
+
+
+def _answer_or_fault(endpoint: Endpoint, exchange: Callable[[Endpoint], T]) -> T | Fault:
     try:
-        return endpoint.look()
+        return exchange(endpoint)
     except Fault as fault:
         return fault
     except (RpcError, *_UNREADABLE):

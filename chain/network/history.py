@@ -8,7 +8,6 @@ The chain of headers proves that nothing was altered since; that it is the chain
 of its last block (``head_block``, ``block_hash``) with a node of their own.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -69,9 +68,12 @@ class LedgerHistory:
 
     def block_hash(self, number: int) -> bytes:
         """Hash of a block, 32 bytes; raises BadHistory for one that the history lacks."""
+        return self._block(number).hash
+
+    def _block(self, number: int) -> Block:
         if not self.first_block <= number <= self.head_block:
             raise BadHistory(number, f"it is not among blocks {self.first_block} to {self.head_block}")
-        return self.blocks[number - self.first_block].hash
+        return self.blocks[number - self.first_block]
 
     def verify(self) -> None:
         """Check hashes, links, roots and completeness, block by block; raises BadHistory at the first fault."""
@@ -89,13 +91,14 @@ class LedgerHistory:
 
     def randomness(self, number: int) -> bytes:
         """The RANDAO mix in a block's header, 32 bytes; raises BadHistory for a block that the history lacks."""
-        self.block_hash(number)
-        return header_fields(number, self.blocks[number - self.first_block].header)[MIX_FIELD]
+        return self._header(number)[MIX_FIELD]
 
     def time(self, number: int) -> int:
         """When a block was made, by its maker's clock, in seconds since 1970; raises as ``randomness``."""
-        self.block_hash(number)
-        return int.from_bytes(header_fields(number, self.blocks[number - self.first_block].header)[TIME_FIELD], "big")
+        return int.from_bytes(self._header(number)[TIME_FIELD], "big")
+
+    def _header(self, number: int) -> list[bytes]:
+        return header_fields(number, self._block(number).header)
 
     @cached_property
     def transactions(self) -> dict[bytes, Paid]:
@@ -103,7 +106,7 @@ class LedgerHistory:
         return {call.hash: self._facts(call) for call in self._calls}
 
     def _facts(self, call: Call) -> Paid:
-        price = call.signed.price(base_fee(call.block, self.blocks[call.block - self.first_block].header))
+        price = call.signed.price(base_fee(call.block, self._block(call.block).header))
         return Paid(call.signed.sender, call.gas_used, call.gas_used * price)
 
     @cached_property
@@ -115,16 +118,11 @@ class LedgerHistory:
         """The transactions that left records, in order. An account's come by its nonces, none twice."""
         found: list[Call] = []
         nonces: dict[str, int] = {}
-        for number, body in self._bodies():
-            for call in calls_of(number, body, self.deployment):
+        for number, block in enumerate(self.blocks, self.first_block):
+            for call in calls_of(number, block.body, self.deployment) if block.body is not None else ():
                 _check_nonce(number, call, nonces)
                 found.append(call)
         return tuple(found)
-
-    def _bodies(self) -> Iterator[tuple[int, Body]]:
-        for number, block in enumerate(self.blocks, self.first_block):
-            if block.body is not None:
-                yield number, block.body
 
     # --- file -------------------------------------------------------------------------------------------------------
 

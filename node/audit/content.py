@@ -26,8 +26,8 @@ from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.recovery import RecoveryRecord, most_record_bytes
 from fedgrove.node.masking.release import most_release_bytes, parse_release
-from fedgrove.node.masking.sealing import parse_shares, shares_bytes
-from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
+from fedgrove.node.masking.sealing import MaskingRefused, parse_shares, shares_bytes
+from fedgrove.node.masking.survivors import needed_secrets
 from fedgrove.node.methods.terms import fetch_method
 from fedgrove.node.protocol.aggregation import outcome, recovery
 from fedgrove.node.protocol.bad_record import RuleBroken, bad
@@ -312,7 +312,7 @@ class ContentRules:
         current, graph = self._sealed()
         try:
             needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
-        except UnsafeSurvivors:
+        except MaskingRefused:
             return
         if self.findings.get(lambda: self._spending().overspent(self.rounds.last), "failed.reason", record.round):
             return

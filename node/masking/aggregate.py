@@ -54,7 +54,7 @@ class Aggregate:
 
     Raises
     ------
-    UnsafeSurvivors
+    MaskingRefused
         The lists forbid a recovery.
     ValueError
         The record is for other lists.

@@ -214,6 +214,18 @@ def encode_positions(positions: Sequence[int]) -> bytes:
     return len(positions).to_bytes(4) + b"".join(position.to_bytes(4) for position in positions)
 
 
+def decode_positions(data: bytes, most: int, name: str) -> tuple[tuple[int, ...], bytes]:
+    """Read such a list of at most ``most``, and what follows it; ``name`` is that of the blob in InvalidContent."""
+    count = int.from_bytes(data[:4])
+    end = 4 + 4 * count
+    if count > most or len(data) < end:
+        raise InvalidContent(f"{name} is cut short, or lists more than {most} positions")
+    positions = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
+    if list(positions) != sorted(set(positions)):
+        raise InvalidContent(f"{name} does not list positions in order, each once")
+    return positions, data[end:]
+
+
 def _encode(adjacency: Adjacency) -> bytes:
     """The canonical forms of several lists of positions, one after the other."""
     return np.array([*chain.from_iterable((len(each), *each) for each in adjacency)], ">u4").tobytes()

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fedgrove.common.errors import InvalidContent
-from fedgrove.node.masking.graph import MaskGraph, encode_positions
+from fedgrove.node.masking.graph import MaskGraph, decode_positions, encode_positions
 from fedgrove.node.masking.keys import SECRET_BYTES, is_mask_secret, is_self_seed
 from fedgrove.node.masking.release import Release, parse_with
-from fedgrove.node.masking.sealing import Kind, SealedShares, is_committed, parse_shares
+from fedgrove.node.masking.sealing import Kind, MaskingRefused, SealedShares, is_committed, parse_shares
 from fedgrove.node.masking.shamir import recover_secret
-from fedgrove.node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets, without_groups
+from fedgrove.node.masking.survivors import Needed, needed_secrets, without_groups
 
 _MAGIC = b"FGV2"
 _HEADER_BYTES = len(_MAGIC) + 32
@@ -82,11 +82,13 @@ class RecoveryRecord:
         """
         try:
             needed = needed_secrets(graph, sharers, survivors)
-        except UnsafeSurvivors as fault:
+        except MaskingRefused as fault:
             raise InvalidContent(f"the round cannot be recovered: {fault}") from None
         if data[:_HEADER_BYTES] != _MAGIC + needed.transcript:
             raise InvalidContent("the recovery record belongs to another round or list of survivors")
-        left_out, body = _parse_left_out(data[_HEADER_BYTES:], graph)
+        left_out, body = decode_positions(data[_HEADER_BYTES:], len(graph.groups), "the recovery record")
+        if any(number >= len(graph.groups) for number in left_out):
+            raise InvalidContent("the recovery record leaves out groups that do not exist")
         needed = without_groups(graph, needed, left_out)
         expected = SECRET_BYTES * (len(needed.seeds) + len(needed.keys))
         if len(body) != expected or not needed.seeds:
@@ -202,7 +204,7 @@ def recover(
     """
     try:
         whole = needed_secrets(graph, sharers, survivors)
-    except UnsafeSurvivors as fault:
+    except MaskingRefused as fault:
         raise TooFewShares(f"nothing may be recovered: {fault}") from None
     needed = without_groups(graph, whole, left_out)
     if not needed.seeds:
@@ -236,7 +238,7 @@ def unavailable_updates(
     """
     try:
         needed = needed_secrets(graph, sharers, survivors)
-    except UnsafeSurvivors:
+    except MaskingRefused:
         return ()
     parsed = _parse_all(graph, needed, releases)
     return tuple(
@@ -279,17 +281,6 @@ def _recover_one(
 def _is_owners_fault(graph: MaskGraph, complaints: int) -> bool:
     """Whether enough holders complain about an owner that some are honest: as many colluders could open its update."""
     return complaints >= graph.threshold
-
-
-def _parse_left_out(data: bytes, graph: MaskGraph) -> tuple[tuple[int, ...], bytes]:
-    count = int.from_bytes(data[:4])
-    end = 4 + 4 * count
-    if count > len(graph.groups) or len(data) < end:
-        raise InvalidContent("the recovery record leaves out groups that do not exist, or is cut short")
-    numbers = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
-    if list(numbers) != sorted(set(numbers)) or any(number >= len(graph.groups) for number in numbers):
-        raise InvalidContent("the recovery record does not list groups in order, each once")
-    return numbers, data[end:]
 
 
 def _reports(parsed: Mapping[int, Release], holder: int, owner: int) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.coverage import thinnest
-from fedgrove.node.masking.graph import MaskGraph, encode_positions
+from fedgrove.node.masking.graph import MaskGraph, decode_positions, encode_positions
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.sealing import (
     OPENING_BYTES,
@@ -23,7 +23,7 @@ from fedgrove.node.masking.sealing import (
     open_shares,
     parse_shares,
 )
-from fedgrove.node.masking.survivors import Needed, UnsafeSurvivors, needed_secrets
+from fedgrove.node.masking.survivors import Needed, needed_secrets
 
 _MAGIC = b"FGR2"
 _ENTRY_BYTES = 4 + 1 + OPENING_BYTES
@@ -133,10 +133,7 @@ def release(
     if committed != (position in survivors):
         listed = "listed" if position in survivors else "not listed"
         raise MaskingRefused(f"client {graph.client(position)} is wrongly {listed} as survivor: do not trust the list")
-    try:
-        needed = needed_secrets(graph, sharers, survivors)
-    except UnsafeSurvivors as fault:
-        raise MaskingRefused(str(fault)) from None
+    needed = needed_secrets(graph, sharers, survivors)
     if not set(unavailable) <= set(survivors):
         raise MaskingRefused("an update that was never committed is reported unavailable")
     _check_cover(graph, needed, kappa, tensors)
@@ -165,7 +162,7 @@ def parse_release(
     """
     try:
         needed = needed_secrets(graph, sharers, survivors)
-    except UnsafeSurvivors as fault:
+    except MaskingRefused as fault:
         raise InvalidContent(f"nothing may be released: {fault}") from None
     return parse_with(data, graph, position, needed)
 
@@ -177,8 +174,8 @@ def parse_with(data: bytes, graph: MaskGraph, position: int, needed: Needed) -> 
     if data[: len(header)] != header:
         raise InvalidContent(f"the release of {who} belongs to another round, client or list of survivors")
     kinds = _kinds(graph, position, needed)
-    unavailable, rest = _parse_positions(data[len(header) :], who, len(kinds))
-    bad, rest = _parse_positions(rest, who, len(kinds))
+    unavailable, rest = decode_positions(data[len(header) :], len(kinds), f"the release of {who}")
+    bad, rest = decode_positions(rest, len(kinds), f"the release of {who}")
     if not set(unavailable) <= set(needed.seeds) & set(kinds) or not set(bad) <= set(kinds):
         raise InvalidContent(f"{who} reports on clients whose shares it does not hold, or that never committed")
     if len(rest) < 4 or len(rest) != 4 + _ENTRY_BYTES * int.from_bytes(rest[:4]):
@@ -193,17 +190,6 @@ def parse_with(data: bytes, graph: MaskGraph, position: int, needed: Needed) -> 
         except InvalidContent as fault:
             raise InvalidContent(f"{who} released an invalid share (position {owner}): {fault}") from None
     return Release(position, unavailable, bad, shares)
-
-
-def _parse_positions(data: bytes, who: str, most: int) -> tuple[tuple[int, ...], bytes]:
-    count = int.from_bytes(data[:4])
-    end = 4 + 4 * count
-    if count > most or len(data) < end:
-        raise InvalidContent(f"the release of {who} is cut short, or reports on too many clients")
-    positions = tuple(int.from_bytes(data[start : start + 4]) for start in range(4, end, 4))
-    if list(positions) != sorted(set(positions)):
-        raise InvalidContent(f"{who} does not list positions in order, each once")
-    return positions, data[end:]
 
 
 def _check_cover(graph: MaskGraph, needed: Needed, kappa: float, tensors: int) -> None:

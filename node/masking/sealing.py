@@ -36,7 +36,7 @@ _COMMITMENT = b"fedgrove share commitment 1"
 
 
 class MaskingRefused(Refused):
-    """A client would expose itself or cannot be part of the sum; the message says why."""
+    """Somebody would be exposed, or a client cannot be part of the sum; the message says why."""
 
 
 class Kind(enum.IntEnum):

@@ -4,12 +4,8 @@ import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fedgrove.common.errors import Refused
 from fedgrove.node.masking.graph import MaskGraph, encode_positions
-
-
-class UnsafeSurvivors(Refused):
-    """Nothing may be revealed for this list of survivors; the message says why."""
+from fedgrove.node.masking.sealing import MaskingRefused
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
 
     Raises
     ------
-    UnsafeSurvivors
+    MaskingRefused
         A survivor did not share; there are fewer survivors than ``graph.min_survivors``; or the survivors are not
         connected by masks, so that more than their sum would be readable. Where groups are summed apart, nothing is
         revealed of a group with too few survivors, and the others are summed; unless there is none.
@@ -51,20 +47,20 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
     shared, survived = frozenset(sharers), frozenset(survivors)
     strangers = sorted((shared | survived) - frozenset(range(graph.n)))
     if strangers:
-        raise UnsafeSurvivors(f"position {strangers[0]} is not in the round's order")
+        raise MaskingRefused(f"position {strangers[0]} is not in the round's order")
     unshared = sorted(survived - shared)
     if unshared:
-        raise UnsafeSurvivors(f"client {graph.client(unshared[0])} is listed as a survivor but never shared")
+        raise MaskingRefused(f"client {graph.client(unshared[0])} is listed as a survivor but never shared")
     if len(survived) < graph.min_survivors:
-        raise UnsafeSurvivors(f"{len(survived)} clients survived, but {graph.min_survivors} are needed")
+        raise MaskingRefused(f"{len(survived)} clients survived, but {graph.min_survivors} are needed")
     summed = all_summed(graph, survived)
     apart: Collection[int] = () if graph.groups else survived - summed
     if apart:
-        raise UnsafeSurvivors(
+        raise MaskingRefused(
             f"client {graph.client(min(apart))} is not connected to the other survivors: too many partners dropped out"
         )
     if not summed:
-        raise UnsafeSurvivors(
+        raise MaskingRefused(
             f"too few clients of every group survived: a group needs {graph.least}, and more than half of its clients"
         )
     dangling = (position for position in shared - survived if summed & set(graph.neighbours[position]))

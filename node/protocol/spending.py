@@ -22,7 +22,8 @@ from statistics import median_low
 
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
+from fedgrove.node.masking.sealing import MaskingRefused
+from fedgrove.node.masking.survivors import needed_secrets
 from fedgrove.node.privacy.accountant import AGREEMENT, GaussianRelease, Release, affords, epsilon_of
 from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
@@ -291,7 +292,7 @@ class Spending:
         graph = current.graph(0, _ANY_LEDGER, accounting.config.masking)
         try:
             needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
-        except UnsafeSurvivors:
+        except MaskingRefused:
             return graph.threshold
         return graph.threshold if accounting is self._own and self.overspent(current) else 1
 

@@ -1,25 +1,24 @@
 """A coordinator that closes rounds with other statements of the members' evaluation than they came to."""
 
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 
+from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.roles.coordinator import Coordinator
 
 
-class Misstating(Coordinator):
-    """States what ``lie`` makes of the true statement."""
+def misstating(lie: Callable[[MembersStatement], MembersStatement | None]) -> type[Coordinator]:
+    """A coordinator that states what ``lie`` makes of the true statement."""
 
-    @staticmethod
-    @abstractmethod
-    def lie(members):
-        """The false statement."""
+    class Misstating(Coordinator):
+        def __init__(self, *parts, **options):
+            super().__init__(*parts, **options)
+            honestly = self.context.outcomes.of
 
-    def __init__(self, *parts, **options):
-        super().__init__(*parts, **options)
-        honestly = self.context.outcomes.of
+            def outcome(inputs, record):
+                true = honestly(inputs, record)
+                return replace(true, members=lie(true.members))
 
-        def outcome(inputs, record):
-            true = honestly(inputs, record)
-            return replace(true, members=self.lie(true.members))
+            self.context.outcomes.of = outcome
 
-        self.context.outcomes.of = outcome
+    return Misstating

@@ -8,7 +8,6 @@ threat model says.
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
@@ -16,14 +15,13 @@ from fedgrove.chain.records import Closed, Failed, RoundOpened, Skipped, Voided
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.protocol import members_metrics
-from fedgrove.node.protocol.content import Metrics
-from fedgrove.node.protocol.members_metrics import LossCourse
+from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.coordinator import Coordinator
-from tests.adversary.misstating import Misstating
-from tests.node.federation import Federation, LyingCoordinator
+from tests.adversary.misstating import misstating
+from tests.node.federation import Federation, LyingCoordinator, sending, with_word
 
 STALLED = TrainingSettings(epochs=1, batch_size=20, learning_rate=1e-6)
 LEARNING = TrainingSettings(epochs=5, batch_size=8, learning_rate=0.05, momentum=0.9)
@@ -44,7 +42,6 @@ def attacked(tmp_path):
             patience=2,
             rounds=3,
             repeats=0,
-            special=None,
             training=STALLED,
         ):
             terms = FederationSettings(rounds=rounds, patience=patience, checkers=checkers)
@@ -53,42 +50,23 @@ def attacked(tmp_path):
             made.register()
             members = {number: made.client(number, clients) for number in range(1, 5)}
             if member is not None:
-                members[LIAR] = made.client(LIAR, LyingMember)
-                members[LIAR].word = member
-            if special is not None:
-                members[LIAR] = made.client(LIAR, special)
+                members[LIAR] = made.client(LIAR, member)
             made.run(made.coordinator(coordinator), members)
             return made
 
         yield run
 
 
-def of_kind(federation, kind):
-    return [record for record in federation.records() if isinstance(record, kind)]
-
-
 def stated(federation):
-    ends = of_kind(federation, Closed)
-    return [Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 16)).members for end in ends]
+    return [each.members for each in federation.stated()]
 
 
-class LyingMember(Client):
-    """Adds to one word of its metrics, in round 1."""
-
-    word = (0, 0)
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        encode = self.context.disclosure.method.codec.encode
-
-        def lying(inputs, *rest):
-            words = np.frombuffer(encode(inputs, *rest), WORD).copy()
-            place, more = self.word
-            if inputs.current.number == 1:
-                words[len(words) - WORDS + place :][:1] += np.uint32(more % 2**32)
-            return words.tobytes()
-
-        self.context.disclosure.method.codec.encode = lying
+def lying(word):
+    """A member that adds to one word of its metrics, in round 1."""
+    place, more = word
+    return sending(
+        lambda inputs, upload: upload if inputs.current.number > 1 else with_word(upload, place - WORDS, more)
+    )
 
 
 IMPOSSIBLE = {
@@ -106,7 +84,7 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("lie", IMPOSSIBLE)
 def test_impossible_words_make_the_metrics_void_and_the_model_stands(attacked, lie):
     place, more, said = IMPOSSIBLE[lie]
-    federation = attacked((place, more), patience=0, rounds=2)
+    federation = attacked(lying((place, more)), patience=0, rounds=2)
     first, *others = stated(federation)
     assert said in first.void and first.sums == {} and first.samples == 0
     assert [(each.there, each.samples, each.last) for each in others] == [(True, 48, False), (True, 48, True)]
@@ -118,7 +96,7 @@ def test_impossible_words_make_the_metrics_void_and_the_model_stands(attacked, l
 def test_without_the_check_impossible_metrics_would_be_stated(attacked, monkeypatch):
     for check in ("_implausible", "_miscounted"):
         monkeypatch.setattr(members_metrics, check, lambda *_: "")
-    federation = attacked((1, 1000), patience=0, rounds=1)
+    federation = attacked(lying((1, 1000)), patience=0, rounds=1)
     assert stated(federation)[0].accuracy > 1
 
 
@@ -126,131 +104,80 @@ def test_without_the_check_impossible_metrics_would_be_stated(attacked, monkeypa
 def test_without_the_check_one_lie_in_one_round_ends_a_training_that_learns(attacked, monkeypatch):
     """No honest loss ever falls below that of the liar, which may have left since."""
     monkeypatch.setattr(members_metrics, "_implausible", lambda *_: "")
-    federation = attacked((4, -1), rounds=4, training=LEARNING)
+    federation = attacked(lying((4, -1)), rounds=4, training=LEARNING)
     found = stated(federation)
     assert all(each.loss > other.loss for each, other in pairwise(found[1:]))
     assert len(found) == 4 and found[-1].ending
 
 
 def test_with_the_check_it_goes_on(attacked):
-    federation = attacked((4, -1), rounds=4, training=LEARNING)
+    federation = attacked(lying((4, -1)), rounds=4, training=LEARNING)
     assert len(stated(federation)) == 5 and not stated(federation)[-1].ending
 
 
 def test_one_liar_within_what_is_possible_moves_the_mean(attacked):
     """As the threat model says: it may claim any loss for its own samples, and every answer of others as wrong."""
-    federation = attacked((4, 1), patience=0, rounds=1)
+    federation = attacked(lying((4, 1)), patience=0, rounds=1)
     assert stated(federation)[0].loss > 2.0**8 / 48 and federation.audit().verdict == "verified"
 
 
 def test_one_liar_takes_samples_of_others_off_the_total(attacked):
     """As the threat model says: fewer are lawful, as somebody may not have been able to evaluate."""
-    federation = attacked((0, -20), patience=0, rounds=1)  # 12 are its own
+    federation = attacked(lying((0, -20)), patience=0, rounds=1)  # 12 are its own
     assert stated(federation)[0].samples == 28 and federation.audit().verdict == "verified"
 
 
 def test_in_a_smaller_sum_after_a_spoilt_round_the_samples_are_those_of_its_members(attacked):
     """The liar spoils the model's last word: the round fails, and the next one sums three of the four."""
-    federation = attacked((-1, round(1.95 * 2**30)), patience=0, rounds=1, repeats=3)
-    assert [record.round for record in of_kind(federation, Failed)] == [1]
+    federation = attacked(lying((-1, round(1.95 * 2**30))), patience=0, rounds=1, repeats=3)
+    assert [record.round for record in federation.of(Failed)] == [1]
     assert [(each.there, each.samples) for each in stated(federation)] == [(True, 36), (True, 36)]
     assert federation.audit().verdict == "verified"
 
 
 def test_void_metrics_do_not_end_the_training(attacked):
-    federation = attacked((0, 1), rounds=4)
+    federation = attacked(lying((0, 1)), rounds=4)
     assert [each.course.waited for each in stated(federation)] == [0, 0, 1, 2, 2]
     assert stated(federation)[-1].ending and federation.audit().verdict == "verified"
 
 
-class Boasting(Misstating):
-    """Says that everything was right."""
-
-    @staticmethod
-    def lie(members):
-        return members.replace(sums={**members.sums, "right": members.samples})
-
-
-class Hiding(Misstating):
-    """Says that the metrics are void."""
-
-    @staticmethod
-    def lie(members):
-        return members_metrics.MembersMetrics(0, {}, "nobody knows", members.course)
-
-
-class Silent(Misstating):
-    """States no metrics."""
-
-    @staticmethod
-    def lie(members):
-        return None
-
-
-class Stopping(Misstating):
-    """Ends the training although the loss has not yet stood still for long enough."""
-
-    @staticmethod
-    def lie(members):
-        return members.replace(course=LossCourse(members.course.least_loss, 2, True))
-
-
-class Dragging(Misstating):
-    """Never ends it."""
-
-    @staticmethod
-    def lie(members):
-        return members.replace(course=members.course.replace(ends=False))
-
-
-class Hasty(Misstating):
-    """Says of every round that no other follows."""
-
-    @staticmethod
-    def lie(members):
-        return members.replace(last=True)
-
-
-class Insatiable(Misstating):
-    """Says of no round that no other follows."""
-
-    @staticmethod
-    def lie(members):
-        return members.replace(last=False)
-
-
+NO_SUM = "the members' metrics are not the sum of what they sent"
+NO_END = "and of the end, does not follow from it"
 LIES = {
-    Hasty: "and of the end, does not follow from it",
-    Insatiable: "and of the end, does not follow from it",
-    Boasting: "the members' metrics are not the sum of what they sent",
-    Hiding: "the members' metrics are not the sum of what they sent",
-    Silent: "they lack the members' metrics",
-    Stopping: "and of the end, does not follow from it",
-    Dragging: "and of the end, does not follow from it",
+    "everything was right": (lambda said: said.replace(sums={**said.sums, "right": said.samples}), NO_SUM),
+    "the metrics are void": (lambda said: MembersMetrics(0, {}, "nobody knows", said.course), NO_SUM),
+    "nothing": (lambda said: None, "they lack the members' metrics"),
+    "the loss stood still": (lambda said: said.replace(course=LossCourse(said.course.least_loss, 2, True)), NO_END),
+    "it never stands still": (lambda said: said.replace(course=said.course.replace(ends=False)), NO_END),
+    "no round follows any": (lambda said: said.replace(last=True), NO_END),
+    "a round follows any": (lambda said: said.replace(last=False), NO_END),
 }
+"""What a coordinator may state, and what is said of it."""
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_the_audit_names_a_statement_that_does_not_follow(attacked, lie):
-    federation = attacked(coordinator=lie, checkers=0.0, rounds=4 if lie is Dragging else 2)
+    statement, said = LIES[lie]
+    late = lie in ("it never stands still", "a round follows any")
+    federation = attacked(coordinator=misstating(statement), checkers=0.0, rounds=4 if "never" in lie else 2)
     found = federation.audit()
-    number = 3 if lie in (Dragging, Insatiable) else 1
-    assert found.verdict == "bad record" and LIES[lie] in found.reason
+    number = 3 if late else 1
+    assert found.verdict == "bad record" and said in found.reason
     assert (found.first_bad_record.round, found.first_bad_record.field) == (number, "closed.metrics")
 
 
-@pytest.mark.parametrize("lie", [Boasting, Stopping])
+@pytest.mark.parametrize("lie", ["everything was right", "the loss stood still"])
 def test_members_dispute_it_before_they_train_on(attacked, lie):
-    federation = attacked(coordinator=lie, rounds=2, repeats=1)
-    assert [record.round for record in of_kind(federation, Voided)][:1] == [1]
+    federation = attacked(coordinator=misstating(LIES[lie][0]), rounds=2, repeats=1)
+    assert [record.round for record in federation.of(Voided)][:1] == [1]
     assert any("disputed round 1: its metrics are wrong" in said for said in federation.said("client 1"))
 
 
 @pytest.mark.mutants
-@pytest.mark.parametrize("lie", [Boasting, Stopping])
+@pytest.mark.parametrize("lie", ["everything was right", "the loss stood still"])
 def test_without_the_comparison_it_would_be_verified(attacked, lie, monkeypatch):
     monkeypatch.setattr(members_metrics, "difference", lambda *_: "")
-    assert attacked(coordinator=lie, checkers=0.0, rounds=2).audit().verdict == "verified"
+    assert attacked(coordinator=misstating(LIES[lie][0]), checkers=0.0, rounds=2).audit().verdict == "verified"
 
 
 class Restless(Coordinator):
@@ -275,8 +202,8 @@ def never_ending(context: RoleContext) -> None:
 
 def test_members_take_no_part_in_a_round_after_the_end(attacked):
     federation = attacked(coordinator=Restless, rounds=4)
-    assert [record.round for record in of_kind(federation, Closed)] == [1, 2, 3, 4]
-    assert [record.round for record in of_kind(federation, Skipped)] == [5]
+    assert [record.round for record in federation.of(Closed)] == [1, 2, 3, 4]
+    assert [record.round for record in federation.of(Skipped)] == [5]
     found = federation.audit()
     assert found.verdict == "verified"
     assert [(each.round, each.field) for each in found.remarks] == [(5, "opened")]
@@ -289,7 +216,7 @@ def colluding(attacked):
 
 def test_the_audit_names_a_round_that_closed_after_the_end(attacked):
     federation = colluding(attacked)
-    assert len(of_kind(federation, RoundOpened)) == len(of_kind(federation, Closed)) == 5
+    assert len(federation.of(RoundOpened)) == len(federation.of(Closed)) == 5
     found = federation.audit()
     assert found.verdict == "bad record" and "had ended before this round" in found.reason
     assert (found.first_bad_record.round, found.first_bad_record.field) == (5, "closed.model")
@@ -297,7 +224,7 @@ def test_the_audit_names_a_round_that_closed_after_the_end(attacked):
 
 def test_with_the_patience_kept_nobody_is_named(attacked):
     federation = attacked(rounds=6)
-    assert len(of_kind(federation, RoundOpened)) == len(of_kind(federation, Closed)) == 4
+    assert len(federation.of(RoundOpened)) == len(federation.of(Closed)) == 4
     found = federation.audit()
     assert (found.verdict, found.remarks) == ("verified", ())
     third, last = [said for said in federation.said("coordinator") if said.startswith("closed")][-2:]
@@ -321,33 +248,23 @@ def test_the_audit_names_who_changes_the_model_in_the_last_round(attacked):
 
 def test_members_dispute_another_model_in_the_last_round(attacked):
     federation = attacked(coordinator=Retouching, patience=0, rounds=1, repeats=1)
-    first, other, again = of_kind(federation, Closed)
-    assert [record.round for record in of_kind(federation, Voided)] == [2]
+    first, other, again = federation.of(Closed)
+    assert [record.round for record in federation.of(Voided)] == [2]
     assert first.model_digest == again.model_digest != other.model_digest
     assert stated(federation)[-1].last and federation.audit().verdict == "verified"
 
 
-class Trainee(Client):
-    """Uploads a model with its metrics in the first round that only evaluates."""
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        codec = self.context.disclosure.method.codec
-        encode = codec.encode
-
-        def both(inputs, *rest):
-            words = encode(inputs, *rest)
-            return bytes(WORD.itemsize * inputs.layout.length) + words if inputs.current.number == 2 else words
-
-        codec.encode = both
+def with_a_model(inputs, upload):
+    """Metrics behind a model in the first round that only evaluates."""
+    return bytes(WORD.itemsize * inputs.layout.length) + upload if inputs.current.number == 2 else upload
 
 
 def test_a_model_in_the_last_round_is_no_upload_of_it_and_changes_nothing(attacked):
     """The round fails, and is repeated as a sum of three; the model stays that of the training."""
-    federation = attacked(special=Trainee, patience=0, rounds=1, repeats=4)
-    model = of_kind(federation, Closed)[0].model_digest
-    assert {record.round for record in of_kind(federation, Failed)} == {2}
-    assert [end.model_digest for end in of_kind(federation, Closed)] == [model] * 2
+    federation = attacked(sending(with_a_model), patience=0, rounds=1, repeats=4)
+    model = federation.of(Closed)[0].model_digest
+    assert {record.round for record in federation.of(Failed)} == {2}
+    assert [end.model_digest for end in federation.of(Closed)] == [model] * 2
     assert [(each.samples, each.last) for each in stated(federation)] == [(48, False), (36, True)]
     found = federation.audit()
     assert found.verdict == "verified"

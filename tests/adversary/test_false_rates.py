@@ -12,27 +12,38 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, Failed, Voided
+from fedgrove.chain.records import Failed, Voided
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
-from fedgrove.node.masking.ring import WORD
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.client_level import ClientLevelUploads
 from fedgrove.node.methods.training.metric_sums import rates_of, sums_of
 from fedgrove.node.privacy.client_level import ClientLevelRound, decode_rates, quantise
 from fedgrove.node.privacy.grid import Grid
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol import terms
-from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.members_metrics import MembersMetrics
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.terms import MaskingSettings
-from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
-from tests.adversary.misstating import Misstating
-from tests.node.federation import Federation
+from tests.adversary.misstating import misstating
+from tests.node.federation import Federation, sending, with_word
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=1e-3)
 PRIVACY = ClientLevelSettings(epsilon=1000.0, delta=1e-3, clip=0.5, noise_multipliers=(0.05,))
 LIAR = 4
+
+
+def lying(more):
+    """A member that adds a multiple of e to the last word of its upload, which is its rate's, in round 1."""
+
+    def changed(inputs, upload):
+        if inputs.current.number > 1:
+            return upload
+        rate = method_of(inputs.config).codec._round(inputs).grid.rate
+        return with_word(upload, -1, more * rate)
+
+    return sending(changed)
 
 
 @pytest.fixture
@@ -47,48 +58,19 @@ def attacked(tmp_path, monkeypatch):
             made.register()
             members = {number: made.client(number) for number in range(1, 5)}
             if more:
-                members[LIAR] = made.client(LIAR, LyingMember)
-                members[LIAR].more = more
+                members[LIAR] = made.client(LIAR, lying(more))
             made.run(made.coordinator(coordinator), members)
             return made
 
         yield run
 
 
-def of_kind(federation, kind):
-    return [record for record in federation.history().records() if isinstance(record, kind)]
-
-
-def stated(federation):
-    ends = of_kind(federation, Closed)
-    return [Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 16)) for end in ends]
-
-
-class LyingMember(Client):
-    """Adds a multiple of e to the last word of its upload, which is its rate's, in round 1."""
-
-    more = 0
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        codec = self.context.disclosure.method.codec
-        encode = codec.encode
-
-        def lying(inputs, *rest):
-            words = np.frombuffer(encode(inputs, *rest), WORD).copy()
-            if inputs.current.number == 1:
-                words[-1:] += np.uint32(self.more * codec._round(inputs).grid.rate % 2**32)
-            return words.tobytes()
-
-        codec.encode = lying
-
-
 @pytest.mark.parametrize("more", [30, -30, 1 << 16])
 def test_an_impossible_rate_is_void_and_the_model_stands(attacked, more):
     federation = attacked(more)
-    first, last = (each.members for each in stated(federation))
+    first, last = (each.members for each in federation.stated())
     assert first == MembersRates({}, 0.0, "the members' words of right exceed what they can add up to")
-    assert last.there and last.last and not of_kind(federation, Failed)
+    assert last.there and last.last and not federation.of(Failed)
     assert federation.audit().verdict == "verified"
     said = [said for said in federation.said("coordinator") if said.startswith("closed")]
     assert "the members' metrics are void" in said[0] and "the members found" in said[1]
@@ -97,13 +79,13 @@ def test_an_impossible_rate_is_void_and_the_model_stands(attacked, more):
 @pytest.mark.mutants
 def test_without_the_limit_it_would_be_stated(attacked, monkeypatch):
     monkeypatch.setattr(Grid, "rate_limit", lambda *_: 1 << 32)
-    assert stated(attacked(30))[0].members.rates["right"] > 3
+    assert attacked(30).stated()[0].members.rates["right"] > 3
 
 
 def test_one_liar_within_what_is_possible_moves_the_mean(attacked):
     """As the threat model says: to what all could have told together, here by half of the scale."""
     federation = attacked(4)
-    lied, last = (each.members for each in stated(federation))
+    lied, last = (each.members for each in federation.stated())
     assert lied.rates["right"] > last.rates["right"] + 0.5 - 8 * lied.noise
     assert federation.audit().verdict == "verified"
 
@@ -125,36 +107,17 @@ def test_a_task_that_measures_nonsense_moves_the_sum_by_no_more_than_any_other(t
     assert all(abs(rate - 0.5) <= 0.5 / 300 + 1e-12 for rate in moved)
 
 
-class Boasting(Misstating):
-    """Says that everything was right."""
-
-    @staticmethod
-    def lie(members):
-        return members.replace(rates={"right": 1.0})
-
-
-class Modest(Misstating):
-    """States less noise than there is."""
-
-    @staticmethod
-    def lie(members):
-        return members.replace(noise=members.noise / 2)
+LIES = {
+    "everything was right": lambda said: said.replace(rates={"right": 1.0}),
+    "less noise": lambda said: said.replace(noise=said.noise / 2),
+    "counts": lambda said: MembersMetrics(48, {"right": 12, "loss": 1, "squared_loss": 1}, last=said.last),
+}
 
 
-class Exact(Misstating):
-    """States counts, as without privacy."""
-
-    @staticmethod
-    def lie(members):
-        from fedgrove.node.protocol.members_metrics import MembersMetrics
-
-        return MembersMetrics(48, {"right": 12, "loss": 1, "squared_loss": 1}, last=members.last)
-
-
-@pytest.mark.parametrize("lie", [Boasting, Modest, Exact])
+@pytest.mark.parametrize("lie", LIES)
 def test_members_dispute_and_the_audit_names_false_rates(attacked, lie):
-    federation = attacked(coordinator=lie, repeats=1)
-    assert [record.round for record in of_kind(federation, Voided)][:1] == [1]
+    federation = attacked(coordinator=misstating(LIES[lie]), repeats=1)
+    assert [record.round for record in federation.of(Voided)][:1] == [1]
     said = federation.said("client 1")
     assert any("disputed round 1: its metrics are wrong: the members' metrics are not the sum" in each for each in said)
     remarks = federation.audit()
@@ -170,7 +133,7 @@ def test_a_member_that_sends_no_rates_is_found_by_the_length_of_its_upload(attac
 
     monkeypatch.setattr(ClientLevelUploads, "encode", short)
     federation = attacked(repeats=3)
-    assert [record.round for record in of_kind(federation, Failed)] == [1]
-    assert stated(federation)[-1].members.there
+    assert [record.round for record in federation.of(Failed)] == [1]
+    assert federation.stated()[-1].members.there
     found = federation.audit()
     assert found.verdict == "verified" and {(each.round, each.client) for each in found.remarks} >= {(1, LIAR)}

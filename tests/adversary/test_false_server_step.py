@@ -105,7 +105,7 @@ def found(tmp_path):
 
 def of_kind(federation, kind) -> dict:
     """Records of a kind by round."""
-    return {record.round: record for record in federation.history().records() if isinstance(record, kind)}
+    return {record.round: record for record in federation.of(kind)}
 
 
 @pytest.mark.parametrize("cheat", CHEATS)

@@ -58,10 +58,6 @@ def found(tmp_path):
         yield make
 
 
-def of_kind(federation, kind):
-    return [record for record in federation.records() if isinstance(record, kind)]
-
-
 def rounds_of(federation):
     view = federation.coordinator().view
     view.refresh()
@@ -121,10 +117,10 @@ LIES = {"32 random bytes": (ListsJunk, os.urandom(32)), "nothing": (ListsJunk, b
 def test_a_release_that_nobody_else_makes_spends_nobodys_budget(found, lie):
     federation = found(5, 3)
     with_a_liar(federation, *LIES[lie])
-    assert {record.client for record in of_kind(federation, Released) if record.round == 2} == {LIAR}
+    assert {record.client for record in federation.of(Released) if record.round == 2} == {LIAR}
     for client in range(1, 6):
         assert spending(federation).epsilon(client, 2) == pytest.approx(ONE_ROUND)
-    assert [record.round for record in of_kind(federation, Closed)] == [1, 3]  # the budget affords another
+    assert [record.round for record in federation.of(Closed)] == [1, 3]  # the budget affords another
     verdict = federation.audit()
     assert verdict.verdict == "verified" and verdict.privacy.epsilon < TWO_ROUNDS.epsilon
 
@@ -134,9 +130,9 @@ def test_if_any_listed_release_counted_junk_would_end_the_training(found, monkey
     monkeypatch.setattr(Spending, "_enough", lambda self, current: 1)
     federation = found(5, 3)
     with_a_liar(federation, *LIES["32 random bytes"])
-    assert [record.round for record in of_kind(federation, Closed)] == [1]
+    assert [record.round for record in federation.of(Closed)] == [1]
     assert spending(federation).epsilon(1, 2) > TWO_ROUNDS.epsilon
-    assert {record.round for record in of_kind(federation, Drawn)} == {1, 2}
+    assert {record.round for record in federation.of(Drawn)} == {1, 2}
 
 
 # --- shares that a holder keeps to itself -----------------------------------------------------------------------------
@@ -181,10 +177,10 @@ def withheld(federation) -> Withholds:
 def test_a_sum_that_one_holder_alone_could_open_is_counted(found):
     federation = found(3, 5)
     villain = withheld(federation)
-    assert len(of_kind(federation, Failed)) == 2 and not of_kind(federation, Closed)
+    assert len(federation.of(Failed)) == 2 and not federation.of(Closed)
     assert set(villain.read) == {1, 2} and all(change.any() for change in villain.read.values())
     assert spending(federation).epsilon(1, 5) == pytest.approx(epsilon_of([GaussianRelease(1.0, count=2)], 1e-3))
-    assert {record.round for record in of_kind(federation, Drawn)} == {1, 2}  # then nobody draws any more
+    assert {record.round for record in federation.of(Drawn)} == {1, 2}  # then nobody draws any more
 
 
 @pytest.mark.mutants
@@ -244,7 +240,7 @@ def readable(federation, number: int) -> bool:
 def test_what_the_ledger_does_not_list_is_not_published_and_costs_nothing(found):
     federation = found(3, 1, Watched)
     censored(federation)
-    assert len(of_kind(federation, Failed)) == 1 and not of_kind(federation, Released)
+    assert len(federation.of(Failed)) == 1 and not federation.of(Released)
     assert not readable(federation, 1) and spending(federation).epsilon(1, 1) == 0
     assert federation.audit().verdict == "verified"
 
@@ -261,5 +257,5 @@ def test_shares_that_were_published_first_would_be_read_for_nothing(found, monke
     monkeypatch.setattr(Disclosure, "released", published)
     federation = found(3, 1, Watched)
     censored(federation)
-    assert not of_kind(federation, Released)
+    assert not federation.of(Released)
     assert readable(federation, 1) and spending(federation).epsilon(1, 1) == 0

@@ -10,37 +10,24 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, Failed
+from fedgrove.chain.records import Failed
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.procfl import codec, evaluating, local_training
-from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.concluding import ReleaseShares
 from fedgrove.node.roles.client.role import Duty
 from tests.adversary.clustered import SAMPLES, coordinator, found
-from tests.node.federation import with_phase
+from tests.node.federation import sending, with_phase, with_word
 
 GROUPS, LIAR, COMPARING = (0, 0, 0, 1, 1, 1), 4, 2
 HELD = SAMPLES // 4
 
 
-class LyingMember(Client):
-    """Claims a thousand right answers more than it can have, in every round with metrics."""
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        codec = self.context.disclosure.method.codec
-        encode = codec.encode
-
-        def lying(inputs, *rest):
-            words = np.frombuffer(encode(inputs, *rest), WORD).copy()
-            if inputs.previous.stage == "train":
-                words[-7] += np.uint32(1000)  # the right answers; behind them are two sums of three words
-            return words.tobytes()
-
-        codec.encode = lying
+def a_thousand_right(inputs, upload):
+    """More right answers than there can be, in every round with metrics; behind them are two sums of three words."""
+    return with_word(upload, -7, 1000) if inputs.previous.stage == "train" else upload
 
 
 class Withholding(ReleaseShares):
@@ -71,13 +58,11 @@ def attacked(tmp_path):
 
 
 def stated(federation):
-    ends = [record for record in federation.records() if isinstance(record, Closed)]
-    found = [Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 20)).members for end in ends]
-    return found[COMPARING:]
+    return [each.members for each in federation.stated()[COMPARING:]]
 
 
 def test_a_liar_takes_the_metrics_of_its_own_group_alone(attacked):
-    federation = attacked({LIAR: LyingMember})
+    federation = attacked({LIAR: sending(a_thousand_right)})
     assert [(each.there, each.samples) for each in stated(federation)] == [(True, 3 * HELD)] * 2
     assert federation.audit().verdict == "verified"
 
@@ -93,12 +78,12 @@ def test_if_groups_were_checked_together_one_liar_would_take_everybodys(attacked
         return honestly(inputs, [type(known[0])(group, known[0].words, behind=behind)])
 
     monkeypatch.setattr(codec, "evaluated", at_once)
-    assert not any(each.there for each in stated(attacked({LIAR: LyingMember})))
+    assert not any(each.there for each in stated(attacked({LIAR: sending(a_thousand_right)})))
 
 
 def test_metrics_of_the_same_models_are_not_summed_again(attacked):
     federation = attacked(dict.fromkeys(range(1, 7), with_phase(Client, Duty.RELEASE, Withholding)), repeats=2)
-    assert [record.round for record in federation.records() if isinstance(record, Failed)] == [COMPARING + 1]
+    assert [record.round for record in federation.of(Failed)] == [COMPARING + 1]
     repeated, last = stated(federation)
     assert (repeated.samples, repeated.sums, repeated.void) == (0, {}, "") and last.samples == 6 * HELD
     assert federation.audit().verdict == "verified"

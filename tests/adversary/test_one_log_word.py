@@ -84,7 +84,7 @@ def decoder_that_expects_no_overflow(kinds, data):
     try:
         return decode(list(kinds), data)
     except DecodingError as fault:
-        raise ValueError(str(fault)) from None
+        raise InvalidContent(str(fault)) from None
 
 
 # --- who reads it -----------------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def receipt_by_its_sizes(encoded):
     kind = type_of(encoded)
     status, gas, bloom, logs = rlp.decode(encoded[1:] if kind else encoded)
     if any(len(address) != 20 or any(len(topic) != 32 for topic in topics) for address, topics, _ in logs):
-        raise ValueError("a malformed log")
+        raise InvalidContent("a malformed log")
     return DecodedReceipt(kind, status == b"\1", int.from_bytes(gas, "big"), bloom, logs)
 
 

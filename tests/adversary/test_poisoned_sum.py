@@ -28,7 +28,7 @@ from fedgrove.node.privacy.settings import MAX_CLIP, MIN_CLIP, ClientLevelSettin
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
-from tests.node.federation import Federation
+from tests.node.federation import Federation, sending, with_word
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 POISONER, BOUND = 4, 8.0
@@ -48,12 +48,15 @@ class Terms:
 
     def poisoner(self, federation: Federation, clients: dict[int, Client]) -> Client:
         if self.word is not None:
-            client = federation.client(POISONER, Poisoner)
-            client.word = self.word
-            return client
+            return federation.client(POISONER, sending(partial(poisoned, self.word)))
         client = federation.client(POISONER, Insider)
         client.others = tuple(clients[number] for number in clients if number != POISONER)
         return client
+
+
+def poisoned(more, inputs, upload):
+    """So much more in the first word of an upload, in round 1."""
+    return with_word(upload, 0, more) if inputs.current.number == 1 else upload
 
 
 LOCAL = LocalSettings(epsilon=20.0, delta=1e-3, clip=0.5)
@@ -67,24 +70,6 @@ ATTACKS = {
     "client": Terms("delta", CLIENT, 1 << 30),
     "client, a quantile tracked": Terms("delta", TRACKED, -(1 << 30)),
 }
-
-
-class Poisoner(Client):
-    """Adds to the first word of its upload, in round 1; masks do not mind."""
-
-    word = 0
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        encode = self.context.disclosure.method.codec.encode
-
-        def poisoned(inputs, *rest):
-            words = np.frombuffer(encode(inputs, *rest), WORD).copy()
-            if inputs.current.number == 1:
-                words[:1] += np.uint32(self.word % 2**32)
-            return words.tobytes()
-
-        self.context.disclosure.method.codec.encode = poisoned
 
 
 @pytest.fixture
@@ -106,31 +91,27 @@ def attacked(tmp_path):
         yield run
 
 
-def of_kind(federation, kind):
-    return [record for record in federation.records() if isinstance(record, kind)]
-
-
 def model(federation, digest):
     return flatten(without_state(load(federation.store.fetch(digest, 1 << 24))))
 
 
 def honest_absences(federation):
-    return {record.client for record in of_kind(federation, AbsenceRecorded)} - {POISONER}
+    return {record.client for record in federation.of(AbsenceRecorded)} - {POISONER}
 
 
 def trained_after_the_first_round(federation):
-    return {record.client for record in of_kind(federation, Committed) if record.round > 1}
+    return {record.client for record in federation.of(Committed) if record.round > 1}
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_round_fails_the_model_stands_and_training_goes_on(attacked, attack):
     federation = attacked(ATTACKS[attack])
-    (failed,) = of_kind(federation, Failed)
+    (failed,) = federation.of(Failed)
     assert (failed.round, failed.reason) == (1, FailureReason.INVALID_UPDATE)
     assert b"honest uploads cannot add up to" in federation.store.fetch(failed.evidence, 1000)
-    opened = {record.round: record.model_digest for record in of_kind(federation, RoundOpened)}
+    opened = {record.round: record.model_digest for record in federation.of(RoundOpened)}
     assert opened[2] == opened[1]
-    assert {record.round for record in of_kind(federation, Closed)} == {2, 3}
+    assert {record.round for record in federation.of(Closed)} == {2, 3}
     assert not honest_absences(federation)
     assert federation.audit().verdict == "verified"
 
@@ -152,7 +133,7 @@ class Accomplice(Coordinator):
 
 def test_a_coordinator_that_closes_over_it_is_disputed(attacked):
     federation = attacked(ATTACKS["weights"], Accomplice)
-    assert 1 in {record.round for record in of_kind(federation, Voided)}
+    assert 1 in {record.round for record in federation.of(Voided)}
     assert (1, "closed.model") in [(remark.round, remark.field) for remark in federation.audit().remarks]
 
 
@@ -169,7 +150,7 @@ class Insider(Client):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        codec = self.context.disclosure.method.codec
+        codec = self.context.method.codec
         codec.encode = partial(self._encode, codec.encode)
 
     def _encode(self, encode_honestly, inputs, client, secrets, update):
@@ -193,7 +174,7 @@ class Insider(Client):
 
 def test_a_model_at_the_bound_can_be_trained_from(attacked):
     federation = attacked(Terms("weights", None, None))
-    closed = {record.round: record for record in of_kind(federation, Closed)}
+    closed = {record.round: record for record in federation.of(Closed)}
     assert model(federation, closed[1].model_digest).max() == BOUND
     assert set(closed) == {1, 2, 3} and not honest_absences(federation)
     assert model(federation, closed[3].model_digest).max() <= BOUND
@@ -232,7 +213,7 @@ def unlimited(patch: pytest.MonkeyPatch) -> None:
 def test_without_limits_one_word_stops_the_federation_for_good(attacked, monkeypatch):
     unlimited(monkeypatch)
     federation = attacked(ATTACKS["weights"])
-    closed = {record.round: record.model_digest for record in of_kind(federation, Closed)}
+    closed = {record.round: record.model_digest for record in federation.of(Closed)}
     assert set(closed) == {1} and model(federation, closed[1]).max() > 1.9 * BOUND
     assert trained_after_the_first_round(federation) <= {POISONER}
     assert federation.audit().verdict == "verified"
@@ -242,14 +223,14 @@ def test_without_limits_one_word_stops_the_federation_for_good(attacked, monkeyp
 def test_without_limits_one_word_of_a_private_sum_destroys_the_model(attacked, monkeypatch):
     unlimited(monkeypatch)
     federation = attacked(ATTACKS["client"])
-    (first, *_) = of_kind(federation, Closed)
+    (first, *_) = federation.of(Closed)
     assert model(federation, first.model_digest).max() > 1e4  # honest updates have a norm of one half
 
 
 def test_clients_that_refuse_what_is_beyond_the_bound_never_train_again(attacked, monkeypatch):
     monkeypatch.setattr("fedgrove.node.privacy.weighted.kept_within", lambda vector, bound: vector)
     federation = attacked(Terms("weights", None, None))
-    assert {record.round for record in of_kind(federation, Closed)} == {1}
+    assert {record.round for record in federation.of(Closed)} == {1}
     assert trained_after_the_first_round(federation) <= {POISONER}
 
 

@@ -122,9 +122,7 @@ def train(disk: Disk, tmp_path, until: str = "") -> tuple[Federation, Thief]:
         while federation.turn(coordinator, clients):
             if until in federation.said("client 1"):
                 break
-        federation.draws = {
-            record.client: record for record in federation.history().records() if isinstance(record, Drawn)
-        }
+        federation.draws = {record.client: record for record in federation.of(Drawn)}
     return federation, Thief(disk.raw(), federation.keys[0].storage)
 
 

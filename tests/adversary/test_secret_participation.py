@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, Drawn
+from fedgrove.chain.records import Drawn
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting
 from fedgrove.node.privacy import client_level
@@ -29,7 +29,6 @@ from fedgrove.node.privacy.grid import Grid, RoundTerms
 from fedgrove.node.privacy.plan import PlannedTraining, cost, outlook
 from fedgrove.node.privacy.sampling import least_max_clients, log_chance_that_matters, sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
-from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.status.federation import PrivacyReader
 from fedgrove.node.status.report import build_report
@@ -126,7 +125,7 @@ def test_nobody_draws_for_a_round_that_may_be_full(tmp_path):
     with embedded() as network:
         made = full_federation(network, tmp_path)
         made.run()
-        assert not [record for record in made.history().records() if isinstance(record, Drawn)]
+        assert not made.of(Drawn)
         assert "a round may be full (ledger.max_clients)" in made.said("client 1")[0]
 
 
@@ -136,8 +135,7 @@ def test_without_that_refusal_whoever_draws_first_is_in_and_all_are_told_of_a_lo
     with embedded() as network:
         made = full_federation(network, tmp_path)
         made.run()
-        (closed,) = (record for record in made.history().records() if isinstance(record, Closed))
-        stated = Metrics.from_bytes(made.store.fetch(closed.metrics_digest, 1 << 16)).privacy
+        stated = made.stated()[0].privacy
         assert stated.sharers == 3 and stated.rate == 0.99
         assert stated.epsilon < stated.ledger_epsilon
 

@@ -93,13 +93,8 @@ def played(spoiler: type[Client], directory, most: int = 60) -> Federation:
         for _ in range(4_000):
             if not federation.turn(coordinator, clients) or coordinator.round > most:
                 break
-        federation.records = federation.ledger(federation.coordinator_keys).records()
         federation.verdict = federation.audit()
     return federation
-
-
-def of(federation: Federation, kind: type) -> list:
-    return [record for record in federation.records if isinstance(record, kind)]
 
 
 @pytest.fixture
@@ -121,19 +116,19 @@ SPOILERS = {
 )
 def test_the_federation_goes_on_without_its_group(spoiler, reason, tmp_path):
     federation = played(spoiler, tmp_path)
-    assert len(of(federation, Closed)) == ROUNDS
-    assert [failed.reason for failed in of(federation, Failed)] == [reason]
+    assert len(federation.of(Closed)) == ROUNDS
+    assert [failed.reason for failed in federation.of(Failed)] == [reason]
     assert federation.verdict.verdict == "verified", federation.verdict
     honest = {client for client in range(1, MEMBERS + 1) if client != SPOILER}
-    assert not honest & {record.client for record in of(federation, AbsenceRecorded)}
+    assert not honest & {record.client for record in federation.of(AbsenceRecorded)}
     assert all("refuses" not in said for client in honest for said in federation.said(f"client {client}"))
 
 
 @pytest.mark.parametrize("spoiler", [Poisoner, Withholder], ids=lambda each: each.__name__)
 def test_it_stops_a_federation_whose_rounds_are_held_again_as_they_were(spoiler, tmp_path, never_grouped):
     federation = played(spoiler, tmp_path, most=4)
-    assert not of(federation, Closed)
-    assert len(of(federation, Failed)) >= 4
+    assert not federation.of(Closed)
+    assert len(federation.of(Failed)) >= 4
 
 
 def test_the_audit_names_who_dealt_garbage(tmp_path):

@@ -71,12 +71,12 @@ def models_of(state: ClusterState) -> dict[int, bytes]:
 
 
 def absent(made: Federation) -> set[int]:
-    return {record.client for record in made.history().records() if isinstance(record, AbsenceRecorded)}
+    return {record.client for record in made.of(AbsenceRecorded)}
 
 
 def of_the_last_round(made: Federation) -> set[int]:
     """Who trained in it."""
-    committed = [record for record in made.history().records() if isinstance(record, Committed)]
+    committed = made.of(Committed)
     return {record.client for record in committed if record.round == committed[-1].round}
 
 

@@ -63,10 +63,6 @@ def founded(network, directory, **changes) -> tuple[Federation, dict[int, Client
     return federation, clients
 
 
-def of(federation: Federation, kind: type) -> list:
-    return [record for record in federation.ledger(federation.coordinator_keys).records() if isinstance(record, kind)]
-
-
 def spent(federation: Federation) -> float:
     """The privacy budget that the honest member with the highest index has spent."""
     view = LedgerView(federation.ledger(federation.coordinator_keys))
@@ -79,17 +75,17 @@ def test_they_gain_no_round_beyond_the_bound_and_no_budget(tmp_path):
     with embedded() as network:
         federation, clients = founded(network, tmp_path, **PRIVATE)
         federation.run(clients=clients)
-        assert len(of(federation, RoundOpened)) == ROUNDS + REPEATS
-        assert {failed.reason for failed in of(federation, Failed)} == {FailureReason.TOO_FEW_SURVIVORS}
-        pairs = zip(of(federation, Failed), of(federation, RoundOpened)[1:], strict=False)
+        assert len(federation.of(RoundOpened)) == ROUNDS + REPEATS
+        assert {failed.reason for failed in federation.of(Failed)} == {FailureReason.TOO_FEW_SURVIVORS}
+        pairs = zip(federation.of(Failed), federation.of(RoundOpened)[1:], strict=False)
         assert {opened.at.block - failed.at.block for failed, opened in pairs} == {1}, "a pause before the repetition"
-        assert not of(federation, Closed) and not of(federation, Released) and not of(federation, Recovered)
+        assert not federation.of(Closed) and not federation.of(Released) and not federation.of(Recovered)
         assert spent(federation) == 0
         ledger = federation.ledger(federation.keys[0])  # one of them, long after the coordinator's grace
         assert standing(ledger).finished and standing(ledger).waiting == "nobody: all rounds have ended"
         network.mine(federation.config.ledger.coordinator_grace + 1)
         with pytest.raises(ContractRevert):
-            ledger.open(of(federation, RoundOpened)[-1].model_digest, ())
+            ledger.open(federation.of(RoundOpened)[-1].model_digest, ())
         for client in federation.clients().values():
             client.step()
             assert client.finished
@@ -113,10 +109,10 @@ def test_a_round_that_is_spoilt_after_its_releases_costs_budget_and_nobody_excee
         federation = Federation.found(network, tmp_path, clients=4, rounds=ROUNDS, repeats=50, **PRIVATE)
         federation.register()
         federation.run(clients=federation.clients() | {1: federation.client(1, Poisoner)})
-        failed = of(federation, Failed)
+        failed = federation.of(Failed)
         assert failed and {each.reason for each in failed} == {FailureReason.INVALID_UPDATE}
         assert 0 < spent(federation) <= PRIVATE["privacy"].epsilon
-        assert len(of(federation, RoundOpened)) < ROUNDS + 50, "the budget ended it, not the bound"
+        assert len(federation.of(RoundOpened)) < ROUNDS + 50, "the budget ended it, not the bound"
         assert federation.audit().verdict == "verified"
 
 
@@ -130,4 +126,4 @@ def test_without_the_bound_in_the_roles_the_ledger_refuses(tmp_path, monkeypatch
         while (now := standing(ledger)).round < ROUNDS + REPEATS or now.phase != "failed":
             federation.turn(coordinator, clients)
         assert [coordinator.step().phase for _ in range(2)] == ["refused", "refused"]
-        assert len(of(federation, RoundOpened)) == ROUNDS + REPEATS
+        assert len(federation.of(RoundOpened)) == ROUNDS + REPEATS

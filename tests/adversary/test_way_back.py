@@ -21,11 +21,10 @@ from fedgrove.node.methods.training.codec import ModelCodec
 from fedgrove.node.methods.training.metric_sums import members_metrics, names_of
 from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 from fedgrove.node.methods.training.task_data import TaskFailed
-from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics
 from fedgrove.node.protocol.metric_words import MetricSums, to_words
 from fedgrove.node.protocol.round_inputs import RoundInputs
-from tests.adversary.test_poisoned_sum import BOUND, Terms, attacked, honest_absences, model, of_kind
+from tests.adversary.test_poisoned_sum import BOUND, Terms, attacked, honest_absences, model
 
 __all__ = ["attacked"]  # a fixture
 
@@ -61,12 +60,12 @@ def fails(monkeypatch):
 
 def moved(federation) -> float:
     """How far from the first model the last one is."""
-    first, last = of_kind(federation, RoundOpened)[0].model_digest, of_kind(federation, Closed)[-1].model_digest
+    first, last = federation.of(RoundOpened)[0].model_digest, federation.of(Closed)[-1].model_digest
     return float(np.abs(model(federation, last) - model(federation, first)).max())
 
 
 def closed_in(federation) -> list[int]:
-    return [record.round for record in of_kind(federation, Closed)]
+    return [record.round for record in federation.of(Closed)]
 
 
 @pytest.mark.parametrize(("fault", "step"), [(RAISED, "mean"), *((OVERFLOW, step) for step in STEPS)])
@@ -146,14 +145,14 @@ def raising(trainer, tensors, state) -> Future:
 
 
 def last_metrics(federation) -> MembersMetrics:
-    return Metrics.from_bytes(federation.store.fetch(of_kind(federation, Closed)[-1].metrics_digest, 1 << 16)).members
+    return federation.stated()[-1].members
 
 
 def test_a_last_model_that_nobody_can_evaluate_ends_the_federation_without_metrics(attacked, monkeypatch):
     monkeypatch.setattr(NetworkTrainer, "measure", raising)
     federation = attacked(Terms("weights", None, None, evaluation=EvaluationSettings(), repeats=3))
     assert closed_in(federation) == [1, 2, 3, 5]
-    assert [record.round for record in of_kind(federation, Failed)] == [4]
+    assert [record.round for record in federation.of(Failed)] == [4]
     assert (last_metrics(federation).last, last_metrics(federation).there) == (True, False)
     assert federation.audit().verdict == "verified"
 
@@ -164,7 +163,7 @@ def test_otherwise_it_would_be_asked_for_until_no_round_is_left(attacked, monkey
     monkeypatch.setattr(RoundInputs, "begins_anew", False)
     federation = attacked(Terms("weights", None, None, evaluation=EvaluationSettings(), repeats=3))
     assert closed_in(federation) == [1, 2, 3]
-    assert [record.round for record in of_kind(federation, Failed)] == [4, 5, 6, 7]
+    assert [record.round for record in federation.of(Failed)] == [4, 5, 6, 7]
 
 
 # --- a loss that no new beginning reaches in time ---------------------------------------------------------------------

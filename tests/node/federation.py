@@ -1,5 +1,6 @@
 """A small federation whose roles a test can stop, replace and lie with."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.history import LedgerHistory, capture
-from fedgrove.chain.records import Phase, Record
+from fedgrove.chain.records import Closed, Phase, Record
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import ContentStore
@@ -25,8 +26,10 @@ from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.partition import iid
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of, with_first_model
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.founding import found as deploy_federation
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -36,6 +39,8 @@ from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.scenario.reading import scenario
+
+Kind = TypeVar("Kind", bound=Record)
 
 
 @dataclass
@@ -162,6 +167,14 @@ class Federation:
         """All records up to the latest block, as roles read them: each block once, checked, whoever asks for it."""
         return self.ledger(self.coordinator_keys).records()
 
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        """The records of one kind."""
+        return [record for record in self.records() if isinstance(record, kind)]
+
+    def stated(self) -> list[Metrics]:
+        """What closed rounds state."""
+        return [Metrics.from_bytes(self.store.fetch(end.metrics_digest, 1 << 20)) for end in self.of(Closed)]
+
     def audit(self) -> Verdict:
         history = self.history()
         return Auditor(chain_facts(history), history.records(), self.store).run()
@@ -189,6 +202,25 @@ class LyingCoordinator(Coordinator):
             return replace(true, model=self.lie(inputs.current, true.model))
 
         self.context.outcomes.of = outcome
+
+
+def sending(change: Callable[[RoundInputs, bytes], bytes], kind: type[Client] = Client) -> type[Client]:
+    """A kind of client that uploads what ``change`` makes of its upload; masks do not mind."""
+
+    def __init__(self: Client, *parts: object, **options: object) -> None:
+        kind.__init__(self, *parts, **options)
+        codec = self.context.method.codec
+        encode = codec.encode
+        codec.encode = lambda inputs, *rest: change(inputs, encode(inputs, *rest))
+
+    return type("Sending", (kind,), {"__init__": __init__})
+
+
+def with_word(upload: bytes, place: int, more: int) -> bytes:
+    """An upload with so much more in one of its words, modulo 2³²."""
+    words = np.frombuffer(upload, WORD).copy()
+    words[place] = (int(words[place]) + more) % 2**32
+    return words.tobytes()
 
 
 Role = TypeVar("Role", Client, Coordinator)

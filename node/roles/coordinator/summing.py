@@ -6,7 +6,8 @@ from fedgrove.chain.records import FailureReason, Phase
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import BlobError
 from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, unavailable_updates
-from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
+from fedgrove.node.masking.sealing import MaskingRefused
+from fedgrove.node.masking.survivors import needed_secrets
 from fedgrove.node.protocol.aggregation import recovered, recovery, released_shares
 from fedgrove.node.protocol.content import Metrics, unavailable
 from fedgrove.node.protocol.local_work import CannotTakePart
@@ -42,7 +43,7 @@ class RecordRecovery(CoordinatorUnit):
         inputs = self.context.inputs(turn.current)
         try:
             needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
-        except UnsafeSurvivors as fault:
+        except MaskingRefused as fault:
             return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, str(fault))
         beyond = overspent(self.context.method, inputs)
         if beyond:

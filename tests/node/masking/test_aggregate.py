@@ -8,9 +8,9 @@ import pytest
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate, InvalidUpdate
-from fedgrove.node.masking.client import MaskingRefused, mask_update
+from fedgrove.node.masking.client import mask_update
 from fedgrove.node.masking.recovery import RecoveryRecord
-from fedgrove.node.masking.survivors import UnsafeSurvivors
+from fedgrove.node.masking.sealing import MaskingRefused
 from tests.node.masking.rounds import Round
 
 N = 6
@@ -96,7 +96,7 @@ def test_a_missing_survivor_is_named(aggregate, updates):
 def test_a_record_for_other_lists_is_refused(work, record):
     with pytest.raises(ValueError, match="another round or list"):
         Aggregate(work.graph, EVERYBODY, EVERYBODY, record, work.layout, work.bound)
-    with pytest.raises(UnsafeSurvivors):
+    with pytest.raises(MaskingRefused):
         Aggregate(work.graph, EVERYBODY, (0, 1), record, work.layout, work.bound)
 
 

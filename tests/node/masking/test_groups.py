@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.aggregate import Aggregate
-from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.masking.graph import encode_positions
 from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, recover, unavailable_updates
 from fedgrove.node.masking.release import parse_release
 from fedgrove.node.masking.ring import WORD, encode
-from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets, opened_groups, summed_groups
+from fedgrove.node.masking.sealing import MaskingRefused
+from fedgrove.node.masking.survivors import needed_secrets, opened_groups, summed_groups
 from tests.node.masking.rounds import Round
 
 
@@ -52,7 +52,7 @@ def test_each_group_has_its_exact_sum_or_none(n, seed, data):
         return
     blobs = {p: work.blob(p) for p in sharers}
     if not any(summed_groups(work.graph, survivors)):
-        with pytest.raises(UnsafeSurvivors, match="too few clients of every group survived"):
+        with pytest.raises(MaskingRefused, match="too few clients of every group survived"):
             needed_secrets(work.graph, sharers, survivors)
         return
     record = work.record(blobs, survivors, survivors)
@@ -174,7 +174,7 @@ def test_a_record_that_leaves_out_what_there_is_not_is_refused(grouped, listed):
 def test_a_count_of_groups_beyond_the_groups_is_refused_unread(grouped, count):
     work, blobs, survivors, releases = grouped
     data = work.recovered(blobs, survivors, releases).to_bytes()
-    with pytest.raises(InvalidContent, match="groups that do not exist, or is cut short"):
+    with pytest.raises(InvalidContent, match="is cut short, or lists more than"):
         wrong = data[:36] + count.to_bytes(4) + data[40:]
         RecoveryRecord.parse(wrong, work.graph, blobs, survivors, work.seed_hashes(survivors))
 
@@ -183,7 +183,7 @@ def test_without_groups_a_record_leaves_nothing_out():
     work = Round.make(6)
     blobs = {p: work.blob(p) for p in range(6)}
     data = work.record(blobs, range(6), range(6)).to_bytes()
-    with pytest.raises(InvalidContent, match="groups that do not exist"):
+    with pytest.raises(InvalidContent, match="lists more than 0 positions"):
         wrong = data[:36] + encode_positions((0,)) + data[40:]
         RecoveryRecord.parse(wrong, work.graph, blobs, range(6), work.seed_hashes(range(6)))
 
@@ -215,7 +215,7 @@ def test_where_no_group_counts_the_lists_are_unsafe():
     """It is no want of shares: the round fails for too few survivors, and nobody is to blame."""
     work = Round.make(9, groups=((0, 1, 2, 3), (4, 5, 6, 7, 8)), least=5)
     with pytest.raises(
-        UnsafeSurvivors, match="too few clients of every group survived: a group needs 5, and more than half"
+        MaskingRefused, match="too few clients of every group survived: a group needs 5, and more than half"
     ):
         needed_secrets(work.graph, range(9), [0, 1, 2, 4, 5, 6, 7])
 

@@ -227,7 +227,7 @@ def test_bad_positions_must_be_owners_of_held_shares_in_order(work, blobs):
 def test_a_list_that_is_longer_than_what_is_held_is_refused_unread(work, blobs, field, count):
     data = work.released(0, blobs, SURVIVORS)
     padded = data[:field] + count.to_bytes(4) + b"".join(p.to_bytes(4) for p in range(min(count, 1 << 16)))
-    with pytest.raises(InvalidContent, match="cut short, or reports on too many"):
+    with pytest.raises(InvalidContent, match="cut short, or lists more than 6 positions"):
         parse(work, padded + data[field + 4 :])
 
 

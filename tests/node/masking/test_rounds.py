@@ -14,7 +14,7 @@ from fedgrove.node.masking.client import mask_words
 from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.recovery import TooFewShares
 from fedgrove.node.masking.sealing import MaskingRefused
-from fedgrove.node.masking.survivors import UnsafeSurvivors, needed_secrets
+from fedgrove.node.masking.survivors import needed_secrets
 from tests.node.masking.liars import with_garbage
 from tests.node.masking.rounds import LAYOUT, Round
 
@@ -186,7 +186,7 @@ def test_words_without_a_model_are_refused_without_a_mask(kappa):
 
 def test_two_clients_are_never_unmasked():
     work = Round.make(2)
-    with pytest.raises(UnsafeSurvivors, match="2 clients survived, but 3 are needed"):
+    with pytest.raises(MaskingRefused, match="2 clients survived, but 3 are needed"):
         needed_secrets(work.graph, (0, 1), (0, 1))
     with pytest.raises(InvalidContent):
         Round.make(2, shares=Sharing(1, 2))

@@ -43,26 +43,22 @@ def found(tmp_path):
         yield make
 
 
-def of(federation, kind):
-    return [record for record in federation.records() if isinstance(record, kind)]
-
-
 def test_a_sampled_federation(found):
     federation = found(clients=8, rounds=3, federation=FederationSettings(rounds=3, sampling_rate=0.6))
     federation.register()
     federation.run()
     verdict = federation.audit()
     assert verdict.verdict == "verified" and verdict.rounds == 3
-    drawn = [sum(record.round == number for record in of(federation, Drawn)) for number in (1, 2, 3)]
+    drawn = [sum(record.round == number for record in federation.of(Drawn)) for number in (1, 2, 3)]
     assert 0 < sum(drawn) < 24  # all or none of 24 draws at 0.6: below 5e-6
-    assert not of(federation, AbsenceRecorded)
+    assert not federation.of(AbsenceRecorded)
 
 
 def test_a_round_below_the_quorum_is_skipped_and_the_next_one_opens(found):
     federation = found(clients=3, rounds=2, federation=FederationSettings(rounds=2, sampling_rate=0.001))
     federation.register()
     federation.run()
-    assert [record.round for record in of(federation, Skipped)] == [1, 2]  # fails with probability 2e-8
+    assert [record.round for record in federation.of(Skipped)] == [1, 2]  # fails with probability 2e-8
     assert federation.audit().verdict == "verified"
 
 
@@ -80,7 +76,7 @@ def test_members_are_approved_revoked_and_approved_again(found):
         if coordinator.round in changed:
             changed.pop(coordinator.round)(accounts[3])
     assert federation.audit().verdict == "verified"
-    rounds_of_fourth = [record.round for record in of(federation, Drawn) if record.client == 4]
+    rounds_of_fourth = [record.round for record in federation.of(Drawn) if record.client == 4]
     assert rounds_of_fourth == [1, 2]  # a revocation acts from the next round on, and so does an approval
 
 
@@ -94,8 +90,8 @@ def test_a_key_rotated_in_the_middle_of_a_round_waits_for_the_next(found):
     federation.ledger(federation.keys[1]).rotate_vrf_key(federation.keys[1])
     clients[2] = federation.client(2)
     federation.run(coordinator, clients)
-    assert len(of(federation, VrfKeyRotated)) == 1
-    assert [record.round for record in of(federation, Drawn) if record.client == 2] == [2]
+    assert len(federation.of(VrfKeyRotated)) == 1
+    assert [record.round for record in federation.of(Drawn) if record.client == 2] == [2]
     assert federation.audit().verdict == "verified"
 
 
@@ -111,9 +107,9 @@ def test_who_draws_and_never_commits_is_counted_absent_and_sits_out(found):
     federation.register()
     clients = {**federation.clients(), 5: federation.client(5, with_phase(Client, Duty.COMMIT, Idle))}
     federation.run(clients=clients)
-    absences = [(record.client, record.absences) for record in of(federation, AbsenceRecorded)]
+    absences = [(record.client, record.absences) for record in federation.of(AbsenceRecorded)]
     assert absences == [(5, 1), (5, 2), (5, 3), (5, 4)]
-    assert [record.round for record in of(federation, Drawn) if record.client == 5] == [1, 2, 3, 5]
+    assert [record.round for record in federation.of(Drawn) if record.client == 5] == [1, 2, 3, 5]
     assert federation.audit().verdict == "verified"
 
 
@@ -124,7 +120,7 @@ def test_who_does_not_draw_is_not_absent(found):
     clients = federation.clients()
     del clients[5]
     federation.run(clients=clients)
-    assert not of(federation, AbsenceRecorded)
+    assert not federation.of(AbsenceRecorded)
     assert federation.audit().verdict == "verified"
 
 
@@ -145,7 +141,7 @@ def test_draws_that_somebody_else_hands_in_and_one_that_is_rejected(found):
     ledger.draw_batch(1, items)
     clients[4] = relayed  # it knows nothing of these secrets, so it sits out and counts as dropped
     federation.run(coordinator, clients)
-    (rejected,) = of(federation, DrawRejected)
+    (rejected,) = federation.of(DrawRejected)
     assert rejected.account == federation.coordinator_keys.address
     assert any("journal" in reason for reason in federation.said("client 4"))
     assert federation.audit().verdict == "verified"
@@ -170,7 +166,7 @@ def test_a_member_that_publishes_nothing_is_named_and_spoils_nothing(found, kind
     ledger = Misdirecting(federation.network, federation.deployment, federation.keys[0].account)
     ledger.wrong = (field,)
     federation.run(clients={**federation.clients(), 1: federation.client(1, ledger=ledger)})
-    assert of(federation, kind)
+    assert federation.of(kind)
     verdict = federation.audit()
     assert verdict.verdict == "verified", verdict.reason
     assert [(remark.client, remark.field) for remark in verdict.remarks] == [(1, f"{field}.content")]
@@ -183,8 +179,8 @@ def test_a_share_blob_of_nothing_can_cost_the_round_but_not_the_history(found):
     ledger = Misdirecting(federation.network, federation.deployment, federation.keys[0].account)
     ledger.wrong = ("share",)
     federation.run(clients={**federation.clients(), 1: federation.client(1, ledger=ledger)})
-    assert [record.reason for record in of(federation, Failed)] == [FailureReason.TOO_FEW_SHARES]
-    assert not of(federation, Closed)
+    assert [record.reason for record in federation.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
+    assert not federation.of(Closed)
 
 
 def test_an_unfinished_round_is_verified_as_far_as_it_goes(found):

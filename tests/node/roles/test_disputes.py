@@ -47,19 +47,15 @@ class HidesASurvivor(LyingCoordinator):
         return {name: (tensor * np.float32(sum(samples.values()) / kept)) for name, tensor in model.items()}
 
 
-def of_kind(federation, kind):
-    return [record for record in federation.records() if isinstance(record, kind)]
-
-
 @pytest.mark.parametrize("villain", [LiesInRoundTwo, HidesASurvivor])
 def test_a_lie_is_disputed_voided_and_training_goes_on_from_the_model_before(federation, villain):
     federation.run(coordinator=federation.coordinator(villain))
-    closed = {record.round: record.model_digest for record in of_kind(federation, Closed)}
-    opened = {record.round: record.model_digest for record in of_kind(federation, RoundOpened)}
-    voided = of_kind(federation, Voided)
+    closed = {record.round: record.model_digest for record in federation.of(Closed)}
+    opened = {record.round: record.model_digest for record in federation.of(RoundOpened)}
+    voided = federation.of(Voided)
     assert next(record.round for record in voided) == 2
     assert all(record.model_digest == closed[1] for record in voided)
-    assert len(of_kind(federation, Disputed)) == 3  # a majority of five; the rest finds it void
+    assert len(federation.of(Disputed)) == 3  # a majority of five; the rest finds it void
     resumed = min(number for number in opened if number > max(record.round for record in voided))
     assert opened[resumed] == closed[1] and resumed in closed
     verdict = federation.audit()
@@ -69,8 +65,8 @@ def test_a_lie_is_disputed_voided_and_training_goes_on_from_the_model_before(fed
 
 def test_nobody_draws_in_a_round_that_trains_from_a_lie(federation):
     federation.run(coordinator=federation.coordinator(LiesInRoundTwo))
-    void = {record.round for record in of_kind(federation, Voided)}
-    drawn = {record.round for record in of_kind(federation, Drawn)}
+    void = {record.round for record in federation.of(Voided)}
+    drawn = {record.round for record in federation.of(Drawn)}
     assert void and drawn & void <= {2}
 
 
@@ -84,9 +80,9 @@ def test_a_minority_refuses_for_good_and_says_so(federation):
     while federation.turn(coordinator, clients):
         if federation.said("client 1")[-1:] and "disputed" in federation.said("client 1")[-1]:
             clients[1] = federation.client(1)
-    assert [record.client for record in of_kind(federation, Disputed)] == [1]
-    assert not of_kind(federation, Voided)
-    assert {record.round for record in of_kind(federation, Drawn) if record.client == 1} == {1, 2}
+    assert [record.client for record in federation.of(Disputed)] == [1]
+    assert not federation.of(Voided)
+    assert {record.round for record in federation.of(Drawn) if record.client == 1} == {1, 2}
     assert "disputes round 2" in clients[1].step().waiting
     verdict = federation.audit()
     assert (verdict.first_bad_record.round, verdict.first_bad_record.field) == (2, "closed.model")
@@ -95,14 +91,14 @@ def test_a_minority_refuses_for_good_and_says_so(federation):
 def test_clients_that_check_no_round_look_when_somebody_disputes(federation):
     clients = {number: federation.client(number, check_rounds=0.0) for number in range(2, 6)}
     federation.run(coordinator=federation.coordinator(LiesInRoundTwo), clients={1: federation.client(1), **clients})
-    assert next(record.round for record in of_kind(federation, Voided)) == 2
+    assert next(record.round for record in federation.of(Voided)) == 2
 
 
 def test_a_false_dispute_changes_nothing_and_is_a_remark(federation):
     clients = federation.clients()
     clients[4].context.closings.fault = lambda current, client: "it is not to my taste" if current.number == 2 else ""
     federation.run(clients=clients)
-    assert [record.client for record in of_kind(federation, Disputed)] == [4]
+    assert [record.client for record in federation.of(Disputed)] == [4]
     verdict = federation.audit()
     assert verdict.verdict == "verified"
     assert [(remark.client, remark.field) for remark in verdict.remarks] == [(4, "dispute")]
@@ -115,7 +111,7 @@ def test_a_right_round_that_a_majority_voids_is_a_remark(federation):
             "we do not like it" if current.number == 2 else ""
         )
     federation.run(clients=clients)
-    assert of_kind(federation, Voided)
+    assert federation.of(Voided)
     verdict = federation.audit()
     assert verdict.verdict == "verified"
     assert (2, "voided") in [(remark.round, remark.field) for remark in verdict.remarks]
@@ -135,15 +131,15 @@ def test_a_round_whose_updates_are_gone_is_refused_when_the_next_draw_is_over(fe
     store = Forgetting(federation.directory / "store")
     clients = {number: federation.client(number, store=store) for number in range(1, 6)}
     coordinator = federation.coordinator()
-    while not of_kind(federation, Closed):
+    while not federation.of(Closed):
         federation.turn(coordinator, clients)
         latest = coordinator.view.rounds.latest
         if latest is not None and latest.commits:
             store.gone = next(iter(latest.commits.values())).digest
-    while federation.turn(coordinator, clients) and not of_kind(federation, Disputed):
+    while federation.turn(coordinator, clients) and not federation.of(Disputed):
         pass
-    (first, *_) = of_kind(federation, Disputed)
-    second = next(record for record in of_kind(federation, RoundOpened) if record.round == 2)
+    (first, *_) = federation.of(Disputed)
+    second = next(record for record in federation.of(RoundOpened) if record.round == 2)
     settings = federation.config.ledger
     assert first.round == 1 and first.at.block > second.opened_at + settings.seed_delay + settings.draw_window
     assert b"lost it" in federation.store.fetch(first.evidence, 1000)
@@ -162,7 +158,7 @@ def test_metrics_that_are_none_are_part_of_the_lie(federation):
             return Step.act("close", "closed", receipt.gas_used)
 
     federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.CLOSE, LiesAboutAccuracy)))
-    assert next(record.round for record in of_kind(federation, Voided)) == 2
+    assert next(record.round for record in federation.of(Voided)) == 2
     assert federation.audit().verdict == "verified"
 
 
@@ -179,14 +175,14 @@ def test_a_round_opened_on_a_lie_that_is_no_model_falls_with_it_and_spoils_no_hi
 
     coordinator = federation.coordinator(with_phase(Coordinator, Phase.CLOSE, ClosesOnJunk))
     clients = federation.clients()
-    while not [record for record in of_kind(federation, Closed) if record.round == 2]:
+    while not [record for record in federation.of(Closed) if record.round == 2]:
         if not coordinator.step().acted and not any(client.step().acted for client in clients.values()):
             block = federation.network.block_number()
             federation.network.advance_to(block + 1)
-    while len(of_kind(federation, RoundOpened)) < 3:
+    while len(federation.of(RoundOpened)) < 3:
         coordinator.step()
     federation.run(coordinator, clients)
-    assert [record.round for record in of_kind(federation, Voided)] == [2, 3]
+    assert [record.round for record in federation.of(Voided)] == [2, 3]
     verdict = federation.audit()
     assert verdict.verdict == "verified", verdict
     assert (3, "opened.model") in [(remark.round, remark.field) for remark in verdict.remarks]
@@ -197,7 +193,7 @@ def test_no_round_opens_with_a_first_model_that_is_not_the_terms(federation):
     zeros = {name: np.zeros_like(tensor) for name, tensor in load(method_of(federation.config).first_model()).items()}
     step = Coordinator(ledger, federation.store, federation.config, dump(zeros)).step()
     assert step.phase == "refused" and "must start from the model in force" in step.waiting
-    assert not of_kind(federation, RoundOpened)
+    assert not federation.of(RoundOpened)
 
 
 def test_absences_are_not_counted_in_a_void_round(federation):

@@ -37,7 +37,7 @@ def federation(network, tmp_path):
 
 
 def closed_models(federation):
-    return [record.model_digest for record in federation.history().records() if isinstance(record, Closed)]
+    return [record.model_digest for record in federation.of(Closed)]
 
 
 def test_roles_that_restart_before_every_step_close_the_same_model(federation, tmp_path):

@@ -46,12 +46,11 @@ def honest(tmp_path_factory):
 
 
 def closed(federation):
-    return [record for record in federation.records() if isinstance(record, Closed)]
+    return federation.of(Closed)
 
 
 def stated(federation):
-    fetch = federation.store.fetch
-    return [Metrics.from_bytes(fetch(end.metrics_digest, 1 << 20)).members for end in closed(federation)]
+    return [each.members for each in federation.stated()]
 
 
 def states(federation):

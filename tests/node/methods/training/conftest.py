@@ -30,7 +30,7 @@ class Run:
     updates: dict[tuple[int, int], Tensors]
 
     def closed(self) -> list[Closed]:
-        return [record for record in self.federation.history().records() if isinstance(record, Closed)]
+        return self.federation.of(Closed)
 
     def metrics(self) -> list[Metrics]:
         return [Metrics.from_bytes(self.federation.store.fetch(end.metrics_digest, 1 << 16)) for end in self.closed()]

@@ -17,7 +17,6 @@ from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.closing import Closings
-from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MembershipSettings
@@ -43,10 +42,6 @@ def found(tmp_path):
         yield make
 
 
-def of_kind(federation, kind):
-    return [record for record in federation.records() if isinstance(record, kind)]
-
-
 def spending(federation, config=None):
     view = federation.coordinator().view
     view.refresh()
@@ -61,8 +56,8 @@ def test_training_ends_when_the_budget_is_spent_also_for_clients_that_restart_be
     while federation.turn(coordinator, federation.clients()):
         if coordinator.round == 2:  # a journal that is lost is no refund either
             (federation.directory / "client-1" / "uploads.sealed").unlink(missing_ok=True)
-    assert [record.round for record in of_kind(federation, Closed)] == [1, 2]
-    assert {record.round for record in of_kind(federation, Drawn)} == {1, 2}
+    assert [record.round for record in federation.of(Closed)] == [1, 2]
+    assert {record.round for record in federation.of(Drawn)} == {1, 2}
     step = federation.coordinator().step()
     assert step.phase == "done" and "0 of 3 members can afford another round, but 3 are needed" in step.waiting
     client = federation.client(1)
@@ -112,7 +107,7 @@ def test_a_client_killed_between_encoding_and_committing_commits_the_same_bytes(
     assert encoded is not None and journal.uploads() == (1,)
     assert 2 not in coordinator.view.refresh().commits
     federation.run(coordinator, {**clients, 2: federation.client(2)})
-    (commit,) = [record for record in of_kind(federation, Committed) if record.client == 2]
+    (commit,) = [record for record in federation.of(Committed) if record.client == 2]
     assert federation.store.fetch(commit.digest, 1 << 24) == encoded
     assert federation.audit().verdict == "verified"
 
@@ -142,15 +137,15 @@ def silent_in_round_two(federation, coordinator, clients):
 def test_nothing_is_released_when_lost_noise_would_exceed_the_budget(found):
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
-    (failed,) = of_kind(federation, Failed)
+    (failed,) = federation.of(Failed)
     assert (failed.round, failed.reason) == (2, FailureReason.TOO_FEW_SURVIVORS)
     evidence = federation.store.fetch(failed.evidence, 1000).decode()
     assert "with the noise of 4 of 5 clients, client" in evidence and "of 5 at" in evidence
-    assert 2 not in {record.round for record in of_kind(federation, Released)}
+    assert 2 not in {record.round for record in federation.of(Released)}
     assert federation.audit().verdict == "verified"
     # What nobody could unmask costs nothing, so there is another round.
     assert spending(federation).epsilon(1, 2) == spending(federation).epsilon(1, 1)
-    assert [record.round for record in of_kind(federation, Closed)] == [1, 3]
+    assert [record.round for record in federation.of(Closed)] == [1, 3]
     assert spending(federation).epsilon(1, 3) == pytest.approx(4.845251881)
 
 
@@ -161,7 +156,7 @@ def test_a_client_that_ignores_its_budget_spends_its_own_and_stops_nobody(found)
     active = {1: (1, 2, 5), 2: (3, 4, 5), 3: (1, 2, 3, 4, 5)}
     while federation.turn(coordinator, {number: clients[number] for number in active[max(1, coordinator.round)]}):
         pass
-    assert [record.round for record in of_kind(federation, Closed)] == [1, 2, 3]
+    assert [record.round for record in federation.of(Closed)] == [1, 2, 3]
     verdict = federation.audit()
     assert verdict.verdict == "verified" and verdict.privacy.client == 5 and verdict.privacy.epsilon > 6
     assert "ε = 6.284 of 5 at δ = 0.001 spent by client 5" in str(verdict.privacy)
@@ -171,8 +166,8 @@ def test_holders_release_nothing_even_if_the_coordinator_does_not_mind(found, mo
     monkeypatch.setattr("fedgrove.node.roles.coordinator.summing.overspent", lambda method, inputs: "")
     federation = found(clients=5)
     silent_in_round_two(federation, federation.coordinator(), federation.clients())
-    assert [record.reason for record in of_kind(federation, Failed)] == [FailureReason.DEADLINE]
-    assert 2 not in {record.round for record in of_kind(federation, Released)}
+    assert [record.reason for record in federation.of(Failed)] == [FailureReason.DEADLINE]
+    assert 2 not in {record.round for record in federation.of(Released)}
 
 
 def test_a_round_that_went_past_the_budget_is_a_bad_record(found, monkeypatch):
@@ -209,7 +204,7 @@ class UnderReports(Coordinator):
 def test_clients_dispute_a_round_whose_record_lies(found):
     federation = found()
     federation.run(coordinator=federation.coordinator(UnderReports))
-    assert {record.round for record in of_kind(federation, Voided)} >= {1}
+    assert {record.round for record in federation.of(Voided)} >= {1}
     assert any("privacy.noise_multiplier is stated as 0.5 but is 1.0" in said for said in federation.said("client 1"))
     verdict = federation.audit()
     assert verdict.verdict == "verified"
@@ -230,8 +225,7 @@ SECRET = ClientLevelSettings(epsilon=5.0, delta=0.1, participation="secret", dro
 
 
 def privacy_of(federation):
-    ends = of_kind(federation, Closed)
-    return [Metrics.from_bytes(federation.store.fetch(end.metrics_digest, 1 << 16)).privacy for end in ends]
+    return [each.privacy for each in federation.stated()]
 
 
 def test_in_secret_participation_every_client_spends_in_every_round(found):
@@ -274,8 +268,7 @@ def test_in_secret_participation_the_noise_of_those_who_dropped_out_is_filled_up
     assert second.ledger_epsilon == pytest.approx(epsilon_of(less, 0.1))
     assert federation.audit().verdict == "verified"
     before, after = (
-        flatten(load(federation.store.fetch(end.model_digest, 1 << 24))).astype(float)
-        for end in of_kind(federation, Closed)
+        flatten(load(federation.store.fetch(end.model_digest, 1 << 24))).astype(float) for end in federation.of(Closed)
     )
     expected = 5 * whole / 5  # deviation of the noise in the mean over all members, S = 1, times their number
     assert (after - before).std() * 5 == pytest.approx(expected, rel=0.1)
@@ -284,7 +277,7 @@ def test_in_secret_participation_the_noise_of_those_who_dropped_out_is_filled_up
 def test_nobody_draws_where_too_few_members_make_a_round_that_tells_who_was_drawn(found):
     federation = found(clients=3, rounds=1, privacy=replace(SECRET, sampling_rates=(0.9,)))
     federation.run()
-    assert not of_kind(federation, Drawn)
+    assert not federation.of(Drawn)
     (said,) = set(federation.said("client 1"))
     assert "with 3 members too few may be drawn (ledger.quorum)" in said
 

@@ -80,7 +80,7 @@ def run(request, tmp_path_factory) -> Run:
         while made.turn(coordinator, clients):
             if coordinator.round == 2 and made.said(f"client {SILENT}")[-1:] == ["shared"]:
                 clients.pop(SILENT, None)
-        closed = [record for record in made.history().records() if isinstance(record, Closed)]
+        closed = made.of(Closed)
         metrics = [Metrics.from_bytes(made.store.fetch(end.metrics_digest, 1 << 16)) for end in closed]
         ledger = coordinator.view.rounds.rounds
         yield Run(made, closed, metrics, [tuple(ledger[end.round].commits) for end in closed])
@@ -125,7 +125,7 @@ def test_the_last_round_leaves_what_a_servers_step_keeps(tmp_path):
         made = Federation.found(network, tmp_path, 3, 1, masking=MaskingSettings(masked="delta"), **terms)
         made.register()
         made.run()
-        first, last = (record for record in made.history().records() if isinstance(record, Closed))
+        first, last = (record for record in made.of(Closed))
         assert first.model_digest == last.model_digest
         stated = Metrics.from_bytes(made.store.fetch(last.metrics_digest, 1 << 16)).members
         assert stated.last and stated.samples == 3 * 15
@@ -309,8 +309,7 @@ def unmeasured(tmp_path_factory):
 
 
 def test_metrics_that_fail_cost_the_member_its_metrics_and_not_its_training(unmeasured):
-    closed = [record for record in unmeasured.records() if isinstance(record, Closed)]
-    found = [Metrics.from_bytes(unmeasured.store.fetch(end.metrics_digest, 1 << 16)).members for end in closed]
+    found = [each.members for each in unmeasured.stated()]
     assert [each.samples for each in found] == [45] * 3 and not any(each.void for each in found)
     assert [record.round for record in unmeasured.records() if isinstance(record, Committed) and record.client == 2]
     assert unmeasured.audit().verdict == "verified"

@@ -100,7 +100,7 @@ def run(few, tmp_path_factory) -> Run:
         while made.turn(coordinator, clients):
             if coordinator.round == 3 and made.said(f"client {SILENT}")[-1:] == ["shared"]:
                 clients.pop(SILENT, None)
-        closed = [record for record in made.history().records() if isinstance(record, Closed)]
+        closed = made.of(Closed)
         metrics = [Metrics.from_bytes(made.store.fetch(end.metrics_digest, 1 << 16)) for end in closed]
         yield Run(made, closed, metrics)
 
@@ -260,7 +260,7 @@ def test_what_the_budget_does_not_afford_leaves_the_last_model_without_rates(few
         made.register()
         coordinator = made.coordinator()
         made.run(coordinator, made.clients())
-        (end,) = [record for record in made.history().records() if isinstance(record, Closed)]
+        (end,) = made.of(Closed)
         stated = Metrics.from_bytes(made.store.fetch(end.metrics_digest, 1 << 16)).members
         assert stated.there and not stated.last
         assert "the privacy budget is spent: 0 of 3 members can afford another round" in coordinator.step().waiting

@@ -103,7 +103,7 @@ def test_a_diverged_training_is_no_news(run):
 
 
 def test_sample_counts_are_told_only_where_they_weigh(run):
-    told = {record.samples for record in run.federation.history().records() if isinstance(record, Drawn)}
+    told = {record.samples for record in run.federation.of(Drawn)}
     assert told == ({60} if run.federation.config.mechanism == "local" else {1})
 
 
@@ -204,7 +204,7 @@ def test_training_ends_when_the_budget_is_spent(small, mechanism):
     coordinator = federation.coordinator()
     while federation.turn(coordinator, federation.clients()):
         pass
-    assert {record.round for record in federation.history().records() if isinstance(record, Drawn)} == {1}
+    assert {record.round for record in federation.of(Drawn)} == {1}
     client = federation.client(1)
     assert "privacy budget is spent" in client.step().waiting and client.finished
     assert federation.audit().verdict == "verified"

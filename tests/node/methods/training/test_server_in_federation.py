@@ -70,12 +70,8 @@ def found(tmp_path):
         yield make
 
 
-def of_kind(federation, kind):
-    return [record for record in federation.records() if isinstance(record, kind)]
-
-
 def published(federation) -> list[Tensors]:
-    return [load(federation.store.fetch(record.model_digest, 1 << 24)) for record in of_kind(federation, Closed)]
+    return [load(federation.store.fetch(record.model_digest, 1 << 24)) for record in federation.of(Closed)]
 
 
 def momentum(content: Tensors) -> np.ndarray:
@@ -127,7 +123,7 @@ def test_roles_that_restart_before_every_step_publish_the_same(found):
     whole.run()
     while killed.turn(killed.coordinator(), killed.clients()):
         pass
-    digests = [[record.model_digest for record in of_kind(each, Closed)] for each in (whole, killed)]
+    digests = [[record.model_digest for record in each.of(Closed)] for each in (whole, killed)]
     assert digests[0] == digests[1] and len(digests[0]) == 2
     assert killed.audit().verdict == "verified"
 
@@ -145,9 +141,9 @@ def test_after_a_round_in_which_too_few_commit_the_state_begins_anew(found):
         if number == 3 and away:
             clients |= away
             away.clear()
-    assert [record.round for record in of_kind(federation, Failed)] == [2]
-    opened = {record.round: record.model_digest for record in of_kind(federation, RoundOpened)}
-    closed = {record.round: record.model_digest for record in of_kind(federation, Closed)}
+    assert [record.round for record in federation.of(Failed)] == [2]
+    opened = {record.round: record.model_digest for record in federation.of(RoundOpened)}
+    closed = {record.round: record.model_digest for record in federation.of(Closed)}
     assert sorted(closed) == [1, 3] and opened[3] == closed[1]
     first, second = published(federation)
     assert not np.array_equal(second["hidden.weight"], first["hidden.weight"])
@@ -160,9 +156,9 @@ def test_a_member_that_joins_late_knows_the_state(found):
     coordinator, clients = federation.coordinator(), federation.clients()
     late = clients.pop(4)
     while federation.turn(coordinator, clients):
-        if of_kind(federation, Closed):
+        if federation.of(Closed):
             clients[4] = late
-    assert 4 in {record.client for record in of_kind(federation, Committed) if record.round > 1}
+    assert 4 in {record.client for record in federation.of(Committed) if record.round > 1}
     assert len(published(federation)) == 3 and federation.audit().verdict == "verified"
 
 

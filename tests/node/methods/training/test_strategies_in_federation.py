@@ -43,7 +43,7 @@ def found(tmp_path, shared):
 
 
 def closed(federation):
-    return [record.model_digest for record in federation.history().records() if isinstance(record, Closed)]
+    return [record.model_digest for record in federation.of(Closed)]
 
 
 def in_the_open(federation, shared, forgetful=False):
@@ -72,7 +72,7 @@ def test_a_federations_models_are_those_of_training_in_the_open(found, shared, s
     digests = closed(federation)
     assert [federation.store.fetch(digest, 1 << 26) for digest in digests] == [dump(model) for model in models]
     assert federation.audit().verdict == "verified"
-    committed = [record for record in federation.history().records() if isinstance(record, Committed)]
+    committed = federation.of(Committed)
     everything = 4 * Layout.of(models[0]).length
     assert [len(federation.store.fetch(record.digest, 1 << 26)) for record in committed] == [everything] * 6
     assert any(name.startswith(f"{strategy}/") for name in models[0]) == (strategy in SENDING)

@@ -10,7 +10,7 @@ from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import TooFewShares
-from fedgrove.node.masking.survivors import UnsafeSurvivors
+from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics, of_sums
@@ -120,7 +120,7 @@ def test_a_recovery_is_recorded_after_a_model_was_computed_from_it(recovering):
 @pytest.mark.parametrize(
     ("options", "reason", "evidence"),
     [
-        ({"unsafe": UnsafeSurvivors("one is left")}, FailureReason.TOO_FEW_SURVIVORS, b"one is left"),
+        ({"unsafe": MaskingRefused("one is left")}, FailureReason.TOO_FEW_SURVIVORS, b"one is left"),
         ({"overspent": "client 2 has spent"}, FailureReason.TOO_FEW_SURVIVORS, b"client 2 has spent"),
         ({"lost": [1]}, FailureReason.UPDATE_UNAVAILABLE, b'"clients":[2]'),
         ({"lacks": [lack(owner_lied=True)]}, FailureReason.TOO_FEW_SHARES, b"too few shares"),

@@ -55,7 +55,7 @@ class Federated:
                 made.register()
                 made.run(coordinator(made))
             assert made.audit().verdict == "verified"
-            closed = [record for record in made.records() if isinstance(record, Closed)][COMPARING:]
+            closed = made.of(Closed)[COMPARING:]
         fetch = made.store.fetch
         self.stated = [Metrics.from_bytes(fetch(end.metrics_digest, 1 << 20)).members for end in closed]
         self.state = ClusterState.from_bytes(fetch(closed[-1].model_digest, 1 << 26))
