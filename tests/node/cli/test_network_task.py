@@ -64,7 +64,7 @@ def made(root, folder, source, settings=None, **more):
     layout = TestnetPaths(root)
     lock = claim(layout)
     try:
-        return layout, make(layout, scenario(settings, **PLAN, task=str(folder), data=str(source), **more), None)
+        return layout, make(layout, scenario(settings, **PLAN, task=str(folder), data=str(source), **more))
     finally:
         os.close(lock)
 

@@ -75,7 +75,6 @@ def test_a_testnet_says_that_a_budget_leaves_it_out(place, tmp_path):
         make(
             layout,
             scenario(clients=3, rounds=1, strategy="fedavg", store="disk", epsilon=8.0, **sources),
-            None,
             said.append,
         )
     finally:
