@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fedgrove.chain.records import Committed
 from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
@@ -144,7 +145,7 @@ def bomb_of_a_member(tmp_path):
     store = DiskStore(tmp_path / "store")
     store.add_blocks(terabyte())
     committed = SimpleNamespace(digest=terabyte()[-1].cid.digest)
-    return SimpleNamespace(shares={}, commits={1: committed}, releases={}), store
+    return SimpleNamespace(by_member={Committed: {1: committed}}), store
 
 
 def test_a_terabyte_that_a_member_records_does_not_hold_up_the_report(tmp_path):

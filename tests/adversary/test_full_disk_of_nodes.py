@@ -20,7 +20,6 @@ from fedgrove.node.cli.output import fault_of_disk
 from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.setup import make
-from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.scenario.reading import scenario
 from tests.adversary.media import fill, small_disk
 from tests.adversary.test_full_disk import disk, fedgrove, one_sentence
@@ -55,7 +54,7 @@ def made_in(root: Path) -> TestnetPaths:
     layout = TestnetPaths(root)
     lock = claim(layout)
     try:
-        make(layout, PLAN, load_dataset("digits"))
+        make(layout, PLAN)
     finally:
         os.close(lock)
     return layout

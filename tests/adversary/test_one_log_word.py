@@ -315,11 +315,12 @@ def receipt_by_its_sizes(encoded):
     return DecodedReceipt(kind, status == b"\1", int.from_bytes(gas, "big"), bloom, logs)
 
 
+@pytest.mark.mutants
 def test_the_changes_end_readers_that_only_measure_topics(federation, copy, tmp_path, monkeypatch):
     def decode_receipt(encoded):
         try:
             return receipt_by_its_sizes(encoded)
-        except (RLPException, TypeError) as fault:
+        except (RLPException, TypeError, ValueError) as fault:
             raise InvalidContent(str(fault)) from None
 
     monkeypatch.setattr(blocks, "decode_receipt", decode_receipt)

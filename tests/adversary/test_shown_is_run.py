@@ -145,7 +145,7 @@ def test_a_python_file_of_eight_mebibytes_is_refused_before_it_is_parsed(tmp_pat
 @pytest.mark.parametrize("unit", ["a,", "a();", "~a,"])
 def test_the_largest_that_is_parsed_takes_little(tmp_path, unit):
     write(tmp_path / "mine", {"task.py": (unit * (256 << 10))[: 256 << 10].rstrip("~(,").encode()})
-    end = bounded(lambda: bool(draft(tmp_path / "mine").files), mebibytes=256)
+    end = bounded(lambda: bool(draft(tmp_path / "mine").contents), mebibytes=256)
     assert end is True or (isinstance(end, Raised) and end.kind is InvalidBundle), end
 
 
