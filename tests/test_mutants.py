@@ -12,7 +12,6 @@ from tests.test_docs import ROOT
 @pytest.fixture(scope="module")
 def scripts():
     """The modules in scripts/ as they find each other: Python's mutants, and those of contracts."""
-    pytest.importorskip("cosmic_ray")
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         yield importlib.import_module("mutants"), importlib.import_module("mutants_contracts")

@@ -38,7 +38,7 @@ class Others:
 
 @pytest.fixture(scope="module")
 def stuck(tmp_path_factory):
-    """A federation whose third member never acts, run to its end by a coordinator's service; what could be seen."""
+    """A federation whose third member never acts, as a coordinator's service runs it; what could be seen."""
     log, metrics = io.StringIO(), ServiceMetrics()
     with embedded() as network:
         training = TrainingSettings(batch_size=20)

@@ -44,7 +44,7 @@ def small_plan(**changes) -> Scenario:
 
 
 def simulate(plan, subject, executor=None, workers=1, directory=None, resume=False, rounds=None):
-    """The simulation of a scenario on a data set or an opened task, run to its end, or stopped after so many rounds."""
+    """The simulation of a scenario on a data set or an opened task, after all its rounds or only so many."""
     simulation = simulation_of(plan, subject, executor or InlineExecutor(), workers, directory, resume)
     results = simulation.run()
     told = tuple(islice(results, rounds))
