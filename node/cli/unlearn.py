@@ -16,7 +16,7 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.kmeans import show
 from fedgrove.node.cli.options import JsonFlag, PasswordFile
-from fedgrove.node.cli.output import CommandError, answer, print_json, read_password, report
+from fedgrove.node.cli.output import CommandError, note, read_password, report
 from fedgrove.node.cli.reach import check_reach, find_federation, open_network, open_store
 from fedgrove.node.devnet.kmeans import LocalFederation
 from fedgrove.node.methods.kmeans.asking import ask
@@ -124,11 +124,11 @@ def _as_member(
         withdrawals = [record for record in ledger.records() if isinstance(record, Withdrawn)]
         request, receipt = ask(ledger, client, journal, withdrawals, rows)
         said = "is on the ledger" if receipt is not None else "was already on the ledger"
-        answer(f"the request of client {client} {said}: {request.digest.hex()}")
+        sentence = f"the request of client {client} {said}: {request.digest.hex()}"
         if certificate is None:
-            if as_json:
-                print_json({"client": client, "points": request.points, "digest": request.digest.hex()})
+            report({"client": client, "points": request.points, "digest": request.digest.hex()}, sentence, as_json)
             return 0
+        note(sentence)
         history = capture(network, deployment)
         found = certify(chain_facts(history), history.records(), open_store(config, reach), client, request.digest)
     write_atomically(certificate, found.to_bytes())

@@ -144,7 +144,7 @@ def test_clusters_outlast_kills_in_every_stage_and_expel_who_poisons_them(tmp_pa
         stages = {"blind", "answer", "labels", "train", "show", "vote"}
         assert all(made.was_killed(kind, stage) for kind in ("client", COORDINATOR) for stage in stages)
         shown = fedgrove("status", "--config", str(layout.config), cwd=tmp_path)
-        assert f"round: {ROUNDS + 3} of {ROUNDS + 3}" in shown.stderr and "expelled: clients" in shown.stderr
+        assert f"round: {ROUNDS + 3} of {ROUNDS + 3}" in shown.stdout and "expelled: clients" in shown.stdout
         audited = audit(layout, tmp_path)
         assert audited.returncode == 0, audited.stderr
     finally:
