@@ -14,12 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import ClassVar
+
+import msgspec
 
 from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.history import LedgerHistory
-from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.common.errors import InvalidInput
 from fedgrove.common.regular_file import open_regular, read_regular
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import Count, Digest, Malformed, Table, convert, parse_json
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID
@@ -48,6 +51,27 @@ VERIFIED = {"verdict": "verified", "first_bad_record": None}
 MAX_CAR_BYTES = 1 << 34
 
 
+class _Manifest(Table, frozen=True):
+    """The files of a run, and the SHA-256 of each."""
+
+    max_bytes: ClassVar[int] = MAX_MANIFEST_BYTES
+    files: dict[str, Digest]
+
+    def to_bytes(self) -> bytes:
+        return (json.dumps(self.to_table(), indent=1, sort_keys=True) + "\n").encode()
+
+
+class _Timing(msgspec.Struct):
+    """A round of the report: how long it took is the one thing there that follows from nothing."""
+
+    round: Count
+    seconds: float
+
+
+class _Timings(msgspec.Struct):
+    rounds: list[_Timing]
+
+
 def chain_facts(history: LedgerHistory) -> ChainFacts:
     """The fixed terms and block hashes of a verified history."""
     return ChainFacts(history.deployment, history.head_block, history.block_hash, history.randomness)
@@ -62,7 +86,7 @@ def write_archive(directory: Path, history: LedgerHistory, report: dict) -> None
 
 def seal_archive(directory: Path) -> None:
     """Write the manifest over all other files of the directory that a run writes."""
-    write_atomically(directory / MANIFEST, _manifest_bytes(_digests(directory, files_to_seal(directory))))
+    write_atomically(directory / MANIFEST, _Manifest(_digests(directory, files_to_seal(directory))).to_bytes())
 
 
 def no_run(directory: Path) -> InvalidInput:
@@ -195,8 +219,8 @@ def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
         if len(data) > MAX_REPORT_BYTES:
             return BadRecord(None, None, REPORT, "it is too large")
         report = parse_json(data)
-        seconds = {each["round"]: float(each["seconds"]) for each in report["rounds"]}
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, InvalidContent):
+        seconds = {each.round: each.seconds for each in convert(_Timings, report).rounds}
+    except (OSError, Malformed):
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
     expected = build_report(history, DiskReader(directory / STORE), seconds)
     for key, value in json.loads(json.dumps(expected)).items():
@@ -213,13 +237,11 @@ def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
 def _check_manifest(directory: Path, files: dict[str, int]) -> BadRecord | None:
     """Whether the manifest lists the files that are there, and blocks have the digests that they are named by."""
     try:
-        data = read_regular(directory / MANIFEST, MAX_MANIFEST_BYTES, follow=False)
-        listed = parse_json(data)["files"]
-        canonical = isinstance(listed, dict) and _manifest_bytes(listed) == data
-    except (OSError, ValueError, KeyError, TypeError, InvalidContent):
+        listed = _Manifest.from_bytes(read_regular(directory / MANIFEST, MAX_MANIFEST_BYTES, follow=False)).files
+    except OSError:
         return BadRecord(None, None, MANIFEST, "it is missing or cannot be read")
-    if not canonical:
-        return BadRecord(None, None, MANIFEST, "it is not in canonical form")
+    except Malformed as fault:
+        return BadRecord(None, None, MANIFEST, str(fault))
     found = _digests(directory, [name for name in files if name != MANIFEST])
     for name in sorted({*listed, *found}):
         if listed.get(name) != found.get(name):
@@ -238,10 +260,6 @@ def _digests(directory: Path, names: list[str]) -> dict[str, str]:
 def _sha256(path: Path) -> str:
     with open_regular(path, follow=False) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _manifest_bytes(digests: dict[str, str]) -> bytes:
-    return (json.dumps({"files": digests}, indent=1, sort_keys=True) + "\n").encode()
 
 
 def _bad(field: str, reason: str) -> Verdict:

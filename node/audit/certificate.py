@@ -16,12 +16,12 @@ longer holds, and an audit says so.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Literal, Self
 
 from fedgrove.chain.records import Record, Withdrawn
-from fedgrove.common.errors import InvalidContent, Refused
-from fedgrove.common.wire import parse_json
+from fedgrove.common.errors import Refused
+from fedgrove.common.wire import Count, Digest, Malformed, Table
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.methods.kmeans.method import KMeans
@@ -31,8 +31,6 @@ from fedgrove.node.protocol.bad_record import BadRecord
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
-FORMAT = "fedgrove-certificate-1"
-MAX_BYTES = 1 << 20
 _EARLIER = "Earlier models stay public."
 
 
@@ -42,36 +40,64 @@ class NoCertificate(Refused):
     exit_code = 1
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """One request, and the round that honoured it; ``table`` is its JSON form."""
+class CertifiedRequest(Table, frozen=True):
+    """The request, as the ledger shows it."""
 
-    table: dict[str, Any]
+    client: Count
+    account: str
+    points: Count
+    digest: Digest
+    block: Count
+    transaction: str
 
-    @property
-    def sentence(self) -> str:
-        """The certificate's statement, for people."""
-        return self.table["statement"]
+
+class CertifiedRound(Table, frozen=True):
+    """The round that honoured it: its clients, and all requests that it honours."""
+
+    number: Count
+    opened_at: Count
+    closed_at: Count
+    block_hash: Digest
+    summed: tuple[Count, ...]
+    requests: tuple[Digest, ...]
+
+
+class CertifiedModel(Table, frozen=True):
+    """A model before or after, and what it counts."""
+
+    round: Count
+    model: Digest
+    counted: Count
+    bins: Count
+    clients: Count
+
+
+class Certificate(Table, frozen=True, tag_field="format", tag="fedgrove-certificate-1"):
+    """One request, and the round that honoured it; ``statement`` says it to people."""
+
+    chain_id: int
+    registry: str
+    ledger: str
+    request: CertifiedRequest
+    round: CertifiedRound | None
+    recomputed: Literal["all", "nothing"]
+    statement: str
+    before: CertifiedModel | None = None
+    after: CertifiedModel | None = None
 
     def to_bytes(self) -> bytes:
         """JSON, for a file."""
-        return (json.dumps(self.table, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        return (json.dumps(self.to_table(), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Certificate":
-        """Parse what ``to_bytes`` wrote; raises NoCertificate for anything else."""
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read what ``to_bytes`` wrote; NoCertificate for anything else."""
         try:
-            if len(data) > MAX_BYTES:
-                raise ValueError
-            certificate = cls(parse_json(data))
-            request = certificate.table["request"]
-            if len(bytes.fromhex(request["digest"])) != 32 or type(request["client"]) is not int:
-                raise ValueError
-            if certificate.table["format"] != FORMAT or certificate.to_bytes() != data:
-                raise ValueError
-        except (ValueError, TypeError, KeyError, InvalidContent):
-            raise NoCertificate("this is not a certificate of `fedgrove unlearn`, or it was changed") from None
-        return certificate
+            return super().from_bytes(data)
+        except (Malformed, UnicodeEncodeError) as fault:
+            raise NoCertificate(
+                f"this is not a certificate of `fedgrove unlearn`, or it was changed ({fault})"
+            ) from None
 
 
 def certify(
@@ -112,17 +138,14 @@ def certificate_fault(
 ) -> BadRecord | None:
     """The fault of a certificate, given an audited history; None if it is valid."""
     try:
-        request = certificate.table["request"]
-        again = _Search(facts, records, store).certificate(request["client"], bytes.fromhex(request["digest"]))
+        request = certificate.request
+        again = _Search(facts, records, store).certificate(request.client, bytes.fromhex(request.digest))
     except NoCertificate as fault:
         return BadRecord(None, None, "certificate", str(fault))
-    for key, value in again.table.items():
-        if certificate.table.get(key) != value:
+    for key in certificate.__struct_fields__:
+        if getattr(certificate, key) != getattr(again, key):
             return BadRecord(None, None, f"certificate: {key}", "it does not follow from the ledger and the store")
-    unknown = sorted(set(certificate.table) - set(again.table))
-    return (
-        BadRecord(None, None, f"certificate: {unknown[0]}", "a certificate does not have this key") if unknown else None
-    )
+    return None
 
 
 class _Search:
@@ -180,7 +203,7 @@ class _Search:
             "without any point of it, and no round that was open then summed it: nothing had to be computed. "
             f"{_EARLIER}"
         )
-        return Certificate({**self._head(request), "round": None, "recomputed": "nothing", "statement": statement})
+        return self._certificate(request, None, "nothing", statement)
 
     def _honoured(self, current: RoundRecords, request: Withdrawn) -> Certificate:
         base = self.rounds.base_before(current.number)
@@ -191,39 +214,31 @@ class _Search:
             for each in self.rounds.withdrawals
             if base.opened.opened_at < each.at.block <= current.opened.opened_at
         ]
-        return Certificate(
-            {
-                **self._head(request),
-                "round": {
-                    "number": current.number,
-                    "opened_at": current.opened.opened_at,
-                    "closed_at": end.at.block,
-                    "block_hash": self._facts.block_hash(end.at.block).hex(),
-                    "summed": list(after.clients),
-                    "requests": sorted(others),
-                },
-                "before": _described(base, before),
-                "after": _described(current, after),
-                "recomputed": "all",
-                "statement": _statement(request, current, after),
-            }
+        summed = CertifiedRound(
+            number=current.number,
+            opened_at=current.opened.opened_at,
+            closed_at=end.at.block,
+            block_hash=self._facts.block_hash(end.at.block).hex(),
+            summed=after.clients,
+            requests=tuple(sorted(others)),
         )
+        found = self._certificate(request, summed, "all", _statement(request, current, after))
+        return found.replace(before=_described(base, before), after=_described(current, after))
 
-    def _head(self, request: Withdrawn) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "chain_id": self._facts.deployment.chain_id,
-            "registry": self._facts.deployment.registry,
-            "ledger": self._facts.deployment.ledger,
-            "request": {
-                "client": request.client,
-                "account": request.account,
-                "points": request.points,
-                "digest": request.digest.hex(),
-                "block": request.at.block,
-                "transaction": "0x" + request.at.transaction.hex(),
-            },
-        }
+    def _certificate(
+        self, request: Withdrawn, summed: CertifiedRound | None, recomputed: Literal["all", "nothing"], statement: str
+    ) -> Certificate:
+        deployment = self._facts.deployment
+        asked = CertifiedRequest(
+            client=request.client,
+            account=request.account,
+            points=request.points,
+            digest=request.digest.hex(),
+            block=request.at.block,
+            transaction="0x" + request.at.transaction.hex(),
+        )
+        place = deployment.chain_id, deployment.registry, deployment.ledger
+        return Certificate(*place, asked, summed, recomputed, statement)
 
     def _state(self, current: RoundRecords) -> KMeansState:
         method = fetch_method(self._store, current.opened.config_digest)
@@ -240,14 +255,10 @@ def _is_after(each: RoundRecords, current: RoundRecords) -> bool:
     return each.stands and each.number > current.number
 
 
-def _described(current: RoundRecords, state: KMeansState) -> dict[str, Any]:
-    return {
-        "round": current.number,
-        "model": current.closing.model_digest.hex(),
-        "counted": state.counts.total,
-        "bins": len(state.counts),
-        "clients": len(state.clients),
-    }
+def _described(current: RoundRecords, state: KMeansState) -> CertifiedModel:
+    counts = state.counts
+    digest = current.closing.model_digest.hex()
+    return CertifiedModel(current.number, digest, counts.total, len(counts), len(state.clients))
 
 
 def _statement(request: Withdrawn, current: RoundRecords, after: KMeansState) -> str:

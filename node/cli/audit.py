@@ -20,7 +20,7 @@ from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
 from fedgrove.node.audit.auditor import Auditor, Progress
-from fedgrove.node.audit.certificate import MAX_BYTES, Certificate, NoCertificate, with_certificate
+from fedgrove.node.audit.certificate import Certificate, NoCertificate, with_certificate
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.pins import HeadStatement, Pins
 from fedgrove.node.audit.verdict import Verdict
@@ -215,7 +215,7 @@ def _audit_live(
 def _certified(verdict: Verdict, paper: Certificate, history: LedgerHistory, store: ContentReader) -> Verdict:
     verdict = with_certificate(verdict, paper, chain_facts(history), history.records(), store)
     if verdict.verdict == "verified":
-        note(f"certificate: {paper.sentence}")
+        note(f"certificate: {paper.statement}")
     return verdict
 
 
@@ -224,7 +224,7 @@ def _read_certificate(path: Path | None) -> Certificate | None:
         return None
     try:
         with or_say(f"cannot read {path}"):
-            return Certificate.from_bytes(read_regular(path, MAX_BYTES))
+            return Certificate.from_bytes(read_regular(path, Certificate.max_bytes))
     except NoCertificate as fault:
         raise CommandError(f"{path}: {fault}") from None
 

@@ -102,7 +102,7 @@ def _locally(directory: Path, client: int, rows: list[int] | None, as_json: bool
         verdict = session.archive()
         found, path = session.certificate(client, request)
     check = command_line("audit", directory / "history", "--certificate", path)
-    report(found.table, f"{found.sentence}\ncheck:  {check}", as_json)
+    report(found.to_table(), f"{found.statement}\ncheck:  {check}", as_json)
     return verdict.exit_code
 
 
@@ -132,5 +132,5 @@ def _as_member(
         history = capture(network, deployment)
         found = certify(chain_facts(history), history.records(), open_store(config, reach), client, request.digest)
     write_atomically(certificate, found.to_bytes())
-    report(found.table, found.sentence, as_json)
+    report(found.to_table(), found.statement, as_json)
     return 0

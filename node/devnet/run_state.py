@@ -4,7 +4,6 @@ It is not in the directory, which an audit accounts for and people pass on: it h
 its name can be guessed, a folder that another account made, or may write to, is refused: it could say what code to run.
 """
 
-import json
 import os
 import shutil
 import stat
@@ -17,7 +16,7 @@ from fedgrove.chain.crypto.keys import Keys, load, save
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.regular_file import read_regular
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import canonical_json, decode, parse_json
 from fedgrove.node.base.files import AlreadyInUse, exclusive, write_atomically
 from fedgrove.node.scenario.scenario import Scenario
 
@@ -80,7 +79,7 @@ class RunState:
 
     def keep_scenario(self, scenario: Scenario) -> None:
         """Keep what the run was asked for; from now on it has begun."""
-        self._write(_OPTIONS, json.dumps(scenario.absolute().to_tables(), sort_keys=True))
+        self._write(_OPTIONS, canonical_json(scenario.absolute().to_tables()))
 
     def scenario(self) -> Scenario:
         """What the run was asked for. Raises RunFailed."""
@@ -102,7 +101,7 @@ class RunState:
 
     def keep_deployment(self, deployment: Deployment) -> None:
         """Keep where the contracts are."""
-        self._write(_DEPLOYMENT, deployment.to_json())
+        self._write(_DEPLOYMENT, deployment.to_json().encode())
 
     def deployment(self) -> Deployment | None:
         """Where the contracts are; None before they are deployed. Raises RunFailed."""
@@ -110,13 +109,13 @@ class RunState:
 
     def keep_seconds(self, seconds: dict[int, float]) -> None:
         """Keep how long each round has taken."""
-        self._write(_SECONDS, json.dumps(seconds))
+        self._write(_SECONDS, canonical_json(seconds))
 
     def seconds(self) -> dict[int, float]:
         """How long each round has taken. Raises RunFailed."""
         if not (self.root / _SECONDS).exists():
             return {}
-        return self._read(_SECONDS, lambda data: {int(key): float(each) for key, each in parse_json(data).items()})
+        return self._read(_SECONDS, lambda data: decode(dict[int, float], data, _MAX_BYTES))
 
     def end(self) -> None:
         """The run is done: there is nothing to go on with any more."""
@@ -127,9 +126,9 @@ class RunState:
         self.end()  # first, so that nobody takes a part of it for a run
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, data: bytes) -> None:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(self.root / name, text.encode(), mode=0o600)
+        write_atomically(self.root / name, data, mode=0o600)
 
     def _check_own(self) -> None:
         """Raise RunFailed unless the folder is this account's alone; a link to one is not."""
@@ -143,5 +142,5 @@ class RunState:
         self._check_own()
         try:
             return parse(read_regular(self.root / name, _MAX_BYTES, follow=False))
-        except (OSError, ValueError, TypeError, AttributeError, InvalidContent, InvalidInput):
+        except (OSError, UnicodeDecodeError, InvalidContent, InvalidInput):
             raise RunFailed(f"{self.root / name} cannot be read: remove {self.root}, and begin a new run") from None

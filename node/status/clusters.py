@@ -5,7 +5,6 @@ say what comes next. Neither is believed here: whether they are lawful, the audi
 is no state, or does not fit to what is stated of it, is not shown.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
@@ -13,8 +12,8 @@ from functools import lru_cache
 from typing import Any, Self, TypeGuard
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.common.wire import canonical_json, decode
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.round_inputs import accepted, course_of
@@ -31,6 +30,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 MAX_HEAD_BYTES = 1 << 21
 """A state with a larger head is not shown. A thousand clients need less, except for the overlaps of all pairs."""
 
+_MAX_SCORES = 1 << 20  # bytes
 _START = head_end(b"")  # where a head without bytes ends
 
 
@@ -73,14 +73,13 @@ class Left:
     def from_row(cls, state: bytes, scores: str) -> Self | None:
         """Out of two columns of the index, or None where another version of fedgrove wrote them."""
         try:
-            return cls(ClusterState.outline(state), tuple(ClusterScore(*each) for each in json.loads(scores)))
-        except (ValueError, TypeError, InvalidInput, InvalidContent):
+            return cls(ClusterState.outline(state), decode(tuple[ClusterScore, ...], scores.encode(), _MAX_SCORES))
+        except InvalidContent:
             return None
 
     def to_row(self) -> tuple[bytes, str]:
         """The columns: without the overlaps of all pairs, which would be the same in every round."""
-        scores = [list(vars(each).values()) for each in self.scores]
-        return replace(self.state, overlaps=()).head(), json.dumps(scores)
+        return replace(self.state, overlaps=()).head(), canonical_json(self.scores).decode()
 
 
 def hear(head: bytes, digest: bytes, metrics: bytes, config: FederationConfig) -> Left | None:
@@ -161,7 +160,7 @@ def config_from(text: bytes) -> FederationConfig | None:
     """The terms that a blob holds, or None."""
     try:
         return parse_config(text)
-    except (InvalidConfig, ValueError, InvalidInput, InvalidContent):
+    except (InvalidInput, InvalidContent):
         return None
 
 

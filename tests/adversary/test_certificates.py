@@ -51,7 +51,7 @@ def asking_in_the_middle_of_a_round(directory: Path) -> tuple[str, str, bool]:
 
 def said(one: Federation, member: int, request) -> str:
     try:
-        return one.certify(member, request).sentence
+        return one.certify(member, request).statement
     except NoCertificate as refusal:
         return str(refusal)
 
@@ -113,7 +113,7 @@ def stay(one: Federation, leaver: int) -> None:
 
 def test_a_certificate_says_whose_word_it_is_that_the_points_went(history):
     """The client kept them: nobody else can know, and the certificate does not claim to."""
-    sentence = history.papers[2].sentence
+    sentence = history.papers[2].statement
     assert "The model in force since block" in sentence and "Earlier models stay public" in sentence
     assert "Which they are, and that client 2 left them out, is its own word: masks hide what it sent" in sentence
 
@@ -123,9 +123,9 @@ def test_who_left_draws_no_more_and_is_in_no_sum(history):
     assert history.last.clients == (1, 2, 3, 5)
     assert history.last.counts == history.sum_of(history.last.round, 1, 2, 3, 5)
     assert 4 not in history.rounds().rounds[history.last.round].draws
-    sentence = history.papers[4].sentence
+    sentence = history.papers[4].statement
     assert "without any point of client 4" in sentence and "without an upload of client 4" in sentence
-    assert history.papers[4].table["round"]["summed"] == [1, 2, 3, 5]
+    assert history.papers[4].round.summed == (1, 2, 3, 5)
     assert history.audit().verdict == "verified"
 
 
@@ -142,7 +142,7 @@ def test_a_certificate_holds_while_later_rounds_run_and_when_they_have_ended(his
 @pytest.mark.parametrize("client", [2, 4])
 def test_a_certificate_does_not_outlive_its_round(history, client):
     """More than half of those that committed void the round: the model of before is in force again."""
-    number = history.papers[client].table["round"]["number"]
+    number = history.papers[client].round.number
     place = next(i for i, each in enumerate(history.records) if isinstance(each, Closed) and each.round == number)
     closed = history.records[place]
     block, transaction, index, _ = closed.at

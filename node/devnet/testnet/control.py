@@ -1,6 +1,5 @@
 """Control of a testnet by the command and by scripts: start it, inspect it, stop it."""
 
-import json
 import os
 import subprocess
 import sys
@@ -10,18 +9,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
+from typing import TypeVar
 
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
+from fedgrove.common.wire import Malformed, Table, decode
 from fedgrove.node.base.files import open_log
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.keeper import Status
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, clear, read_record
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.devnet.testnet.processes import chain_url
-from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED, FRUITLESS, RUNNING, STOP_SECONDS
+from fedgrove.node.devnet.testnet.supervisor import (
+    ENDED,
+    FAILED,
+    FRUITLESS,
+    RUNNING,
+    STOP_SECONDS,
+    ProcessReport,
+    Supervision,
+)
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.status.standing import Standing, standing
 from fedgrove.node.tasks.folder import remove_folder
@@ -33,6 +42,7 @@ _POLL_SECONDS = 0.2
 _LAST_BYTES = 300
 
 Progress = Callable[[str], None]
+_Written = TypeVar("_Written", bound=Table)
 
 
 @dataclass(frozen=True)
@@ -68,16 +78,11 @@ class Processes:
 
 def look(layout: TestnetPaths) -> Processes | None:
     """Running processes of a testnet; None while it has no supervisor."""
-    supervisor = _read(layout.supervisor)
-    try:
-        identity = Identity(supervisor["pid"], supervisor["started"])
-        if not identity.alive:
-            return None
-        table = _read(layout.processes) or {"phase": "starting", "processes": []}
-        kept = tuple(Status(**fields) for fields in table["processes"])
-        return Processes(identity, supervisor["since"], table["phase"], kept)
-    except (KeyError, TypeError):
+    found = _read(Supervision, layout.supervisor)
+    if found is None or not (identity := Identity(found.pid, found.started)).alive:
         return None
+    report = _read(ProcessReport, layout.processes) or ProcessReport("starting", ())
+    return Processes(identity, found.since, report.phase, report.processes)
 
 
 def up(layout: TestnetPaths, scenario: Scenario, say: Progress) -> bool:
@@ -280,14 +285,14 @@ def _progress(layout: TestnetPaths) -> str:
 
 def _left_behind(layout: TestnetPaths) -> list[Identity]:
     """The kept processes that are alive, whether or not a supervisor is."""
-    table = _read(layout.processes)
-    known = [Identity(one.get("pid", 0), one.get("started", "")) for one in table.get("processes", [])]
+    report = _read(ProcessReport, layout.processes)
+    known = [Identity(one.pid, one.started) for one in report.processes] if report else []
     return [identity for identity in known if identity.pid and identity.alive]
 
 
-def _read(path: Path) -> dict:
-    """A JSON file of the supervisor's; empty when it is not there."""
+def _read(kind: type[_Written], path: Path) -> _Written | None:
+    """A file of the supervisor's; None when it is not there."""
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
+        return decode(kind, path.read_bytes(), kind.max_bytes)
+    except (OSError, Malformed):
+        return None

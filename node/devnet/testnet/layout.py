@@ -1,20 +1,21 @@
 """Layout of a testnet's directory, and the record that marks it as complete."""
 
-import json
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
+import msgspec
+
+from fedgrove.common.errors import RunFailed
 from fedgrove.common.regular_file import read_regular
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import Malformed, Table
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.members import ParticipantPaths
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.tasks.folder import remove_folder
 
-FORMAT = 2
-MAX_RECORD_BYTES = 1 << 20
 _OURS = re.compile(
     r"\.unfinished|(coordinator|client-\d\d|kubo-\d+|store|chain|logs|explorer|swarm\.key"
     r"|federation\.toml|(testnet|supervisor|processes)\.json)(\.tmp)?"
@@ -41,12 +42,13 @@ def group_of(scenario: Scenario, client: int) -> int:
     return (client - 1) % groups(scenario) + 1 if client else 1
 
 
-@dataclass(frozen=True)
-class Testnet:
+class Testnet(Table, frozen=True, dict=True, tag_field="format", tag=2):
     """A complete testnet: its scenario, and where on its own chain the federation is.
 
     Attributes
     ----------
+    tables : dict
+        The scenario's, as its file has them.
     chain_id : int
     registry, ledger : str
         Checksummed addresses.
@@ -62,14 +64,22 @@ class Testnet:
 
     __test__ = False
 
-    scenario: Scenario
+    tables: dict[str, Any] = msgspec.field(name="scenario")
     chain_id: int
     registry: str
     ledger: str
     block: int
-    accounts: dict[str, str] = field(default_factory=dict)
-    ports: dict[str, int] = field(default_factory=dict)
-    sources: dict[str, list[str]] = field(default_factory=dict)
+    accounts: dict[str, str] = msgspec.field(default_factory=dict)
+    ports: dict[str, int] = msgspec.field(default_factory=dict)
+    sources: dict[str, list[str]] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _ = self.scenario
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """What the testnet was asked for."""
+        return Scenario.from_tables(self.tables)
 
 
 @dataclass(frozen=True)
@@ -157,8 +167,7 @@ def kubo_name(group: int) -> str:
 
 def write_record(layout: TestnetPaths, testnet: Testnet) -> None:
     """Write, or replace, the record of a complete testnet."""
-    record = {"format": FORMAT} | asdict(testnet) | {"scenario": testnet.scenario.to_tables()}
-    write_atomically(layout.record, _json(record), 0o600)
+    write_atomically(layout.record, testnet.to_bytes(), 0o600)
 
 
 def read_record(layout: TestnetPaths) -> Testnet:
@@ -170,17 +179,10 @@ def read_record(layout: TestnetPaths) -> Testnet:
         There is none, or its record cannot be read.
     """
     try:
-        fields = parse_json(read_regular(layout.record, MAX_RECORD_BYTES))
-        if fields.pop("format") != FORMAT:
-            raise ValueError("another format")
-        return Testnet(**fields | {"scenario": Scenario.from_tables(fields["scenario"])})
+        return Testnet.from_bytes(read_regular(layout.record, Testnet.max_bytes))
     except FileNotFoundError:
         raise TestnetError(f"there is no testnet in {layout.root}: make one with `fedgrove network up`") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InvalidInput, InvalidContent):
+    except (OSError, Malformed):
         raise TestnetError(
             f"{layout.record} cannot be read: stop it with `fedgrove network down --delete` and start again"
         ) from None
-
-
-def _json(value: dict) -> bytes:
-    return (json.dumps(value, indent=2, sort_keys=True) + "\n").encode()

@@ -46,7 +46,7 @@ def with_ports(testnet: Testnet) -> Testnet:
         while port == 0 or port in ports.values() or not _is_free(port):
             port = free_port()
         ports[name] = port
-    return dataclasses.replace(testnet, ports=ports)
+    return testnet.replace(ports=ports)
 
 
 def write_configs(layout: TestnetPaths, testnet: Testnet, config: FederationConfig) -> None:

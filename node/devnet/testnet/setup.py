@@ -71,7 +71,7 @@ def make(layout: TestnetPaths, scenario: Scenario, say: Progress = lambda senten
     deployment = _found(layout, scenario, config, everyone)
     accounts = {name: keys.address for name, keys in everyone.items()}
     place = (deployment.chain_id, deployment.registry, deployment.ledger, deployment.block)
-    testnet = with_ports(Testnet(scenario, *place, accounts, sources=sources))
+    testnet = with_ports(Testnet(scenario.to_tables(), *place, accounts, sources=sources))
     write_configs(layout, testnet, config)
     write_record(layout, testnet)
     layout.unfinished.unlink()

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,9 +18,10 @@ from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
+from fedgrove.common.wire import Table
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.testnet.identity import Identity
-from fedgrove.node.devnet.testnet.keeper import Job, Keeper
+from fedgrove.node.devnet.testnet.keeper import Job, Keeper, Status
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, read_record, write_record
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.devnet.testnet.processes import (
@@ -46,6 +46,21 @@ _LOOK_SECONDS = 1.0
 _CHAIN_ANSWER_SECONDS = 2.0
 
 
+class Supervision(Table, frozen=True):
+    """The supervisor's process, and since when it runs, in seconds since 1970."""
+
+    pid: int
+    started: str
+    since: float
+
+
+class ProcessReport(Table, frozen=True):
+    """What the supervisor does, and how its processes are."""
+
+    phase: str
+    processes: tuple[Status, ...]
+
+
 class Supervisor:
     """Starts a testnet's processes in order and keeps them until it is told to stop."""
 
@@ -65,7 +80,7 @@ class Supervisor:
     def run(self) -> None:
         """Run until ``stop``."""
         me = Identity.of(os.getpid())
-        write_atomically(self._layout.supervisor, json.dumps(asdict(me) | {"since": time.time()}).encode())
+        write_atomically(self._layout.supervisor, Supervision(me.pid, me.started, time.time()).to_bytes())
         try:
             testnet = self._prepare()
             self._start(testnet)
@@ -159,8 +174,7 @@ class Supervisor:
 
     def _write(self) -> None:
         """Say how everything is, if it is not as it was."""
-        processes = [asdict(keeper.status) for keeper in self._keepers]
-        data = json.dumps({"phase": self._phase, "processes": processes}, indent=1).encode()
+        data = ProcessReport(self._phase, tuple(keeper.status for keeper in self._keepers)).to_bytes()
         if data != self._written:
             write_atomically(self._layout.processes, data)
             self._written = data

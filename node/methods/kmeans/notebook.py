@@ -3,20 +3,21 @@
 Both are in one file of the journal, replaced as a whole before anybody sees what follows from it.
 """
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.common.wire import Digest, canonical_json, decode
+from fedgrove.node.base.arrays import arrays_of
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.protocol.journal import Journal, JournalDamaged
 
 _NAME = "points"
+_TYPES = {"points": np.dtype(np.float64), "applied": np.dtype(np.uint8)}
+_MAX_BYTES = 1 << 26  # of the digests
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,16 @@ class Notebook:
 
     def to_bytes(self) -> bytes:
         """Safetensors."""
-        applied = np.frombuffer(json.dumps(self.applied).encode(), np.uint8)
+        applied = np.frombuffer(canonical_json(self.applied), np.uint8)
         return safetensors_save({"points": np.ascontiguousarray(self.points, np.float64), "applied": applied})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Notebook":
         """Parse what ``to_bytes`` wrote; it comes from this client's own sealed journal."""
-        arrays = safetensors_load(data)
-        return cls(arrays["points"], tuple(json.loads(arrays["applied"].tobytes())))
+        arrays = arrays_of(data)
+        if {name: array.dtype for name, array in arrays.items()} != _TYPES or arrays["points"].ndim != 2:
+            raise InvalidContent("it has other arrays")
+        return cls(arrays["points"], decode(tuple[Digest, ...], arrays["applied"].tobytes(), _MAX_BYTES))
 
 
 def begin(journal: Journal, points: np.ndarray, settings: KMeansSettings) -> Notebook:
@@ -100,5 +103,5 @@ def read_notebook(journal: Journal) -> Notebook | None:
         return None
     try:
         return Notebook.from_bytes(data)
-    except (SafetensorError, ValueError, KeyError, InvalidContent) as fault:
+    except InvalidContent as fault:
         raise JournalDamaged(f"the points in the journal cannot be read: {fault}") from None

@@ -1,6 +1,5 @@
 """The node's end of a warm process: start it, begin and end jobs in it."""
 
-import json
 import os
 import socket
 from collections.abc import Mapping
@@ -8,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fedgrove.common.text import one_line
+from fedgrove.common.wire import decode
 from fedgrove.node.tasks.sandbox.faults import SandboxUnavailable
 from fedgrove.node.tasks.sandbox.launch import Launched, launch, python
 from fedgrove.node.tasks.sandbox.settings import Visible, WarmSettings
@@ -70,7 +70,7 @@ class Attached:
             said = self.control.recv(MESSAGE)
         except OSError:
             return None
-        return Ending(**json.loads(said)) if said else None
+        return decode(Ending, said, MESSAGE) if said else None
 
     def close(self) -> None:
         self.control.close()

@@ -110,7 +110,7 @@ def made(tmp_path, monkeypatch):
     """A testnet that exists, whose supervisor is another program; brings it up, and returns what it says."""
     layout = TestnetPaths(tmp_path / "testnet")
     layout.logs.mkdir(parents=True)
-    write_record(layout, Testnet(PLAN, 1, "0x" + 40 * "1", "0x" + 40 * "2", 0, {}))
+    write_record(layout, Testnet(PLAN.to_tables(), 1, "0x" + 40 * "1", "0x" + 40 * "2", 0, {}))
 
     def brought_up(program: str) -> list[str]:
         def supervise(*_: object) -> subprocess.Popen:

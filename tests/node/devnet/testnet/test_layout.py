@@ -16,7 +16,7 @@ from fedgrove.node.scenario.reading import scenario
 
 def made(plan=None, **ports):
     place = (31337, "0x" + "1" * 40, "0x" + "2" * 40, 3)
-    return Testnet(plan or scenario(), *place, {"client-01": "0x" + "3" * 40}, ports)
+    return Testnet((plan or scenario()).to_tables(), *place, {"client-01": "0x" + "3" * 40}, ports)
 
 
 def test_a_record_reads_as_it_was_written_and_only_its_owner_can_read_it(tmp_path):

@@ -14,7 +14,7 @@ from fedgrove.node.scenario.reading import scenario
 
 def testnet(**options):
     place = (31337, "0x" + "1" * 40, "0x" + "2" * 40, 3)
-    return with_ports(Testnet(scenario(**{"store": "kubo"} | options), *place))
+    return with_ports(Testnet(scenario(**{"store": "kubo"} | options).to_tables(), *place))
 
 
 testnet.__test__ = False
