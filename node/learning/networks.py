@@ -72,7 +72,7 @@ def train(
     where = {"number": number, "rounds": rounds, "device": device, **position}
     with _idle_model(spec) as model:
         update = training.train(model, own, tensors, strategy, settings, common, **where)
-    return replace(update, measured=measured)
+    return update if measured is None else replace(update, measured=measured)
 
 
 def prepare(
@@ -146,7 +146,6 @@ def _idle_model(spec: ModelSpec) -> Iterator[NetworkModel]:
     try:
         yield model
     finally:
-        model.module.zero_grad()
         kept.clear()
         kept[spec] = model
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors, prefixed, without_prefix
@@ -320,7 +321,7 @@ def _descend(
             if count == 1 and seen and not model.pure:
                 break  # BatchNorm has no variance of one sample
             inputs, targets = placed(augment(inputs, settings, generator), device), placed(targets, device)
-            backward = partial(_backward, model, inputs, targets, term, settings)
+            backward = partial(_backward, model, weights, inputs, targets, term, settings)
             own = backward()
             term.before_step(backward)
             optimizer.step()
@@ -328,18 +329,31 @@ def _descend(
         loss = total / seen
         if not math.isfinite(loss):
             break
-    model.module.zero_grad()
+    _clear(weights)
     return loss
 
 
-def _backward(model: TaskModel, inputs: Any, targets: Any, term: LocalTerm, settings: TrainingSettings) -> torch.Tensor:
+def _backward(
+    model: TaskModel,
+    weights: Sequence[nn.Parameter],
+    inputs: Any,
+    targets: Any,
+    term: LocalTerm,
+    settings: TrainingSettings,
+) -> torch.Tensor:
     """Leave a batch's gradients at the parameters; return its loss, without what the term adds."""
     batch = _forward(model, inputs, targets, term, settings)
     own = model.loss(term.calibrated(batch.output), targets)
     added = term.loss(batch)
-    model.module.zero_grad()
+    _clear(weights)
     (own if added is None else own + added).backward()
     return own
+
+
+def _clear(weights: Sequence[nn.Parameter]) -> None:
+    """As ``Module.zero_grad``, which walks through the whole module: at every step that is a third of a small one."""
+    for weight in weights:
+        weight.grad = None
 
 
 def _forward(model: TaskModel, inputs: Any, targets: Any, term: LocalTerm, settings: TrainingSettings) -> Batch:

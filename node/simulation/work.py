@@ -220,7 +220,7 @@ def train_clients(task: TrainingTask) -> PartialSum:
         except InvalidContent as fault:
             raise DivergedTraining(f"client {result.client} in round {task.round}: {fault}") from None
         np.add(total, words, out=total)
-        results.append(replace(result, cut_off=cut_off))
+        results.append(replace(result, cut_off=cut_off) if cut_off else result)
     return PartialSum(total, tuple(results))
 
 

@@ -86,7 +86,7 @@ class Workforce:
             np.add(total, partial.words, out=total)
             for result in partial.results:
                 keep(result.client, result.state)
-                found.append(replace(result, state={}))
+                found.append(replace(result, state={}) if result.state else result)
         return sums, sorted(found, key=lambda result: result.client)
 
     def tested(self) -> list[RoundResult]:

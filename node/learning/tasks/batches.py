@@ -28,7 +28,8 @@ def _gathered(data: Pairs, order: torch.Tensor, size: int) -> Iterator[tuple[Any
     one = data.inputs.element_size() * data.inputs[:1].numel()
     for chosen in order.split(size * max(1, GATHERED_BYTES // max(1, size * one))):
         inputs, targets = (each.index_select(0, chosen) for each in (data.inputs, data.targets))
-        yield from zip(inputs.split(size), targets.split(size), map(len, chosen.split(size)), strict=True)
+        for batch in zip(inputs.split(size), targets.split(size), strict=True):
+            yield *batch, len(batch[1])
 
 
 def targets_of(task: Task, data: Any) -> torch.Tensor:

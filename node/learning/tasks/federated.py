@@ -46,6 +46,8 @@ class Federated:
         _refuse_short(own | statistics)
         self.parameters: dict[str, nn.Parameter] = _not_kept(own, keep)
         self.buffers = _not_kept(statistics, keep) if buffers else {}
+        self._shared: dict[str, Tensor] = {**self.parameters, **self.buffers}
+        self._travelling = {name: travelling(name) for name in self._shared}
         self._at_home = {name: value for name, value in (own | statistics).items() if name not in self._shared}
         if not self.parameters:
             raise InvalidTask("the model has no parameter that requires a gradient and is not kept at home")
@@ -54,13 +56,9 @@ class Federated:
             if name.endswith(VARIANCE) and pair not in self.buffers:
                 raise InvalidTask(f"{name} is federated and {pair} is not: keep both at home, or neither")
 
-    @property
-    def _shared(self) -> dict[str, Tensor]:
-        return {**self.parameters, **self.buffers}
-
     def read(self) -> Tensors:
         """The federated tensors as float32 arrays, by the names under which they travel."""
-        return {travelling(name): _moment(name, self._shared) for name in self._shared}
+        return {sent: _moment(name, self._shared) for name, sent in self._travelling.items()}
 
     def write(self, tensors: Mapping[str, np.ndarray]) -> None:
         """Set the federated tensors; a strategy's extras among ``tensors`` are left alone.
@@ -70,7 +68,7 @@ class Federated:
         InvalidModel
             One is missing or has another shape.
         """
-        given = {name: _taken(tensors, travelling(name), tuple(value.shape)) for name, value in self._shared.items()}
+        given = {name: _taken(tensors, sent, self._shared[name].shape) for name, sent in self._travelling.items()}
         with torch.no_grad():
             for name, value in self._shared.items():
                 new = given[name]
@@ -80,7 +78,7 @@ class Federated:
 
     def extras(self, tensors: Mapping[str, np.ndarray]) -> Tensors:
         """What travels with the model: a strategy's extra tensors."""
-        own = {travelling(name) for name in self._shared}
+        own = self._travelling.values()
         return {name: value for name, value in tensors.items() if name not in own}
 
     def at_home(self) -> Tensors:

@@ -88,7 +88,7 @@ class TaskModel(nn.Module):
         loss = self.task.loss(output, targets)
         if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
             raise InvalidTask("loss(self, output, target) must return a tensor of one number: the mean over the batch")
-        return loss.reshape(())
+        return loss if loss.dim() == 0 else loss.reshape(())
 
     def forward(self, inputs: Any) -> Any:
         """Call the module with a batch's inputs: a dictionary as keywords, a tuple or list as positional arguments."""
