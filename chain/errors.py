@@ -55,10 +55,6 @@ class BadHistory(ChainError):
         self.what = what
 
 
-class KeystoreError(ChainError):
-    """A keystore file cannot be read or written."""
-
-
 class ContractRevert(ChainError):
     """A contract refused a transaction.
 

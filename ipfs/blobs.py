@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 
 from fedgrove.common.chunks import joined
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.store import Corrupt, Malformed, NotFound, Root, StoreError, TooLarge
 from fedgrove.ipfs.unixfs import (
     MAX_BLOCK_BYTES,
     UNIXFS_V1_2025,
     DagBlock,
-    InvalidNode,
     Link,
     build,
     chunks,
@@ -113,7 +113,7 @@ class BlockReader(ABC):
         data = self._read_block(link.cid, MAX_BLOCK_BYTES)
         try:
             return decode_node(data, link.size, depth, self.profile)
-        except InvalidNode as fault:
+        except InvalidContent as fault:
             raise Malformed(link.cid, str(fault)) from None
 
     def _walk(self, root: Root) -> Iterator[CID]:

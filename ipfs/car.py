@@ -10,17 +10,13 @@ from hashlib import sha256
 from typing import BinaryIO
 
 from fedgrove.common.errors import InvalidContent
-from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, read_varint, varint
 
 _CID_BYTES = 36
 _HEADER_START = b"\xa2\x65roots\x81\xd8\x2a\x58\x25\x00"  # map(2), "roots", array(1), tag 42, bytes(37), identity base
 _HEADER_END = b"\x67version\x01"
 _HEADER_BYTES = len(_HEADER_START) + _CID_BYTES + len(_HEADER_END)
-
-
-class InvalidArchive(InvalidContent):
-    """The bytes are not a CAR version 1 with one root and intact blocks; the message says where and why."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +45,14 @@ def read(stream: BinaryIO, max_bytes: int) -> Archive:
 
     Raises
     ------
-    InvalidArchive
+    InvalidContent
         Here for a bad header; from the iterator for a truncated, oversized or altered block.
     """
     if _read_length(stream) != _HEADER_BYTES:
-        raise InvalidArchive("the archive is not a CAR version 1 with exactly one root")
+        raise InvalidContent("the archive is not a CAR version 1 with exactly one root")
     header = _read_exactly(stream, _HEADER_BYTES)
     if not (header.startswith(_HEADER_START) and header.endswith(_HEADER_END)):
-        raise InvalidArchive("the archive is not a CAR version 1 with exactly one root")
+        raise InvalidContent("the archive is not a CAR version 1 with exactly one root")
     return Archive(_parse_cid(header[len(_HEADER_START) : -len(_HEADER_END)]), _read_blocks(stream, max_bytes))
 
 
@@ -64,14 +60,14 @@ def _read_blocks(stream: BinaryIO, max_bytes: int) -> Iterator[DagBlock]:
     total = 0
     while (length := _read_length(stream)) is not None:
         if not _CID_BYTES <= length <= _CID_BYTES + MAX_BLOCK_BYTES:
-            raise InvalidArchive(f"the archive has a section of {length} bytes, more than a block can have")
+            raise InvalidContent(f"the archive has a section of {length} bytes, more than a block can have")
         total += length - _CID_BYTES
         if total > max_bytes:
-            raise InvalidArchive(f"the archive holds more than the {max_bytes} bytes allowed")
+            raise InvalidContent(f"the archive holds more than the {max_bytes} bytes allowed")
         section = _read_exactly(stream, length)
         cid, data = _parse_cid(section[:_CID_BYTES]), section[_CID_BYTES:]
         if sha256(data).digest() != cid.digest:
-            raise InvalidArchive(f"{cid}: the block in the archive does not match its CID")
+            raise InvalidContent(f"{cid}: the block in the archive does not match its CID")
         yield DagBlock(cid, data)
 
 
@@ -85,18 +81,18 @@ def _read_length(stream: BinaryIO) -> int | None:
     try:
         return read_varint(encoded, 0)[0]
     except (ValueError, InvalidContent) as fault:
-        raise InvalidArchive(f"the archive has a malformed length: {fault}") from None
+        raise InvalidContent(f"the archive has a malformed length: {fault}") from None
 
 
 def _read_exactly(stream: BinaryIO, length: int) -> bytes:
     data = stream.read(length)
     if len(data) != length:
-        raise InvalidArchive("the archive is truncated")
+        raise InvalidContent("the archive is truncated")
     return data
 
 
 def _parse_cid(data: bytes) -> CID:
     try:
         return CID.from_bytes(data)
-    except InvalidCID as fault:
-        raise InvalidArchive(f"the archive names a block by {fault}") from None
+    except InvalidContent as fault:
+        raise InvalidContent(f"the archive names a block by {fault}") from None

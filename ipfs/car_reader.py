@@ -8,6 +8,7 @@ import os
 from hashlib import sha256
 from typing import BinaryIO
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs import car
 from fedgrove.ipfs.blobs import BlockReader, most_unfolded
 from fedgrove.ipfs.cid import CID
@@ -36,7 +37,7 @@ class CarReader(BlockReader):
 
     Raises
     ------
-    ipfs.car.InvalidArchive
+    InvalidContent
         It is no archive, a block is damaged, or there are too many.
     """
 
@@ -48,7 +49,7 @@ class CarReader(BlockReader):
         self.held_bytes = 0
         for count, block in enumerate(archive.blocks, 1):
             if count > MAX_BLOCKS:
-                raise car.InvalidArchive(f"the archive has more than the {MAX_BLOCKS} blocks allowed")
+                raise InvalidContent(f"the archive has more than the {MAX_BLOCKS} blocks allowed")
             size = len(block.data)
             self._places.setdefault(block.cid.digest, (stream.tell() - size, size))
             self.held_bytes += size

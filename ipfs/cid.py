@@ -21,10 +21,6 @@ _MULTIHASH_PREFIX = bytes([0x12, DIGEST_BYTES])  # sha2-256, 32 bytes
 _TEXT = re.compile(r"b[a-z2-7]{58}\Z")
 
 
-class InvalidCID(InvalidContent):
-    """The text or bytes are not a CID of the accepted kinds."""
-
-
 @dataclass(frozen=True)
 class CID:
     """Name of a block: codec of the block (``RAW`` or ``DAG_PB``), sha2-256 digest (32 bytes)."""
@@ -34,9 +30,9 @@ class CID:
 
     def __post_init__(self) -> None:
         if len(self.digest) != DIGEST_BYTES:
-            raise InvalidCID(f"a sha2-256 digest has 32 bytes, not {len(self.digest)}")
+            raise InvalidContent(f"a sha2-256 digest has 32 bytes, not {len(self.digest)}")
         if self.codec not in (RAW, DAG_PB):
-            raise InvalidCID(f"a CID with codec {self.codec:#x} is not supported")
+            raise InvalidContent(f"a CID with codec {self.codec:#x} is not supported")
 
     @classmethod
     def of_block(cls, data: bytes | memoryview, codec: int) -> "CID":
@@ -54,12 +50,12 @@ class CID:
 
         Raises
         ------
-        InvalidCID
+        InvalidContent
             Anything else: another length, version, codec, hash function.
         """
         if len(data) == 36 and data[0] == _VERSION and data[2:4] == _MULTIHASH_PREFIX:
             return cls(data[1], data[4:])
-        raise InvalidCID(f"{len(data)} bytes that are not a CID over sha2-256")
+        raise InvalidContent(f"{len(data)} bytes that are not a CID over sha2-256")
 
     @classmethod
     def parse(cls, text: str) -> "CID":
@@ -67,14 +63,14 @@ class CID:
 
         Raises
         ------
-        InvalidCID
+        InvalidContent
             The text is not such a CID or not its canonical spelling.
         """
         if not _TEXT.match(text):
-            raise InvalidCID(f"{text[:80]!r} is not a CID (expected bafk… or bafy…)")
+            raise InvalidContent(f"{text[:80]!r} is not a CID (expected bafk… or bafy…)")
         cid = cls.from_bytes(base64.b32decode(text[1:].upper() + "=" * 6))
         if str(cid) != text:
-            raise InvalidCID(f"{text!r} is not the canonical spelling of a CID")
+            raise InvalidContent(f"{text!r} is not the canonical spelling of a CID")
         return cid
 
     def __bytes__(self) -> bytes:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from fedgrove.common.errors import InvalidContent
-from fedgrove.ipfs.cid import CID, DAG_PB, InvalidCID
-from fedgrove.ipfs.unixfs import InvalidNode, build, chunks, field, read_varint, varint
+from fedgrove.ipfs.cid import CID, DAG_PB
+from fedgrove.ipfs.unixfs import build, chunks, field, read_varint, varint
 
 _DIRECTORY_DATA = b"\x0a\x02\x08\x01"  # dag-pb Data: UnixFS Data.Type = Directory
 _CID_FIELD = b"\x0a\x24"  # dag-pb Hash: a CIDv1 over sha2-256 has 36 bytes
@@ -81,16 +81,16 @@ def decode_directory(data: bytes) -> tuple[DirectoryEntry, ...]:
 
     Raises
     ------
-    InvalidNode
+    InvalidContent
         The block is not the one canonical block of a directory with CIDv1 entries.
     """
     try:
         entries = tuple(_scan_entries(data))
         canonical = encode_directory(entries) == data
-    except (InvalidCID, ValueError, InvalidContent):
+    except (InvalidContent, ValueError):
         canonical, entries = False, ()
     if not canonical:
-        raise InvalidNode("the block is not a directory, or is not in its canonical form")
+        raise InvalidContent("the block is not a directory, or is not in its canonical form")
     return entries
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fedgrove.common.errors import InvalidContent
-from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 
 MAX_BLOCK_BYTES = 1 << 20
 _MAX_FILE_BYTES = (1 << 63) - 1
@@ -46,10 +46,6 @@ class Link:
     cid: CID
     size: int
     total_size: int
-
-
-class InvalidNode(InvalidContent):
-    """The bytes are not a canonical UnixFS file node of the profile."""
 
 
 def chunks(data: bytes, profile: Profile = UNIXFS_V1_2025) -> Iterator[memoryview]:
@@ -109,7 +105,7 @@ def decode_root(data: bytes, profile: Profile = UNIXFS_V1_2025) -> tuple[Link, .
     try:
         digests, size = _scan_node(data, profile)
         return _rebuild(data, digests, size, depth_of(size, profile), profile)
-    except InvalidNode:
+    except InvalidContent:
         return None
 
 
@@ -118,12 +114,12 @@ def decode_node(data: bytes, size: int, depth: int, profile: Profile = UNIXFS_V1
 
     Raises
     ------
-    InvalidNode
+    InvalidContent
         The block is not the one canonical node of this size and depth.
     """
     digests, found = _scan_node(data, profile)
     if found != size:
-        raise InvalidNode(f"the node holds {found} bytes, but its parent states {size}")
+        raise InvalidContent(f"the node holds {found} bytes, but its parent states {size}")
     return _rebuild(data, digests, size, depth, profile)
 
 
@@ -182,36 +178,36 @@ def _scan_node(data: bytes, profile: Profile) -> tuple[list[bytes], int]:
     position = 0
     while data[position : position + 1] == b"\x12":
         if len(digests) == profile.max_links:
-            raise InvalidNode("the node has more links than the profile allows")
+            raise InvalidContent("the node has more links than the profile allows")
         cid = data[position + 4 : position + 40]  # tag, length of link, tag of Hash, length of CID
         try:
             digests.append(CID.from_bytes(cid).digest)
             length, position = read_varint(data, position + 1)
-        except (InvalidCID, ValueError, InvalidContent):
-            raise InvalidNode("a link of the node is malformed") from None
+        except (InvalidContent, ValueError):
+            raise InvalidContent("a link of the node is malformed") from None
         position += length
     try:
         _, position = read_varint(data, position + 1)
         size, _ = read_varint(data, position + len(_FILE_TYPE) + 1)
     except (ValueError, InvalidContent):
-        raise InvalidNode("the node ends too early") from None
+        raise InvalidContent("the node ends too early") from None
     return digests, size
 
 
 def _rebuild(data: bytes, digests: list[bytes], size: int, depth: int, profile: Profile) -> tuple[Link, ...]:
     """Return the links of the canonical node of this size, depth and digests, if it is ``data``."""
     if depth < 1 or not 0 < size <= _MAX_FILE_BYTES:
-        raise InvalidNode(f"a file of {size} bytes cannot have a node at depth {depth}")
+        raise InvalidContent(f"a file of {size} bytes cannot have a node at depth {depth}")
     capacity = profile.chunk_size * profile.max_links ** (depth - 1)
     if len(digests) != -(-size // capacity):
-        raise InvalidNode(f"a node of {size} bytes has {-(-size // capacity)} links, but this one has {len(digests)}")
+        raise InvalidContent(f"a node of {size} bytes has {-(-size // capacity)} links, not {len(digests)}")
     codec = RAW if depth == 1 else DAG_PB
     links = []
     for index, digest in enumerate(digests):
         part = min(capacity, size - index * capacity)
         links.append(Link(CID.from_digest(digest, codec), part, _total_size(part, depth - 1, profile)))
     if encode_node(links) != data:
-        raise InvalidNode("the node is not in its canonical form")
+        raise InvalidContent("the node is not in its canonical form")
     return tuple(links)
 
 

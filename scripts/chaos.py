@@ -25,10 +25,11 @@ from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.records import Closed, Failed, Skipped
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.devnet.terms import ledger_rounds
 from fedgrove.node.devnet.testnet.control import look
 from fedgrove.node.devnet.testnet.identity import Identity
-from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, read_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import chain_url, reach
 from fedgrove.node.devnet.testnet.supervisor import ENDED, FAILED
@@ -146,7 +147,7 @@ def left_over(layout: TestnetPaths, testnet: Testnet) -> list[str]:
     left += [str(path) for path in (layout.supervisor, layout.processes) if path.exists()]
     try:
         os.close(claim(layout))
-    except TestnetError as fault:
+    except RunFailed as fault:
         left.append(str(fault))
     return left
 

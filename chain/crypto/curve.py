@@ -29,10 +29,6 @@ else:
         coincurve = None
 
 
-class InvalidPoint(InvalidContent):
-    """Bytes or coordinates that are not a point on the curve, or a sum that is the point at infinity."""
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """An affine point, never the point at infinity. Coordinates are integers in [0, p)."""
@@ -55,7 +51,7 @@ class Curve(Protocol):
     order: int
 
     def decode(self, data: bytes) -> Point:
-        """The point of a 33-byte SEC 1 compressed encoding; raises InvalidPoint."""
+        """The point of a 33-byte SEC 1 compressed encoding; raises InvalidContent."""
         ...
 
     def public(self, secret: int) -> Point:
@@ -71,7 +67,7 @@ class Curve(Protocol):
         ...
 
     def add(self, left: Point, right: Point) -> Point:
-        """left + right; raises InvalidPoint when the sum is the point at infinity."""
+        """left + right; raises InvalidContent when the sum is the point at infinity."""
         ...
 
     def negate(self, point: Point) -> Point:
@@ -115,7 +111,7 @@ class Secp256k1:
         try:
             return _from_key(left_key.combine([right_key]))
         except ValueError:
-            raise InvalidPoint("The sum is the point at infinity.") from None
+            raise InvalidContent("The sum is the point at infinity.") from None
 
     def negate(self, point: Point) -> Point:
         return Point(point.x, self.field - point.y)
@@ -134,13 +130,13 @@ class EcdsaCurve:
     def decode(self, data: bytes) -> Point:
         _check_encoding(data)
         if int.from_bytes(data[1:], "big") >= self.field:  # ecdsa would reduce it
-            raise InvalidPoint("The x-coordinate of the point is not below the field's order.")
+            raise InvalidContent("The x-coordinate of the point is not below the field's order.")
         try:
             point = ecdsa.ellipticcurve.PointJacobi.from_bytes(
                 self._curve.curve, bytes(data), valid_encodings=("compressed",)
             )
         except ecdsa.errors.MalformedPointError:
-            raise InvalidPoint("The bytes do not encode a point on the curve.") from None
+            raise InvalidContent("The bytes do not encode a point on the curve.") from None
         return _affine(point)
 
     def public(self, secret: int) -> Point:
@@ -155,7 +151,7 @@ class EcdsaCurve:
     def add(self, left: Point, right: Point) -> Point:
         total = self._native(left) + self._native(right)
         if total == ecdsa.ellipticcurve.INFINITY:
-            raise InvalidPoint("The sum is the point at infinity.")
+            raise InvalidContent("The sum is the point at infinity.")
         return _affine(total)
 
     def negate(self, point: Point) -> Point:
@@ -168,7 +164,7 @@ class EcdsaCurve:
     def _native(self, point: Point) -> ecdsa.ellipticcurve.PointJacobi:
         on_curve = 0 <= point.x < self.field and 0 <= point.y < self.field
         if not on_curve or not self._curve.curve.contains_point(point.x, point.y):
-            raise InvalidPoint("The coordinates are not a point on the curve.")
+            raise InvalidContent("The coordinates are not a point on the curve.")
         return ecdsa.ellipticcurve.PointJacobi(self._curve.curve, point.x, point.y, 1, self.order)
 
 
@@ -184,7 +180,7 @@ def default_curve() -> Curve:
 
 def _check_encoding(data: bytes) -> None:
     if len(data) != 33 or data[0] not in (2, 3):
-        raise InvalidPoint("A compressed point is 33 bytes and starts with 0x02 or 0x03.")
+        raise InvalidContent("A compressed point is 33 bytes and starts with 0x02 or 0x03.")
 
 
 def _check_scalar(scalar: int, order: int) -> None:
@@ -201,12 +197,12 @@ def _parse(data: bytes) -> coincurve.PublicKey:
     try:
         return coincurve.PublicKey(data)
     except ValueError:
-        raise InvalidPoint("The bytes do not encode a point on the curve.") from None
+        raise InvalidContent("The bytes do not encode a point on the curve.") from None
 
 
 def _to_key(point: Point) -> coincurve.PublicKey:
     if not (0 <= point.x < 2**256 and 0 <= point.y < 2**256):
-        raise InvalidPoint("The coordinates are not a point on the curve.")
+        raise InvalidContent("The coordinates are not a point on the curve.")
     return _parse(b"\x04" + point.x.to_bytes(32, "big") + point.y.to_bytes(32, "big"))
 
 

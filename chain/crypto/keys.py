@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fedgrove.chain.crypto import secret_storage, vrf
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.secret_storage import STANDARD_COST
-from fedgrove.chain.errors import KeystoreError
+from fedgrove.common.errors import InvalidInput
 from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Digest, Malformed, Table, parse_json
 
@@ -105,16 +105,16 @@ def load(path: Path, password: str) -> Keys:
 
     Raises
     ------
-    KeystoreError
+    InvalidInput
         The password does not open it, or the file was altered.
-    KeystoreError
+    InvalidInput
         The file cannot be read, or is no keystore.
     """
     document = _read(path)
     try:
         entries = (document["crypto"], document["fedgrove"]["crypto"])
     except (KeyError, TypeError):
-        raise KeystoreError(
+        raise InvalidInput(
             f"{path} is not a fedgrove keystore; give the file that `fedgrove keys new` wrote."
         ) from None
     account, secrets = secret_storage.unseal(entries, password)
@@ -170,7 +170,7 @@ def _from_plain(path: Path, account_key: bytes, secrets: bytes) -> Keys:
         # Whatever went wrong, its message could quote a secret, so neither it nor its kind is passed on.
         sound = False
     if not sound:
-        raise KeystoreError(f"{path} was altered: its entries do not belong together; restore it from its backup.")
+        raise InvalidInput(f"{path} was altered: its entries do not belong together; restore it from its backup.")
     return keys
 
 
@@ -178,13 +178,13 @@ def _read(path: Path) -> Any:
     try:
         data = read_regular(path, MAX_KEYSTORE_BYTES)
     except OSError as fault:
-        raise KeystoreError(f"Cannot read {path} ({fault.strerror}); give the path of your keystore file.") from None
+        raise InvalidInput(f"Cannot read {path} ({fault.strerror}); give the path of your keystore file.") from None
     try:
         if len(data) > MAX_KEYSTORE_BYTES:
             raise Malformed("too large")
         return parse_json(data)
     except Malformed:
-        raise KeystoreError(f"{path} is not a keystore, or is damaged; restore it from its backup.") from None
+        raise InvalidInput(f"{path} is not a keystore, or is damaged; restore it from its backup.") from None
 
 
 def _write(path: Path, data: bytes, overwrite: bool) -> None:
@@ -206,9 +206,9 @@ def _write(path: Path, data: bytes, overwrite: bool) -> None:
                 os.unlink(part)
         _sync_directory(path.parent)
     except FileExistsError:
-        raise KeystoreError(f"{path} already exists and was not changed; give another file.") from None
+        raise InvalidInput(f"{path} already exists and was not changed; give another file.") from None
     except OSError as fault:
-        raise KeystoreError(f"Cannot write {path} ({fault.strerror}); choose a place that you can write to.") from None
+        raise InvalidInput(f"Cannot write {path} ({fault.strerror}); choose a place that you can write to.") from None
 
 
 def _sync_directory(directory: Path) -> None:

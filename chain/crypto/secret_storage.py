@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from eth_utils import keccak
 
-from fedgrove.chain.errors import KeystoreError
+from fedgrove.common.errors import InvalidInput
 
 STANDARD_COST = 1 << 18
 MAX_SECRET_BYTES = 1 << 16
@@ -40,7 +40,7 @@ def seal(secrets: Sequence[bytes], password: str, cost: int = STANDARD_COST) -> 
     once. ``cost`` is scrypt's N, a power of two; memory is 1 KiB · N.
     """
     if not password:
-        raise KeystoreError("An empty password protects nothing; give one of at least one character.")
+        raise InvalidInput("An empty password protects nothing; give one of at least one character.")
     parameters = _Parameters(os.urandom(32), cost, _BLOCK_SIZE, _PARALLEL)
     key = _derive(password, parameters)
     return [_sealed(secret, key, parameters) for secret in secrets]
@@ -65,9 +65,9 @@ def unseal(entries: Sequence[Any], password: str) -> list[bytes]:
 
     Raises
     ------
-    KeystoreError
+    InvalidInput
         A MAC, compared in constant time, does not fit: the password is wrong or the file was altered.
-    KeystoreError
+    InvalidInput
         Not a version 3 ``crypto`` object with scrypt, or scrypt parameters that would exhaust the machine.
     """
     keys: dict[_Parameters, bytes] = {}
@@ -78,7 +78,7 @@ def _unsealed(crypto: Any, password: str, keys: dict[_Parameters, bytes]) -> byt
     """The secret in one object. ``keys`` are those derived so far, and the object's own is added."""
     try:
         if (crypto["cipher"], crypto["kdf"]) != ("aes-128-ctr", "scrypt"):
-            raise KeystoreError("The keystore uses a cipher or key derivation other than aes-128-ctr with scrypt.")
+            raise InvalidInput("The keystore uses a cipher or key derivation other than aes-128-ctr with scrypt.")
         ciphertext, mac = bytes.fromhex(crypto["ciphertext"]), bytes.fromhex(crypto["mac"])
         vector, given = bytes.fromhex(crypto["cipherparams"]["iv"]), crypto["kdfparams"]
         parameters = _Parameters(bytes.fromhex(given["salt"]), *(_whole(given[name]) for name in "nrp"))
@@ -86,12 +86,12 @@ def _unsealed(crypto: Any, password: str, keys: dict[_Parameters, bytes]) -> byt
     except (KeyError, TypeError, ValueError):
         well_formed = False
     if not well_formed:
-        raise KeystoreError("The keystore is not web3 secret storage, version 3; restore it from its backup.")
+        raise InvalidInput("The keystore is not web3 secret storage, version 3; restore it from its backup.")
     if parameters not in keys:
         keys[parameters] = _derive(password, parameters)
     key = keys[parameters]
     if not hmac.compare_digest(keccak(key[16:] + ciphertext), mac):
-        raise KeystoreError("The password is wrong, or the keystore file was altered; try the password again.")
+        raise InvalidInput("The password is wrong, or the keystore file was altered; try the password again.")
     return _aes_ctr(key[:16], vector, ciphertext)
 
 
@@ -105,18 +105,18 @@ def _derive(password: str, parameters: _Parameters) -> bytes:
     salt, cost, block, parallel = parameters
     # A file may come from anybody, and its parameters say how much memory and time it takes to open it.
     if min(cost, block, parallel) < 1 or block * parallel > MAX_BLOCKS or cost * block * parallel > MAX_WORK:
-        raise KeystoreError(
+        raise InvalidInput(
             "The keystore asks for too much memory or time: its scrypt parameters must be above 0, with "
             f"n * r * p at most {MAX_WORK} and r * p at most {MAX_BLOCKS}; restore it from its backup."
         )
     if cost < 2 or cost & (cost - 1):
-        raise KeystoreError(
+        raise InvalidInput(
             f"The keystore's scrypt parameter n = {cost} is not a power of two; restore it from its backup."
         )
     try:
         secret = password.encode()
     except UnicodeEncodeError:
-        raise KeystoreError("The password is not valid Unicode; try again.") from None
+        raise InvalidInput("The password is not valid Unicode; try again.") from None
     memory = 128 * block * (cost + parallel + 2)
     return hashlib.scrypt(secret, salt=salt, n=cost, r=block, p=parallel, maxmem=memory + (1 << 20), dklen=_KEY_BYTES)
 

@@ -3,7 +3,7 @@
 The RFC names no suite on secp256k1; suite string 0xFE is the community's convention. A proof is 81 bytes, Γ ‖ c ‖ s,
 and its output beta 32 bytes. `hints` turns a proof into the message that `contracts/ECVRF.sol` verifies.
 
-    prove(secret_key, alpha) -> proof            verify(public_key, proof, alpha) -> beta, or InvalidProof
+    prove(secret_key, alpha) -> proof            verify(public_key, proof, alpha) -> beta, or InvalidContent
     public_key(secret_key) -> 33 bytes           hints(public_key, proof, alpha) -> message for the contract
     proof_to_hash(proof) -> beta, unverified     coordinates(public_key) -> (x, y) for the contract
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ecdsa import rfc6979
 
-from fedgrove.chain.crypto.curve import Curve, InvalidPoint, Point, default_curve
+from fedgrove.chain.crypto.curve import Curve, Point, default_curve
 from fedgrove.common.errors import InvalidContent, InvalidInput
 
 SECRET_KEY_BYTES = 32
@@ -24,10 +24,6 @@ CHALLENGE_BYTES = 16
 PROOF_BYTES = PUBLIC_KEY_BYTES + CHALLENGE_BYTES + 32
 MESSAGE_HEAD_BYTES = 8 * 32 + 1
 SUITE_SECP256K1 = 0xFE
-
-
-class InvalidProof(InvalidContent):
-    """A proof, or the public key it is checked against, that does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +66,30 @@ class Suite:
         return gamma.compressed() + challenge.to_bytes(CHALLENGE_BYTES, "big") + response.to_bytes(32, "big")
 
     def verify(self, public_key: bytes, proof: bytes, alpha: bytes) -> bytes:
-        """The 32-byte output of a valid proof over `alpha` (section 5.3, key validated); raises InvalidProof."""
+        """The 32-byte output of a valid proof over `alpha` (section 5.3, key validated); raises InvalidContent."""
         self.check(public_key, proof, alpha)
         return self.proof_to_hash(proof)
 
     def check(self, public_key: bytes, proof: bytes, alpha: bytes) -> tuple[Proof, Point, Point, int]:
-        """Verify, and return the decoded proof with U = sG − cY, H and its counter; raises InvalidProof."""
+        """Verify, and return the decoded proof with U = sG − cY, H and its counter; raises InvalidContent."""
         public = self.decode_public_key(public_key)
         decoded = self.decode_proof(proof)
         curve, c, s = self.curve, decoded.challenge, decoded.response
         if c == 0 or s == 0:
             # One in 2¹²⁸ for an honest prover; the contract refuses both, and so do we.
-            raise InvalidProof("The proof has a zero challenge or a zero response.")
+            raise InvalidContent("The proof has a zero challenge or a zero response.")
         hashed, counter = self.encode_to_curve(public, alpha)
         try:
             u = curve.add(curve.public(s), curve.negate(curve.multiply(public, c)))
             v = curve.add(curve.multiply(hashed, s), curve.negate(curve.multiply(decoded.gamma, c)))
-        except InvalidPoint:
-            raise InvalidProof("The proof yields the point at infinity.") from None
+        except InvalidContent:
+            raise InvalidContent("The proof yields the point at infinity.") from None
         if self.challenge(public, hashed, decoded.gamma, u, v) != c:
-            raise InvalidProof("The proof does not belong to this public key and input.")
+            raise InvalidContent("The proof does not belong to this public key and input.")
         return decoded, u, hashed, counter
 
     def proof_to_hash(self, proof: bytes) -> bytes:
-        """The output of a proof (section 5.2) that is decoded but NOT verified; raises InvalidProof."""
+        """The output of a proof (section 5.2) that is decoded but NOT verified; raises InvalidContent."""
         gamma = self.decode_proof(proof).gamma
         return self._hash(0x03, gamma.compressed())
 
@@ -102,7 +98,7 @@ class Suite:
         for counter in range(256):
             try:
                 return self.curve.decode(b"\x02" + self.candidate(public, alpha, counter)), counter
-            except InvalidPoint:
+            except InvalidContent:
                 continue
         raise ValueError("No counter below 256 gives a point; change the input (probability 2^-256).")
 
@@ -121,24 +117,24 @@ class Suite:
         return int.from_bytes(digest[:CHALLENGE_BYTES], "big")
 
     def decode_public_key(self, public_key: bytes) -> Point:
-        """The point of a compressed public key; raises InvalidProof."""
+        """The point of a compressed public key; raises InvalidContent."""
         try:
             return self.curve.decode(public_key)
-        except InvalidPoint:
-            raise InvalidProof("The public key is not the 33-byte compressed encoding of a point.") from None
+        except InvalidContent:
+            raise InvalidContent("The public key is not the 33-byte compressed encoding of a point.") from None
 
     def decode_proof(self, proof: bytes) -> Proof:
-        """Γ, c, s of an 81-byte proof (section 5.4.4); raises InvalidProof."""
+        """Γ, c, s of an 81-byte proof (section 5.4.4); raises InvalidContent."""
         if len(proof) != PROOF_BYTES:
-            raise InvalidProof(f"A proof is {PROOF_BYTES} bytes, not {len(proof)}.")
+            raise InvalidContent(f"A proof is {PROOF_BYTES} bytes, not {len(proof)}.")
         challenge_end = PUBLIC_KEY_BYTES + CHALLENGE_BYTES
         try:
             gamma = self.curve.decode(proof[:PUBLIC_KEY_BYTES])
-        except InvalidPoint:
-            raise InvalidProof("The proof does not start with a compressed point.") from None
+        except InvalidContent:
+            raise InvalidContent("The proof does not start with a compressed point.") from None
         response = int.from_bytes(proof[challenge_end:], "big")
         if response >= self.curve.order:
-            raise InvalidProof("The response of the proof is not below the group's order.")
+            raise InvalidContent("The response of the proof is not below the group's order.")
         return Proof(gamma, int.from_bytes(proof[PUBLIC_KEY_BYTES:challenge_end], "big"), response)
 
     def _hash(self, domain: int, data: bytes) -> bytes:
@@ -160,7 +156,7 @@ public_key, prove, verify, proof_to_hash = SUITE.public_key, SUITE.prove, SUITE.
 
 
 def coordinates(public_key: bytes) -> tuple[int, int]:
-    """The coordinates (x, y) under which the contracts know a compressed public key; raises InvalidProof."""
+    """The coordinates (x, y) under which the contracts know a compressed public key; raises InvalidContent."""
     point = SUITE.decode_public_key(public_key)
     return point.x, point.y
 
@@ -171,7 +167,7 @@ def hints(public_key: bytes, proof: bytes, alpha: bytes, suite: Suite = SUITE) -
     Layout, documented in the contract: Γx, s, Ux, Uy, Ax, Ay, λ, Bx as 32-byte words; the prefix byte of Γ; then one
     root a word, −(h³ + 7)'s for each counter that failed and h³ + 7's for the one that gave H. 289 bytes for counter 0.
 
-    Raises InvalidProof when the proof does not verify.
+    Raises InvalidContent when the proof does not verify.
     """
     public = suite.decode_public_key(public_key)
     decoded, u, hashed, counter = suite.check(public_key, proof, alpha)
@@ -180,7 +176,7 @@ def hints(public_key: bytes, proof: bytes, alpha: bytes, suite: Suite = SUITE) -
     b = curve.multiply(decoded.gamma, decoded.challenge)
     if a.x == b.x:
         # V = A − B is not infinity (check), so A = −B: one in 2²⁵⁶, and no slope that the contract takes.
-        raise InvalidProof("The proof has sH = −cΓ, which the contract cannot verify.")
+        raise InvalidContent("The proof has sH = −cΓ, which the contract cannot verify.")
     slope = (a.y + b.y) * pow(a.x - b.x, -1, p) % p
     words = [decoded.gamma.x, decoded.response, u.x, u.y, a.x, a.y, slope, b.x]
     roots = [_root_of_failure(suite, public, alpha, i) for i in range(counter)] + [hashed.y]

@@ -82,7 +82,7 @@ def demo(
     ------
     InvalidInput
         A value, the data set or its data are not right. The message says which, as do those of all others.
-    BundleError
+    InvalidInput
         The task cannot be packed.
     CannotTakePart, SandboxUnavailable
         The task's code failed (``TaskFailed``), or nothing contains it here.

@@ -7,13 +7,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.nested_tables import Tables, from_dotted, merged
 from fedgrove.node.learning.settings import DATASETS
 from fedgrove.node.scenario.names import tables_of
 from fedgrove.node.scenario.reading import completed, read_scenario
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.tasks.class_source import ENTRY, home_of, written_out
-from fedgrove.node.tasks.names import BundleError
 
 if TYPE_CHECKING:
     from fedgrove.node.learning.tasks import Task
@@ -38,13 +38,13 @@ def task_path(
 
     Raises
     ------
-    BundleError
+    InvalidInput
         The source of the class cannot be had, or uses what cannot be written down; or there are data, and no task.
     """
     if not isinstance(given, type):
         folder = Path(given) if given is not None and _is_task(given) else None
         if folder is None and given is not None and data is not None:
-            raise BundleError(
+            raise InvalidInput(
                 f"{given} is neither a task's folder nor its Python file, and only a task reads data: "
                 "correct the path, or leave data out"
             )
@@ -126,7 +126,7 @@ def described(
 
     Raises
     ------
-    InvalidConfig, BundleError
+    InvalidConfig, InvalidInput
         A value is not allowed, or the class cannot be written down.
     """
     if isinstance(subject, Scenario):

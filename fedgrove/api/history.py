@@ -12,12 +12,12 @@ from fedgrove.api.auditing import is_endpoint, read_live
 from fedgrove.api.tables import tables_of
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Record
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import no_run, opened_car
 from fedgrove.node.audit.run_files import LEDGER, STORE
-from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.methods.terms import fetch_method
@@ -83,7 +83,7 @@ class History:
     ------
     InvalidInput
         The directory holds no run.
-    InvalidArchive
+    InvalidContent
         The CAR file is none, or is damaged.
     fedgrove.chain.network.history.BadHistory
         Its ledger is no chain of blocks with all records.
@@ -167,7 +167,7 @@ class History:
         ------
         InvalidInput
             There is no such round, or it did not close.
-        StoreError, InvalidModel
+        StoreError, InvalidContent
             The store does not have the model.
         """
         return self._method.fetch_model(self._store, self._digest(self._closed(number)))
@@ -181,7 +181,7 @@ class History:
         ------
         ImportError
             torch is not installed.
-        InvalidInput, StoreError, InvalidModel
+        InvalidInput, StoreError, InvalidContent
             As ``model``; also where rounds leave another state than tensors, as K-means does.
         """
         import torch
@@ -192,7 +192,9 @@ class History:
         """As ``state_dict``, of arrays; needs no torch."""
         model = self.model(number)
         if not isinstance(model, dict):
-            raise InvalidModel("the rounds of this federation leave a state and no single model: read it with `model`")
+            raise InvalidContent(
+                "the rounds of this federation leave a state and no single model: read it with `model`"
+            )
         return state_dict_of(without_state(model), self._method.config.strategy.name)
 
     def predicting(self, number: int | None = None, choice: ModelChoice = ModelChoice()) -> Tensors:  # noqa: B008
@@ -200,7 +202,7 @@ class History:
 
         Raises
         ------
-        InvalidInput, StoreError, InvalidModel
+        InvalidInput, StoreError, InvalidContent
             As ``model``.
         InvalidConfig
             There is no model to predict with, or the choice names none.

@@ -12,11 +12,11 @@ from fedgrove.api.describing import paths_by_name
 from fedgrove.api.history import History
 from fedgrove.api.running import Run
 from fedgrove.api.saving import ON_RECORD, read_model_file
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.base.tensors import load as load_tensors
 from fedgrove.node.learning.scores import Scores, class_scores, number_scores
 from fedgrove.node.learning.tables.formats import TableFormat
@@ -210,7 +210,7 @@ def load(
 
     Raises
     ------
-    OSError, InvalidModel, InvalidConfig, InvalidInput, StoreError
+    OSError, InvalidContent, InvalidConfig, InvalidInput, StoreError
         There is no such model, or it is damaged; the message says what to do.
     """
     access = TaskAccess(
@@ -262,7 +262,7 @@ def _of_file(path: Path, access: TaskAccess, form: TableFormat | None) -> Predic
     tensors = load_tensors(found.data)
     if found.metadata["form"] == ON_RECORD:
         if not isinstance(method, Training):  # rounds of others leave more than tensors
-            raise InvalidModel(f"{path.name} does not hold what rounds by its terms leave")
+            raise InvalidContent(f"{path.name} does not hold what rounds by its terms leave")
         tensors = method.one_model(tensors, ModelChoice())
     about = {name: value for name, value in found.metadata.items() if name != "terms"}
     return Predictor(method, tensors, about, access, None, form)

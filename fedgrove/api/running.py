@@ -66,7 +66,7 @@ class Run:
         ------
         InvalidInput
             There is no such round, it did not close, or a simulation did not keep its model (``keep_models``).
-        InvalidModel
+        InvalidContent
             The rounds leave a model for each cluster.
         """
         import torch

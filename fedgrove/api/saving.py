@@ -10,7 +10,7 @@ from fedgrove.common.regular_file import read_regular
 from fedgrove.common.text import one_line
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensor_views import metadata
-from fedgrove.node.base.tensors import InvalidModel, dump, load, with_metadata
+from fedgrove.node.base.tensors import dump, load, with_metadata
 from fedgrove.node.learning.moments import second_moments
 from fedgrove.node.protocol.prediction import ModelChoice
 
@@ -54,7 +54,7 @@ def model_file(
     ------
     InvalidInput
         There is no such round, or it did not close.
-    StoreError, InvalidModel
+    StoreError, InvalidContent
         The store does not have the model, its bytes are not those on record, or the rounds leave no one model.
     InvalidConfig
         The rounds leave no model; or several, and the choice names none of them.
@@ -68,7 +68,7 @@ def model_file(
         tensors, form = history.predicting(number, choice), ONE_OF
     data = dump(tensors)
     if form == ON_RECORD and str(cid_of(data)) != origin.cid:
-        raise InvalidModel(f"the model of round {origin.round} is not stored in its canonical form {origin.cid}")
+        raise InvalidContent(f"the model of round {origin.round} is not stored in its canonical form {origin.cid}")
     stated = origin.to_metadata() | {
         "format": FORMAT,
         "form": form,
@@ -86,29 +86,29 @@ def read_model_file(path: Path) -> ModelFile:
     Raises
     ------
     OSError
-    InvalidModel
+    InvalidContent
         It is none, lacks the terms, or its tensors or terms are not those that it names.
     """
     data = read_regular(path, MAX_MODEL_BYTES)
     if len(data) > MAX_MODEL_BYTES:
-        raise InvalidModel(f"{path.name} is larger than {MAX_MODEL_BYTES >> 30} GiB")
+        raise InvalidContent(f"{path.name} is larger than {MAX_MODEL_BYTES >> 30} GiB")
     try:
         about = metadata(data)
         tensors = load(data)
-    except (InvalidContent, InvalidModel) as fault:
-        raise InvalidModel(f"{path.name} is not a saved model: {fault}") from None
+    except InvalidContent as fault:
+        raise InvalidContent(f"{path.name} is not a saved model: {fault}") from None
     if not all(_is_text(value) for value in about.values()):
-        raise InvalidModel(f"{path.name} has metadata that are not all text")
+        raise InvalidContent(f"{path.name} has metadata that are not all text")
     if about.get("format") != FORMAT:
-        raise InvalidModel(f"{path.name} is not a model that `fedgrove model save` wrote")
+        raise InvalidContent(f"{path.name} is not a model that `fedgrove model save` wrote")
     if "terms" not in about:
-        raise InvalidModel(f"{path.name} lacks its federation's terms: save it again with this version of fedgrove")
+        raise InvalidContent(f"{path.name} lacks its federation's terms: save it again with this version of fedgrove")
     if about.get("form") not in (ON_RECORD, ONE_OF):
-        raise InvalidModel(f"{path.name} holds a state dict, for code of your own: save it without --state-dict")
+        raise InvalidContent(f"{path.name} holds a state dict, for code of your own: save it without --state-dict")
     if cid_of(about["terms"].encode()).digest.hex() != about.get("terms_digest"):
-        raise InvalidModel(f"{path.name} holds other terms than it names")
+        raise InvalidContent(f"{path.name} holds other terms than it names")
     if about["form"] == ON_RECORD and str(cid_of(dump(tensors))) != about.get("cid"):
-        raise InvalidModel(
+        raise InvalidContent(
             f"{path.name} was altered: its tensors are not those of {one_line(about.get('cid', ''), 100)}"
         )
     return ModelFile(data, about, len(tensors))

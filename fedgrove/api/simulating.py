@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedgrove.api.describing import described
 from fedgrove.api.running import Run
-from fedgrove.common.errors import InvalidInput, RunFailed
+from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.node.base.nested_tables import merged
-from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.scenario.reading import IN_PYTHON, MANY_CLIENTS, left_out
@@ -70,7 +70,7 @@ def simulate(
 
     Raises
     ------
-    InvalidInput, BundleError, CannotTakePart, SandboxUnavailable
+    InvalidInput, CannotTakePart, SandboxUnavailable
         As ``fedgrove.demo``; InvalidInput, too, for an executor or a directory that cannot be.
     DivergedTraining, SimulationFailed
         A client's model diverged, or a worker was lost.
@@ -146,7 +146,7 @@ class _Models:
     def of(self, number: int | None) -> Tensors:
         """As ``Run.model``, of arrays."""
         if self._clustered:
-            raise InvalidModel("the rounds of this simulation leave a model for each cluster, not one model")
+            raise InvalidContent("the rounds of this simulation leave a model for each cluster, not one model")
         wanted = max(self._kept) if number is None else number
         if wanted not in self._kept:
             raise InvalidInput(f"the model of round {wanted} was not kept: simulate with keep_models=True")

@@ -32,11 +32,7 @@ _SHOWN = 100  # characters of what a library says
 _THREAD = threading.local()
 
 
-class LimitExceeded(Exception):
-    """An answer went beyond what it was allowed."""
-
-
-class TooSlow(LimitExceeded):
+class TooSlow(Exception):
     """The request was not through by its deadline; ``received`` bytes of the answer were there by then."""
 
     def __init__(self, received: int = 0) -> None:
@@ -44,7 +40,7 @@ class TooSlow(LimitExceeded):
         self.received = received
 
 
-class TooMuch(LimitExceeded):
+class TooMuch(Exception):
     """The answer has more bytes than it may."""
 
 
@@ -96,7 +92,7 @@ def answered(
 
     Raises
     ------
-    LimitExceeded
+    TooSlow, TooMuch
         Also while the body is read.
     """
     with (

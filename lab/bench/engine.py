@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.common.errors import RunFailed
+from fedgrove.common.errors import InvalidInput, RunFailed
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
+from fedgrove.node.base.processor import check_processor
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.learning.models import ARCHITECTURES, PERCEPTRONS, Architecture, initial_tensors
@@ -123,7 +123,7 @@ def _bf16_row(label: str, plan: Scenario, dataset: Dataset, pool: Executor, work
     training = replace(TRAINING, precision="bf16")
     try:
         check_processor(training.portable, training.precision)
-    except UnsuitedProcessor as fault:
+    except InvalidInput as fault:
         return BenchRow(name, "not measured", note=str(fault))
     marks = _marks(replace(plan, training=training), dataset, pool, workers)
     return _row(name, _median_round(marks), floor, "fp32 floor at matmul peak")

@@ -20,7 +20,7 @@ import msgspec
 
 from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.history import LedgerHistory
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.regular_file import open_regular, read_regular
 from fedgrove.common.wire import Count, Digest, Malformed, Table, convert, parse_json
 from fedgrove.ipfs import car
@@ -170,7 +170,7 @@ def audit_car(path: Path, progress: Progress | None = None, pins: Pins | None = 
     try:
         with opened_car(path) as (ledger, store):
             return _audit_ledger(ledger, store, progress, pins)[0]
-    except (car.InvalidArchive, StoreError) as fault:
+    except (InvalidContent, StoreError) as fault:
         return _bad("archive", str(fault))
 
 
@@ -182,7 +182,7 @@ def opened_car(path: Path) -> Iterator[tuple[Path, ContentReader]]:
     ------
     InvalidInput
         The file cannot be read.
-    ipfs.car.InvalidArchive, ipfs.store.StoreError
+    InvalidContent, ipfs.store.StoreError
         It is no archive, or not whole.
     """
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as scratch:

@@ -21,7 +21,6 @@ from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, 
 from fedgrove.node.audit.findings import Findings, is_unfounded, name_lacking, name_left_out, name_liars
 from fedgrove.node.audit.verdict import CannotTell
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.recovery import RecoveryRecord, most_record_bytes
@@ -173,7 +172,7 @@ class ContentRules:
             model = self.findings.get(
                 lambda: method.fetch_model(self.store, record.model_digest, layout), "opened.model", number
             )
-        except InvalidModel as fault:
+        except InvalidContent as fault:
             raise bad("opened.model", str(fault), number) from None
         try:
             method.codec.check_model(model, number)

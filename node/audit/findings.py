@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from fedgrove.chain.records import FailureReason
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.node.audit.verdict import CannotTell
-from fedgrove.node.base.tensors import InvalidModel
-from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.recovery import RecoveryRecord, Revealed, TooFewShares, unavailable_updates
 from fedgrove.node.masking.survivors import needed_secrets
 from fedgrove.node.protocol.aggregation import outcome, recovered, released_shares, sealed_shares
@@ -132,7 +131,7 @@ def is_unfounded(reason: FailureReason, method: Method, inputs: RoundInputs, rec
         outcome(method, inputs, recovery or _recovered(inputs))
     except Unreachable as fault:
         raise CannotTell(str(fault)) from None
-    except (StoreError, TooFewShares, InvalidUpdate, InvalidModel):
+    except (StoreError, InvalidContent):
         return False
     return True
 

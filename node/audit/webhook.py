@@ -4,7 +4,7 @@ import time
 
 from fedgrove.chain.errors import ConnectionFailed
 from fedgrove.chain.network.endpoint import origin_of
-from fedgrove.common.bounded_http import UNREACHABLE, LimitExceeded, answered, new_session
+from fedgrove.common.bounded_http import UNREACHABLE, TooMuch, TooSlow, answered, new_session
 from fedgrove.common.errors import InvalidInput, RunFailed
 from fedgrove.node.audit.verdict import Verdict
 
@@ -52,7 +52,7 @@ class Webhook:
         try:
             with answered(new_session(), self._url, SECONDS, _MOST_BYTES, json=verdict.to_dict()) as answer:
                 return "" if 200 <= answer.status_code < 300 else f"it answered {answer.status_code}"
-        except LimitExceeded:
+        except (TooSlow, TooMuch):
             return f"it did not answer within {SECONDS:g} s"
         except (*UNREACHABLE, ValueError) as fault:
             return f"it cannot be reached ({type(fault).__name__})"

@@ -37,10 +37,6 @@ _ARRAY_HEADER = re.compile(
 )
 
 
-class InvalidArrays(InvalidContent):
-    """The file cannot be used; the message says why, and what to write instead, after the file's name."""
-
-
 def read_arrays(path: Path, names: Iterable[str], most: int = MAX_VALUES) -> dict[str, np.ndarray]:
     """The arrays of these names that a .npz or .safetensors file holds, each of at most ``most`` values.
 
@@ -48,7 +44,7 @@ def read_arrays(path: Path, names: Iterable[str], most: int = MAX_VALUES) -> dic
     ------
     OSError
         It cannot be read.
-    InvalidArrays
+    InvalidContent
         It is no such file, or an array in it is damaged, holds objects, claims more bytes than there are, or is too
         large.
     """
@@ -64,18 +60,18 @@ def names_in_npz(path: Path) -> list[str]:
 
 
 def arrays_of(data: bytes) -> dict[str, np.ndarray]:
-    """The arrays of safetensors bytes that came from a peer; InvalidArrays for anything else."""
+    """The arrays of safetensors bytes that came from a peer; InvalidContent for anything else."""
     if int.from_bytes(data[:LENGTH], "little") > MAX_HEADER:
-        raise InvalidArrays("is not a safetensors file: its header is too long")
+        raise InvalidContent("is not a safetensors file: its header is too long")
     try:
         return safetensors_load(data)
     except (SafetensorError, KeyError, ValueError, TypeError) as fault:
-        raise InvalidArrays(f"is not a safetensors file: {type(fault).__name__}") from None
+        raise InvalidContent(f"is not a safetensors file: {type(fault).__name__}") from None
 
 
 def _check_regular(path: Path) -> None:
     if path.exists() and not path.is_file():  # to open a pipe, or to read all of a device, takes for ever
-        raise InvalidArrays("is not a regular file: give a file of arrays")
+        raise InvalidContent("is not a regular file: give a file of arrays")
 
 
 def _read_npz(path: Path, names: Iterable[str], most: int) -> dict[str, np.ndarray]:
@@ -86,19 +82,17 @@ def _read_npz(path: Path, names: Iterable[str], most: int) -> dict[str, np.ndarr
             room = _Room(most)
             return {name: _array(archive, archive.getinfo(held[name]), name, room) for name in names if name in held}
         except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, MemoryError) as fault:
-            if isinstance(fault, InvalidArrays):
-                raise
             said = " ".join(str(fault).split())[:_LONGEST]
-            raise InvalidArrays(f"is a damaged .npz archive ({said}): write it again") from None
+            raise InvalidContent(f"is a damaged .npz archive ({said}): write it again") from None
 
 
 def _archive(file: ArchiveFile) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(file)
     except TooManyMembers:
-        raise InvalidArrays("lists more members than any .npz archive of arrays: write it with numpy.savez") from None
+        raise InvalidContent("lists more members than any .npz archive of arrays: write it with numpy.savez") from None
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        raise InvalidArrays("is no .npz archive: write it with numpy.savez") from None
+        raise InvalidContent("is no .npz archive: write it with numpy.savez") from None
 
 
 class _Room:
@@ -108,25 +102,25 @@ class _Room:
         self._most, self._left = most, memory_limit() // 2
 
     def take(self, name: str, values: int, size: int) -> None:
-        """Note that an array will be read; InvalidArrays if it is too large."""
+        """Note that an array will be read; InvalidContent if it is too large."""
         if max(values, size // 8) > self._most:
-            raise InvalidArrays(f"has more than {self._most} values in {name}: give fewer")
+            raise InvalidContent(f"has more than {self._most} values in {name}: give fewer")
         self._left -= size
         if self._left < 0:
-            raise InvalidArrays(f"needs more than half of the memory of this machine for {name}: give fewer values")
+            raise InvalidContent(f"needs more than half of the memory of this machine for {name}: give fewer values")
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, room: _Room) -> np.ndarray:
     if member.compress_type not in _PACKED or member.flag_bits & _ENCRYPTED:
-        raise InvalidArrays(f"packs {name} as numpy does not: write it with numpy.savez")
+        raise InvalidContent(f"packs {name} as numpy does not: write it with numpy.savez")
     with archive.open(member) as file:
         shape, dtype = _header(file, name)
         values, there = math.prod(shape), member.file_size - file.tell()
     claimed = values * dtype.itemsize
     if dtype.hasobject:
-        raise InvalidArrays(f"has Python objects in {name}, which are never unpickled: save an array of numbers")
+        raise InvalidContent(f"has Python objects in {name}, which are never unpickled: save an array of numbers")
     if claimed != there:
-        raise InvalidArrays(f"claims {claimed} bytes for {name}, but has {there}: write it again")
+        raise InvalidContent(f"claims {claimed} bytes for {name}, but has {there}: write it again")
     room.take(name, values, claimed)
     with archive.open(member) as file:
         return npy.read_array(file, allow_pickle=False)
@@ -138,7 +132,7 @@ def _header(file: Any, name: str) -> tuple[tuple[int, ...], np.dtype]:
     size = int.from_bytes(file.read(length), "little")
     found = _ARRAY_HEADER.fullmatch(file.read(size)) if size <= _MAX_ARRAY_HEADER else None
     if found is None:
-        raise InvalidArrays(f"has a header that is none of an array of numbers or texts, in {name}: write it again")
+        raise InvalidContent(f"has a header that is none of an array of numbers or texts, in {name}: write it again")
     sides = tuple(int(side) for side in found[2].split(b",") if side)
     return sides, np.dtype(found[1].decode())
 
@@ -146,7 +140,7 @@ def _header(file: Any, name: str) -> tuple[tuple[int, ...], np.dtype]:
 def _read_safetensors(path: Path, names: Iterable[str], most: int) -> dict[str, np.ndarray]:
     with path.open("rb") as file:
         if int.from_bytes(file.read(LENGTH), "little") > MAX_HEADER:
-            raise InvalidArrays("is not a file of arrays: the length of its header is wrong")
+            raise InvalidContent("is not a file of arrays: the length of its header is wrong")
     room, found = _Room(most), {}
     try:
         with safe_open(path, "np") as held:
@@ -157,5 +151,5 @@ def _read_safetensors(path: Path, names: Iterable[str], most: int) -> dict[str, 
                     room.take(name, values, 8 * values)
                     found[name] = held.get_tensor(name)
     except (SafetensorError, TypeError, KeyError, AttributeError, OverflowError, MemoryError) as fault:
-        raise InvalidArrays(f"is not a file of arrays: {fault}") from None
+        raise InvalidContent(f"is not a file of arrays: {fault}") from None
     return found

@@ -30,21 +30,17 @@ _PORTABLE = frozenset(("avx2", "fma"))
 _BF16 = frozenset(("avx512_bf16", "amx_bf16"))
 
 
-class UnsuitedProcessor(InvalidInput):
-    """Training cannot be had here as the terms ask for it; the message says what to do."""
-
-
 def check_processor(portable: bool, precision: str, device: str = "cpu") -> None:
-    """Raise UnsuitedProcessor unless this machine can train portably, or with this precision, where asked to."""
+    """Raise InvalidInput unless this machine can train portably, or with this precision, where asked to."""
     if (portable or precision == "bf16") and device != "cpu":
         asked = "portable = true" if portable else 'precision = "bf16"'
-        raise UnsuitedProcessor(f"training with {asked} is for processors: choose the device cpu")
+        raise InvalidInput(f"training with {asked} is for processors: choose the device cpu")
     if portable and not _features() >= _PORTABLE:
-        raise UnsuitedProcessor(
+        raise InvalidInput(
             "training with portable = true needs an x86-64 processor with AVX2 and FMA: use another machine"
         )
     if precision == "bf16" and not _BF16 & _features():
-        raise UnsuitedProcessor(
+        raise InvalidInput(
             'training with precision = "bf16" needs a processor with AVX512_BF16 or AMX: use another machine, or agree '
             "on fp32"
         )

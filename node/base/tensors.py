@@ -18,10 +18,6 @@ from fedgrove.node.base.tensor_views import LENGTH, parts, views
 Tensors = dict[str, np.ndarray]
 
 
-class InvalidModel(InvalidContent):
-    """The bytes are not the model that the federation agreed on; the message names the tensor and the fault."""
-
-
 @dataclass(frozen=True)
 class Layout:
     """Names and shapes of a model's tensors, sorted by name; the vector form concatenates them in this order."""
@@ -64,23 +60,23 @@ def load(data: Buffer, layout: Layout | None = None) -> Tensors:
 
     Raises
     ------
-    InvalidModel
+    InvalidContent
         Not safetensors, empty, not float32, not finite, or (with ``layout``) other names or shapes than agreed.
     """
     try:
         tensors = views(data)
     except InvalidContent as fault:
-        raise InvalidModel(f"the model is not a safetensors file of float32 tensors: {fault}") from None
+        raise InvalidContent(f"the model is not a safetensors file of float32 tensors: {fault}") from None
     if not tensors:
-        raise InvalidModel("the model has no tensors")
+        raise InvalidContent("the model has no tensors")
     for name, tensor in tensors.items():
         if not tensor.size:
-            raise InvalidModel(f"tensor {name!r} is empty")
+            raise InvalidContent(f"tensor {name!r} is empty")
         if not is_finite(tensor):
-            raise InvalidModel(f"tensor {name!r} holds a value that is not finite")
+            raise InvalidContent(f"tensor {name!r} holds a value that is not finite")
     found = Layout.of(tensors)
     if layout is not None and found != layout:
-        raise InvalidModel(_difference(found, layout))
+        raise InvalidContent(_difference(found, layout))
     return {name: tensors[name] for name in found.names}
 
 
@@ -111,7 +107,7 @@ def largest(tensors: Mapping[str, np.ndarray]) -> float:
 def unflatten(vector: np.ndarray, layout: Layout) -> Tensors:
     """Cut a vector of ``layout.length`` float32 values back into named tensors, which share its memory."""
     if vector.shape != (layout.length,):
-        raise InvalidModel(f"the vector has shape {vector.shape}, but the model has {layout.length} parameters")
+        raise InvalidContent(f"the vector has shape {vector.shape}, but the model has {layout.length} parameters")
     pieces: Sequence[np.ndarray] = np.split(vector, np.cumsum(layout.sizes)[:-1])
     parts = zip(layout.names, layout.shapes, pieces, strict=True)
     return {name: piece.reshape(shape).astype(np.float32, copy=False) for name, shape, piece in parts}

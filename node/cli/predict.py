@@ -8,9 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedgrove.api.saving import write_new
-from fedgrove.common.errors import Refused
+from fedgrove.common.errors import InvalidContent, Refused
 from fedgrove.node.base.spreadsheets import csv_text
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.histories import FromBlock, Kept, LedgerAddress, Rpc, Store, opened_history, place_of
 from fedgrove.node.cli.options import (
@@ -108,7 +107,7 @@ def predict(
     predictor = _loaded(model, number, options, rpc, ledger, store, from_block)
     try:
         found = predictor.labelled(data) if evaluate else predictor.predict(data)
-    except InvalidModel as fault:
+    except InvalidContent as fault:
         raise CommandError(f"the model cannot be applied: {fault}") from None
     except Refused as fault:
         raise CommandError(str(fault)) from None  # what was given cannot be read: nothing ran that failed

@@ -18,10 +18,11 @@ from fedgrove.chain.errors import ChainError, WrongChain
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.heads import Heads
+from fedgrove.common.errors import InvalidInput
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.key_slots import keeps_overwritten
-from fedgrove.node.base.processor import UnsuitedProcessor, check_processor, pin_process
+from fedgrove.node.base.processor import check_processor, pin_process
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.options import (
     BaseOptions,
@@ -329,7 +330,7 @@ def check_device(terms: FederationConfig, reach: NetworkSettings) -> None:
     """
     try:
         check_processor(terms.training.portable, terms.training.precision, reach.device)
-    except UnsuitedProcessor as fault:
+    except InvalidInput as fault:
         raise CommandError(f"network.device: {fault}" if reach.device != "cpu" else str(fault)) from None
     if reach.device == "cpu":
         return
@@ -340,9 +341,9 @@ def check_device(terms: FederationConfig, reach: NetworkSettings) -> None:
             'network.device = "cuda" needs sandbox = "off": the sandbox shows the code of a task no GPU; leave device '
             "out to train in the sandbox on the processor"
         )
-    from fedgrove.node.learning.devices import NoDevice, choose  # torch takes a second
+    from fedgrove.node.learning.devices import choose
 
     try:
         choose(reach.device)
-    except NoDevice as fault:
+    except InvalidInput as fault:
         raise CommandError(f"network.device: {fault}") from None

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from fedgrove.chain.crypto.keys import load
-from fedgrove.common.errors import InvalidInput
-from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -219,7 +219,7 @@ def _check_apart(store: str, source: Path) -> None:
 def _cid(text: str) -> CID:
     try:
         return CID.parse(text)
-    except InvalidCID as fault:
+    except InvalidContent as fault:
         raise CommandError(f"BUNDLE must be the CID that `fedgrove task pack` prints: {fault}") from None
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.extras import require
 from fedgrove.node.cli.options import (
@@ -25,7 +26,7 @@ from fedgrove.node.cli.values import words
 from fedgrove.node.learning.settings import STRATEGIES
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import has_lock
-from fedgrove.node.tasks.names import BundleError, InvalidBundle
+from fedgrove.node.tasks.names import InvalidBundle
 from fedgrove.node.tasks.sandbox.limits import JobLimits
 from fedgrove.node.tasks.sandbox.modes import AUTO, choose
 from fedgrove.node.tasks.sandbox.settings import Mode, Visible
@@ -143,7 +144,7 @@ class _Checks:
         try:
             code = draft_code(self._source)
             config = self._terms.of(code)
-        except (BundleError, InvalidConfig) as fault:
+        except InvalidInput as fault:
             yield TaskCheck("bundle", CheckResult.FAILED, str(fault))
             return
         yield check_code(code, has_lock(self._source))

@@ -106,7 +106,7 @@ def demonstrate(scenario: Scenario, directory: Path, spectators: Spectators) -> 
     ------
     InvalidConfig
         The scenario cannot be demonstrated, or the directory is not empty.
-    BundleError, DatasetError, TaskFailed, SandboxUnavailable, ChainError, StoreError
+    InvalidInput, DatasetError, TaskFailed, SandboxUnavailable, ChainError, StoreError
         The task, the data, the sandbox, the chain or the store are at fault.
     DemoFailed
         The run came to a standstill. As after an interruption, the rounds that have ended are in the directory, and

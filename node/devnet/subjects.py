@@ -125,7 +125,7 @@ def subject_of(scenario: Scenario, stack: ExitStack, say: Callable[[str], None],
 
     Raises
     ------
-    InvalidConfig, BundleError, DatasetError, TaskFailed, SandboxUnavailable
+    InvalidConfig, InvalidInput, DatasetError, TaskFailed, SandboxUnavailable
         The task, its data or the data set are at fault.
     """
     if scenario.kmeans is not None:

@@ -11,8 +11,8 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import command_line
-from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, no_run, opened_car
@@ -97,7 +97,7 @@ class CarSource(_Archive):
         self._open = ExitStack()
         try:
             ledger, store = self._open.enter_context(opened_car(file))
-        except (InvalidArchive, StoreError):  # the audit says what is wrong with the file
+        except (InvalidContent, StoreError):  # the audit says what is wrong with the file
             scratch = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
             ledger, store = scratch / LEDGER, DiskReader(scratch / STORE)
             ledger.touch()

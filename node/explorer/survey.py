@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgrove.ipfs.store import ContentReader, Corrupt, Malformed, NotFound, StoreError, TooLarge, Unreachable
+from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.sums import sum_up
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
@@ -102,7 +102,7 @@ def _look(store: ContentReader, digest: bytes, role: str, clusters: bool) -> Fou
         return Found(digest, "huge")
     except Malformed:
         return Found(digest, "malformed")
-    except (Corrupt, StoreError):
+    except StoreError:
         return Found(digest, "damaged")
 
 

@@ -5,31 +5,27 @@ import os
 import torch
 
 from fedgrove.common.errors import InvalidInput
-from fedgrove.node.base.processor import UnsuitedProcessor, check_processor, is_pinned
+from fedgrove.node.base.processor import check_processor, is_pinned
 from fedgrove.node.learning.settings import TrainingSettings
 
 DEVICES = ("cpu", "cuda", "auto")
 
 
-class NoDevice(InvalidInput):
-    """The device is unknown or absent; the message says what to ask for."""
-
-
 def choose(name: str) -> str:
     """The device to compute on, "cpu" or "cuda", for one of ``DEVICES``; "auto" is CUDA where there is any."""
     if name not in DEVICES:
-        raise NoDevice(f"the device must be one of {', '.join(DEVICES)}, not {name!r}")
+        raise InvalidInput(f"the device must be one of {', '.join(DEVICES)}, not {name!r}")
     present = torch.cuda.is_available()
     if name == "cuda" and not present:
-        raise NoDevice("torch finds no CUDA device here: choose the device cpu, or install a CUDA build of torch")
+        raise InvalidInput("torch finds no CUDA device here: choose the device cpu, or install a CUDA build of torch")
     return "cuda" if present and name != "cpu" else "cpu"
 
 
 def check(settings: TrainingSettings, device: str) -> None:
-    """Raise UnsuitedProcessor where training as the settings ask cannot be had in this process."""
+    """Raise InvalidInput where training as the settings ask cannot be had in this process."""
     check_processor(settings.portable, settings.precision, device)
     if settings.portable and not (is_pinned() and torch.backends.cpu.get_cpu_capability() == "AVX2"):
-        raise UnsuitedProcessor(
+        raise InvalidInput(
             "portable training needs a process that was started with its kernels pinned, and this one was not: train "
             "in one that fedgrove starts"
         )

@@ -15,7 +15,6 @@ from fedgrove.node.learning.image_files import ARRAY_FILES, MAX_VALUES, TRAIN, i
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.settings import MAX_CLASSES, MAX_SIDE, default_model
 from fedgrove.node.learning.tables.drafting import draft_terms
-from fedgrove.node.learning.tables.files import InvalidTable
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.userdata import arrays_in
 
@@ -48,7 +47,7 @@ def draft(header: Mapping[str, Any], tensors: Tensors, source: Path, data: Path 
         if "target" in header:
             return {"text": draft_terms(source, header["target"], TableFormat.of(header["format"]))}, {}
         return {"text": draft_image_terms(source)}, {}
-    except (InvalidTable, DatasetError) as fault:
+    except DatasetError as fault:
         return {"fault": str(fault)}, {}
 
 

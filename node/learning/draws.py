@@ -57,7 +57,7 @@ def on_device(module: nn.Module, device: str, draws: bool = True) -> Iterator[No
 
     Raises
     ------
-    node.learning.devices.NoDevice
+    InvalidInput
         There is none.
     """
     if devices.choose(device) == "cpu":

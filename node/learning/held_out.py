@@ -16,10 +16,6 @@ from fedgrove.node.learning.samples import Samples
 MARK_BYTES = 32
 
 
-class NothingToTrain(Refused):
-    """All samples are held out, or are equal to one that is."""
-
-
 @dataclass(frozen=True)
 class HoldOutRule:
     """How a member splits its samples.
@@ -64,14 +60,14 @@ def split(marks: Sequence[bytes], rule: HoldOutRule) -> HoldOutSplit:
 
     Raises
     ------
-    NothingToTrain
+    Refused
     """
     count = rule.millionths * len(marks) // 1_000_000
     chosen = sorted(range(len(marks)), key=lambda index: (marks[index], index))[:count]
     boundary = max([rule.boundary, *(marks[index] for index in chosen)])
     train = tuple(index for index, mark in enumerate(marks) if mark > boundary)
     if not train:
-        raise NothingToTrain("no sample is left to train on: all are held out, or are equal to one that is")
+        raise Refused("no sample is left to train on: all are held out, or are equal to one that is")
     return HoldOutSplit(train, tuple(sorted(chosen)), boundary)
 
 

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.settings import ModelSpec
 
 
@@ -244,16 +245,16 @@ def load_tensors(model: nn.Module, tensors: Mapping[str, np.ndarray]) -> None:
 
     Raises
     ------
-    InvalidModel
+    InvalidContent
         A weight is missing or has another shape.
     """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name not in tensors:
-                raise InvalidModel(f"tensor {name!r} is missing")
+                raise InvalidContent(f"tensor {name!r} is missing")
             if tensors[name].shape != tuple(parameter.shape):
                 expected = tuple(parameter.shape)
-                raise InvalidModel(f"tensor {name!r} has shape {tensors[name].shape}, expected {expected}")
+                raise InvalidContent(f"tensor {name!r} has shape {tensors[name].shape}, expected {expected}")
             values = parameter.detach().cpu()  # the parameter's own memory, unless that is a GPU's
             values.numpy()[...] = tensors[name]
             if not parameter.is_cpu:

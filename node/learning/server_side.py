@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.moments import MEAN
 from fedgrove.node.learning.server_steps import SQUARE, ServerStep
 from fedgrove.node.masking.ring import kept_within
@@ -43,12 +44,12 @@ class ServerSide:
 
         Raises
         ------
-        InvalidModel
+        InvalidContent
             A tensor has a name that is reserved.
         """
         for name in model:
             if name.startswith(PREFIX):
-                raise InvalidModel(f"tensor {name!r} must have another name: {PREFIX} is for what the server keeps")
+                raise InvalidContent(f"tensor {name!r} must have another name: {PREFIX} is for what the server keeps")
         if self._step is None:
             return model
         rest = self._step.rest
@@ -58,7 +59,7 @@ class ServerSide:
         }
 
     def check(self, content: Tensors) -> None:
-        """Raise InvalidModel unless what is published holds the state of this step, whole, and nothing else of it."""
+        """Raise InvalidContent unless what is published holds the state of this step, whole, and nothing else of it."""
         if self._step is None:
             return
         names = self._names(self._step, self.model(content))
@@ -66,9 +67,9 @@ class ServerSide:
         if {name: value.shape for name, value in found.items()} != {
             name: content[tensor].shape for name, (_, tensor) in names.items()
         }:
-            raise InvalidModel(f"the tensors that the server keeps are not those of the step {self._step.step}")
+            raise InvalidContent(f"the tensors that the server keeps are not those of the step {self._step.step}")
         if any(value.min() < 0 for name, value in found.items() if name.startswith(f"{PREFIX}{SQUARE}/")):
-            raise InvalidModel("the server keeps a mean of squares that is negative")
+            raise InvalidContent("the server keeps a mean of squares that is negative")
 
     def model(self, content: Tensors) -> Tensors:
         """The model in what is published."""

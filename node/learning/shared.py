@@ -3,7 +3,8 @@
 import numpy as np
 from safetensors.numpy import save as safetensors_save
 
-from fedgrove.node.base.arrays import InvalidArrays, arrays_of
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.arrays import arrays_of
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
@@ -47,7 +48,7 @@ def shared_from_bytes(data: bytes, spec: ModelSpec) -> Samples:
         raise DatasetError(f"the shared set has {len(data)} bytes, more than the {MAX_SHARED_BYTES} allowed")
     try:
         tensors = arrays_of(data)
-    except InvalidArrays as fault:
+    except InvalidContent as fault:
         raise DatasetError(f"the shared set {fault}") from None
     if set(tensors) != {"x", "y"}:
         raise DatasetError("the shared set must hold exactly the tensors x and y")

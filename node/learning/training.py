@@ -164,9 +164,9 @@ def train(
     ------
     DivergedTraining
         The loss or a tensor is not finite.
-    InvalidTask, InvalidModel
+    InvalidTask, InvalidContent
         The task cannot be trained, or the tensors are not those of its model.
-    UnsuitedProcessor
+    InvalidInput
         The settings cannot be had in this process.
     """
     if strategy.needs_shared and shared is None:

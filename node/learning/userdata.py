@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
-from fedgrove.node.base.arrays import MAX_VALUES, InvalidArrays, read_arrays
+from fedgrove.node.base.arrays import MAX_VALUES, read_arrays
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Dataset, Samples, as_samples, misfit
 from fedgrove.node.learning.settings import ModelSpec
@@ -123,7 +123,7 @@ def arrays_in(path: Path, names: tuple[str, ...], most: int = MAX_VALUES) -> dic
         return read_arrays(path, names, most)
     except OSError as fault:
         raise DatasetError(f"cannot read {path}: {fault.strerror or fault}") from None
-    except InvalidArrays as fault:
+    except InvalidContent as fault:
         raise DatasetError(f"{path} {fault}") from None
 
 

@@ -60,10 +60,6 @@ _SMOOTHING = 9  # variance of the random rounding in the proof
 _STEPS = 1024  # a noise multiplier is rounded down to this many parts of σ, so that rounds with equal losses are equal
 
 
-class RingTooSmall(InvalidInput):
-    """The sum of this many clients would not fit; the message says what to change."""
-
-
 @dataclass(frozen=True)
 class Grid:
     """How one round's updates and noise become integers; a function of public values, see ``RoundTerms``.
@@ -231,7 +227,7 @@ class RoundTerms:
 
         Raises
         ------
-        RingTooSmall
+        InvalidInput
             The sum of n updates and their noise could leave the ring, with a probability above 10⁻⁹.
         """
         settings, sigma, size = self.settings, self.settings.noise_multiplier_of(self.number), self.parameters
@@ -245,7 +241,7 @@ class RoundTerms:
         if not self.trains:
             grid = replace(grid, parameters=0, vote=0)
         if grid.wrap_probability(self.sharers) > 1e-9:
-            raise RingTooSmall(
+            raise InvalidInput(
                 f"the sum of {self.sharers} updates of {size} parameters with noise multiplier {sigma:g} does not fit "
                 f"into 32 bits: draw fewer clients per round"
             )

@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgrove.node.base.tensors import InvalidModel, Layout, add
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import Layout, add
 from fedgrove.node.masking.keys import Random
 
 Rates = Sequence[float | None]
@@ -92,10 +93,10 @@ class Mechanism(ABC):
         """
 
     def change(self, trained: np.ndarray, start: Start) -> np.ndarray:
-        """Δ, written over the trained parameters; not finite where too large; InvalidModel if others were trained."""
+        """Δ, written over the trained parameters; not finite where too large; InvalidContent if others were trained."""
         model = start()
         if Layout.of(model) != self.layout:
-            raise InvalidModel("the trained model has other tensors than the round's global model")
+            raise InvalidContent("the trained model has other tensors than the round's global model")
         with np.errstate(over="ignore", invalid="ignore"):
             add(trained, model, -1)
         return trained

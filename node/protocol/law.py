@@ -47,6 +47,7 @@ from fedgrove.chain.records import (
     Withdrawn,
 )
 from fedgrove.chain.records.phases import Deadlines
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.protocol.bad_record import bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.clock import coordinator_turn, phase_of
@@ -468,7 +469,7 @@ def _check_proof(
         if vrf.coordinates(public_key) != (key.vrf_x, key.vrf_y):
             raise bad(what, "the VRF key is not on the curve", number, record.client)
         return _verified(public_key, record.proof, alpha)
-    except vrf.InvalidProof as fault:
+    except InvalidContent as fault:
         raise bad(what, f"the VRF proof does not verify: {fault}", number, record.client) from None
 
 

@@ -36,7 +36,7 @@ class LocalWork(Protocol[UpdateT_co]):
 
         Raises
         ------
-        CannotTakePart, InvalidModel
+        CannotTakePart, InvalidContent
         StateLost, BeginsAnew
             Once; asked again, it goes on.
         """

@@ -164,7 +164,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
 
     @abstractmethod
     def read_model(self, data: bytes, layout: Layout | None = None) -> ModelT:
-        """The model, or state, in bytes that came from a peer; InvalidModel for anything else.
+        """The model, or state, in bytes that came from a peer; InvalidContent for anything else.
 
         ``layout`` is that of the federation's other models, where it is known.
         """
@@ -182,7 +182,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
         """The tensors that all models of the federation have; None if they have none in common."""
 
     def fetch_model(self, store: ContentReader, digest: bytes, layout: Layout | None = None) -> ModelT:
-        """Fetch and check a global model, or state; raises StoreError, InvalidModel."""
+        """Fetch and check a global model, or state; raises StoreError, InvalidContent."""
         return self.read_model(store.fetch(digest, self.config.max_blob_bytes), layout)
 
     def parameters_of(self, model: ModelT) -> int:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.base.processor import check_processor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import SHARING, bf16_fault
@@ -49,7 +50,7 @@ def check_training(scenario: Scenario) -> None:
         raise InvalidConfig(f"training.precision must be {fault}")
     try:
         check_processor(scenario.training.portable, scenario.training.precision, scenario.run.device)
-    except UnsuitedProcessor as unsuited:
+    except InvalidInput as unsuited:
         raise InvalidConfig(str(unsuited)) from None
 
 

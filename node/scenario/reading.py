@@ -7,6 +7,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.nested_tables import Tables, from_dotted, merged
 from fedgrove.node.base.strict_tables import InvalidConfig, build
 from fedgrove.node.learning.settings import DATASETS, default_settings
@@ -177,11 +178,11 @@ def _with_device(tables: Tables) -> Tables:
     name = _of(tables, "run", "device", "cpu")
     if name == "cpu" or not isinstance(name, str):
         return tables
-    from fedgrove.node.learning.devices import NoDevice, choose  # torch takes a second
+    from fedgrove.node.learning.devices import choose
 
     try:
         return merged(tables, {"run": {"device": choose(name)}})
-    except NoDevice as fault:
+    except InvalidInput as fault:
         raise InvalidConfig(f"run.device: {fault}") from None
 
 

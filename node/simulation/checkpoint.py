@@ -20,7 +20,7 @@ from safetensors.numpy import save
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.files import sync_directory, write_atomically
-from fedgrove.node.base.tensors import InvalidModel, Tensors, dump, load
+from fedgrove.node.base.tensors import Tensors, dump, load
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import RunRecord
 
@@ -141,9 +141,9 @@ class RunDirectory:
         try:
             content = path.read_bytes()
             if hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:
-                raise InvalidModel("wrong digest")
+                raise InvalidContent("wrong digest")
             return load(content[_DIGEST_BYTES:])
-        except (OSError, InvalidModel) as fault:
+        except (OSError, InvalidContent) as fault:
             raise InvalidContent(f"the state of client {client} in {path} is damaged: {fault}") from None
 
     def keep_state(self, number: int, client: int, state: Tensors) -> None:

@@ -14,7 +14,6 @@ from typing import Any, Self, TypeGuard
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import canonical_json, decode
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.course import Course
 from fedgrove.node.methods.procfl.round_inputs import accepted, course_of
 from fedgrove.node.methods.procfl.state import ClusterState, head_end
@@ -141,7 +140,7 @@ def read_head(store: ContentReader, digest: bytes, size: int) -> bytes | None:
         data += chunk
         try:
             end = head_end(data)
-        except InvalidModel:
+        except InvalidContent:
             return None
         if end > MAX_HEAD_BYTES:
             return None

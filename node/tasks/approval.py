@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.statements import SignedStatement
+from fedgrove.common.errors import InvalidInput
 from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.cid import CID
@@ -26,12 +27,12 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.fetching import fetch_bundle
 from fedgrove.node.tasks.folder import read_folder, remove_folder, write_folder
-from fedgrove.node.tasks.names import BundleError, InvalidBundle
+from fedgrove.node.tasks.names import InvalidBundle
 
 FOLDER = "tasks"
 
 
-class NotApproved(BundleError):
+class NotApproved(InvalidInput):
     """The owner of this directory has not approved the bundle, or the approval does not count; ``reason`` says why."""
 
     def __init__(self, cid: CID, reason: str) -> None:
@@ -144,7 +145,7 @@ class Approvals:
         try:
             yield
         except OSError as fault:
-            raise BundleError(f"cannot write to {self.folder}: {fault.strerror}; give another --directory") from None
+            raise InvalidInput(f"cannot write to {self.folder}: {fault.strerror}; give another --directory") from None
 
     def _folder(self, cid: CID) -> Path:
         return self.folder / str(cid)

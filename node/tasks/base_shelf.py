@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.common.errors import InvalidContent
+from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.base.frozen_base import FrozenBase
 from fedgrove.node.tasks.base_content import Allowance, BaseFile, base_files, compare, content_of
@@ -117,7 +118,7 @@ def _paths(base: FrozenBase, store: ContentReader) -> Iterator[tuple[str, CID]]:
     """Path and CID of each file; an empty path where the base is one file."""
     try:
         cid = CID.parse(base.cid)
-    except InvalidCID as fault:
+    except InvalidContent as fault:
         raise InvalidBundle(str(fault)) from None
     folder = FolderInStore(store, max(base.size, MAX_DIRECTORY_BYTES))
     if folder.is_folder(cid):

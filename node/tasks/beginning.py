@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from fedgrove.node.tasks.names import BundleError
+from fedgrove.common.errors import InvalidInput
 
 KINDS = ("tabular", "text", "images")
 
@@ -14,7 +14,7 @@ def begin(folder: Path, kind: str) -> list[str]:
 
     Raises
     ------
-    BundleError
+    InvalidInput
         The folder is not empty, or cannot be written to.
     """
     source = resources.files("fedgrove.node.tasks") / "templates" / kind
@@ -28,7 +28,7 @@ def write_new(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise BundleError(f"{folder} is not empty and was not changed: give another folder")
+            raise InvalidInput(f"{folder} is not empty and was not changed: give another folder")
         try:
             for name, data in files.items():
                 (folder / name).write_bytes(data)
@@ -37,5 +37,5 @@ def write_new(folder: Path, files: Mapping[str, bytes]) -> list[str]:
                 (folder / name).unlink(missing_ok=True)
             raise
     except OSError as fault:
-        raise BundleError(f"cannot write to {folder}: {fault.strerror}; give another folder") from None
+        raise InvalidInput(f"cannot write to {folder}: {fault.strerror}; give another folder") from None
     return sorted(files)

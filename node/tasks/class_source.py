@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from fedgrove.node.tasks.names import BundleError
+from fedgrove.common.errors import InvalidInput
 
 ENTRY = "task.py"
 
@@ -39,7 +39,7 @@ def written_out(kind: type) -> str:
 
     Raises
     ------
-    BundleError
+    InvalidInput
         Its source is not there, or it uses a value that cannot be written down, such as an array.
     """
     module = _WrittenModule(_globals_of(kind), kind.__module__)
@@ -73,7 +73,7 @@ class _WrittenModule:
         elif _is_literal(value):
             self._definitions.append(f"{name} = {value!r}")
         else:
-            raise BundleError(
+            raise InvalidInput(
                 f"{user} uses {name} ({type(value).__name__}), which others do not have: read it in data(), or put "
                 "the task into a file"
             )
@@ -129,7 +129,7 @@ def _source_of(value: FunctionType | type) -> str:
                 first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
                 if first <= code.co_firstlineno <= (node.end_lineno or 0):
                     return "".join(lines[first - 1 : node.end_lineno]).rstrip()
-    raise BundleError(
+    raise InvalidInput(
         f"the source of {value.__name__} is not to be had: define it at the top level of a cell, or in a file"
     )
 

@@ -7,10 +7,10 @@ directory in another form than ``task pack`` gives, also one that holds the same
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, DAG_PB
 from fedgrove.ipfs.directory import DirectoryEntry, decode_directory
 from fedgrove.ipfs.store import ContentReader, Root
-from fedgrove.ipfs.unixfs import InvalidNode
 from fedgrove.node.tasks.bundle import Bundle
 from fedgrove.node.tasks.names import (
     MAX_BUNDLE_BYTES,
@@ -92,7 +92,7 @@ class FolderInStore:
         """The entries of a directory, counted before any of them is looked at."""
         try:
             found = decode_directory(self._root(cid, MAX_DIRECTORY_BYTES).data)
-        except InvalidNode as fault:
+        except InvalidContent as fault:
             raise InvalidBundle(f"{cid}: {fault}") from None
         self.entries += len(found)
         if self.entries > MAX_ENTRIES:

@@ -19,11 +19,7 @@ _CACHE = "__pycache__"
 _COMPILED = (".pyc", ".pyo", ".so", ".pyd", ".dll", ".dylib")
 
 
-class BundleError(InvalidInput):
-    """Base of all errors about bundles and their approval; the message is one sentence that says what to do."""
-
-
-class InvalidBundle(BundleError):
+class InvalidBundle(InvalidInput):
     """The files are no bundle, or cannot become one."""
 
 

@@ -15,9 +15,10 @@ import pytest
 
 from fedgrove.chain.face.networks import has_anvil
 from fedgrove.chain.network import anvil_state
+from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.store import DiskFull
 from fedgrove.node.cli.output import fault_of_disk
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.scenario.reading import scenario
@@ -64,7 +65,7 @@ def made_in(root: Path) -> TestnetPaths:
 def test_a_testnet_is_made_whole_or_made_anew(tmp_path, bytes_of_a_testnet, share):
     with small_disk(tmp_path / "small", 16384) as disk:
         ballast = fill(disk, leave=int(share * bytes_of_a_testnet))
-        with pytest.raises((OSError, DiskFull, TestnetError)) as met:
+        with pytest.raises((OSError, DiskFull, RunFailed)) as met:
             made_in(disk / "testnet")
         assert "room" in (fault_of_disk(met.value) or str(met.value)), met.value
         assert not TestnetPaths(disk / "testnet").record.exists()

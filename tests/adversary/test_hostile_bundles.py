@@ -13,18 +13,19 @@ from collections.abc import Iterable
 import pytest
 
 from fedgrove.chain.crypto.account import Account
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.directory import DirectoryEntry, decode_directory, encode_directory, folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Corrupt, NotFound, TooLarge
-from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, InvalidNode, Link, encode_node, field, varint
+from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, Link, encode_node, field, varint
 from fedgrove.node.tasks.approval import Approvals, TaskApproval
 from fedgrove.node.tasks.bundle import Bundle, publish
 from fedgrove.node.tasks.fetching import MAX_DIRECTORY_BYTES, FolderInStore, fetch_bundle
 from fedgrove.node.tasks.folder import write_folder
 from fedgrove.node.tasks.lock import PackageLock
-from fedgrove.node.tasks.names import MAX_BUNDLE_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, BundleError, InvalidBundle
+from fedgrove.node.tasks.names import MAX_BUNDLE_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, InvalidBundle
 from tests.adversary.bounded import Raised, bounded
 from tests.adversary.mutation import COUNTS, faults
 from tests.node.tasks.folders import FILES, bundle
@@ -65,7 +66,7 @@ def entries_of(store, files: dict[str, bytes]) -> list[DirectoryEntry]:
 def refused(store, cid, sentence, mebibytes=256):
     """Refused with one sentence, in time and with little memory."""
     end = bounded(lambda: fetch_bundle(store, cid), mebibytes=mebibytes)
-    assert isinstance(end, Raised) and issubclass(end.kind, BundleError | TooLarge | Corrupt | NotFound), end
+    assert isinstance(end, Raised) and issubclass(end.kind, InvalidInput | TooLarge | Corrupt | NotFound), end
     assert sentence in end.message and end.message.isprintable(), end.message
     return end
 
@@ -251,10 +252,10 @@ def test_an_approval_swapped_onto_another_bundle(store, tmp_path):
     publish(evil, store)
     paper, files = approvals.folder / f"{good.cid}.json", approvals.folder / str(good.cid)
     (approvals.folder / f"{evil.cid}.json").write_bytes(paper.read_bytes().replace(*named(good, evil)))
-    with pytest.raises(BundleError, match="not that of the account"):
+    with pytest.raises(InvalidInput, match="not that of the account"):
         approvals.open(evil.cid, store)
     (approvals.folder / f"{evil.cid}.json").write_bytes(paper.read_bytes())
-    with pytest.raises(BundleError, match="approves another bundle"):
+    with pytest.raises(InvalidInput, match="approves another bundle"):
         approvals.open(evil.cid, store)
     files.chmod(0o700)
     (files / "task.py").unlink()
@@ -313,7 +314,7 @@ def test_without_the_account_a_stranger_approves(tmp_path, monkeypatch):
     member, stranger = (Account(bytes([byte]) * 32) for byte in (1, 2))
     Approvals(tmp_path, stranger.address).approve(stranger, bundle())
     approvals = Approvals(tmp_path, member.address)
-    with pytest.raises(BundleError, match="is signed by"):
+    with pytest.raises(InvalidInput, match="is signed by"):
         approvals.check(bundle().cid)
     monkeypatch.setattr(approvals, "_read", lambda path: TaskApproval.from_bytes(path.read_bytes()))
     assert approvals.check(bundle().cid).account == stranger.address
@@ -327,7 +328,7 @@ def test_directories_locks_and_approvals_changed_at_random(count):
     packed = bundle()
     approval = TaskApproval.sign(Account(bytes([1]) * 32), bundle=str(packed.cid), number=1)
     readers = (
-        (decode_directory, packed.nodes[-1].data, InvalidNode),
+        (decode_directory, packed.nodes[-1].data, InvalidContent),
         (PackageLock.from_bytes, packed.lock.to_bytes(), InvalidBundle),
         (TaskApproval.from_bytes, approval.to_bytes(), Malformed),
     )

@@ -19,10 +19,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base import archives, tensor_views
 from fedgrove.node.base import arrays as base_arrays
-from fedgrove.node.base.arrays import InvalidArrays, names_in_npz, read_arrays
-from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.node.base.arrays import names_in_npz, read_arrays
 from fedgrove.node.base.tensors import load as load_model
 from fedgrove.node.cli import task_new
 from fedgrove.node.cli.output import CommandError
@@ -31,7 +31,6 @@ from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.learning.shared import shared_from_bytes
 from fedgrove.node.learning.tables.drafting import draft_terms
-from fedgrove.node.learning.tables.files import InvalidTable
 from fedgrove.node.methods.kmeans.datasets import points_of_file
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import KMeansState
@@ -86,7 +85,7 @@ HEADERS = {
 @pytest.mark.parametrize("header", HEADERS)
 def test_a_header_that_is_a_program(tmp_path, header):
     path = npz(tmp_path / "a.npz", HEADERS[header])
-    refused(lambda: read_arrays(path, ["points"]), InvalidArrays, "has a header that is none of an array")
+    refused(lambda: read_arrays(path, ["points"]), InvalidContent, "has a header that is none of an array")
     refused(lambda: points_of_file(path), DatasetError, "a.npz has a header that is none of an array")
 
 
@@ -115,14 +114,14 @@ def dust(tmp_path_factory):
 
 def test_an_archive_of_thousands_of_members(dust):
     for read in (lambda: read_arrays(dust, ["points"]), lambda: names_in_npz(dust)):
-        refused(read, InvalidArrays, "more members than any .npz archive", mebibytes=4)
+        refused(read, InvalidContent, "more members than any .npz archive", mebibytes=4)
 
 
 def test_packing_that_asks_for_gigabytes_of_memory(tmp_path):
     content = member(of_shape("(2,)"), bytes(8))
     for packing in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2):
         path = npz(tmp_path / f"{packing}.npz", content, packing=packing)
-        refused(lambda path=path: read_arrays(path, ["points"]), InvalidArrays, "packs points as numpy does not")
+        refused(lambda path=path: read_arrays(path, ["points"]), InvalidContent, "packs points as numpy does not")
 
 
 def test_a_member_behind_a_password(tmp_path):
@@ -130,7 +129,7 @@ def test_a_member_behind_a_password(tmp_path):
     for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.index(mark) + offset] |= 1
     (tmp_path / "a.npz").write_bytes(data)
-    refused(lambda: read_arrays(tmp_path / "a.npz", ["points"]), InvalidArrays, "packs points as numpy does not")
+    refused(lambda: read_arrays(tmp_path / "a.npz", ["points"]), InvalidContent, "packs points as numpy does not")
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -142,7 +141,7 @@ def test_archives_changed_at_random(tmp_path, count):
         (tmp_path / "a.npz").write_bytes(changed)
         read_arrays(tmp_path / "a.npz", ["points", "y"])
 
-    assert faults(read, saved.getvalue(), count, (InvalidArrays,)) == []
+    assert faults(read, saved.getvalue(), count, (InvalidContent,)) == []
 
 
 # --- safetensors ------------------------------------------------------------------------------------------------------
@@ -168,10 +167,10 @@ def test_a_header_of_megabytes_in_a_file_or_a_blob(tmp_path, kind):
     data = safetensors(LONG[kind])
     (tmp_path / "a.safetensors").write_bytes(data)
     refused(lambda: points_of_file(tmp_path / "a.safetensors"), DatasetError, "the length of its header", mebibytes=16)
-    refused(lambda: load_model(data), InvalidModel, "the length of its header is wrong", mebibytes=16)
+    refused(lambda: load_model(data), InvalidContent, "the length of its header is wrong", mebibytes=16)
     refused(lambda: shared_from_bytes(data, SPEC), DatasetError, "its header is too long", mebibytes=16)
     settings = KMeansSettings(k=2, dimensions=3, step=0.1)
-    refused(lambda: KMeansState.from_bytes(data, settings), InvalidModel, "its header is too long", mebibytes=16)
+    refused(lambda: KMeansState.from_bytes(data, settings), InvalidContent, "its header is too long", mebibytes=16)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -183,7 +182,7 @@ def test_safetensors_changed_at_random(tmp_path, count):
         (tmp_path / "a.safetensors").write_bytes(changed)
         read_arrays(tmp_path / "a.safetensors", ["points"])
 
-    assert faults(read, data, count, (InvalidArrays,)) == []
+    assert faults(read, data, count, (InvalidContent,)) == []
 
 
 # --- files of public datasets -----------------------------------------------------------------------------------------
@@ -242,7 +241,7 @@ TABLES = {
 def test_a_table_that_is_a_bomb(tmp_path, kind):
     name, write, sentence = TABLES[kind]
     write(tmp_path / name)
-    refused(lambda: draft_terms(tmp_path / name, "y"), InvalidTable, sentence)
+    refused(lambda: draft_terms(tmp_path / name, "y"), DatasetError, sentence)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -254,7 +253,7 @@ def test_parquet_changed_at_random(tmp_path, count):
         (tmp_path / "b.parquet").write_bytes(changed)
         draft_terms(tmp_path / "b.parquet", "y")
 
-    assert faults(read, (tmp_path / "a.parquet").read_bytes(), count, (InvalidTable,)) == []
+    assert faults(read, (tmp_path / "a.parquet").read_bytes(), count, (DatasetError,)) == []
 
 
 def greedy(header, tensors, source, data):

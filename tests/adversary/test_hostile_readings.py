@@ -19,11 +19,12 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.spreadsheets import csv_text
-from fedgrove.node.base.tensors import InvalidModel, dump, with_metadata
+from fedgrove.node.base.tensors import dump, with_metadata
 from fedgrove.node.cli.predict import pictures_of
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.scores import class_scores
 from fedgrove.node.learning.settings import RIGHT, confusion_names
-from fedgrove.node.learning.tables.files import InvalidTable, names_of, rows_of
+from fedgrove.node.learning.tables.files import names_of, rows_of
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics
@@ -150,7 +151,7 @@ def saved_model(path, tensors, **stated):
 @pytest.mark.parametrize("lie", [{"terms": '{"a":"\ud800"}'}, {"round": "\udfff"}, {"cid": "\x1b[2J" * 9999}])
 def test_a_model_s_file_with_words_that_cannot_be_shown_is_refused_in_one_sentence(tmp_path, lie):
     path = saved_model(tmp_path / "a.safetensors", {"w": np.zeros(3, np.float32)}, **lie)
-    with pytest.raises(InvalidModel) as fault:
+    with pytest.raises(InvalidContent) as fault:
         read_model_file(path)
     assert str(fault.value).isprintable() and len(str(fault.value)) < 300
 
@@ -159,7 +160,7 @@ def test_a_model_s_file_with_tensors_where_its_terms_leave_more_is_refused(tmp_p
     """Centres of K-means with the form of a trained model ended in a traceback."""
     terms = FederationConfig(method=KMeansTerms(k=2, dimensions=4, step=0.05)).to_bytes().decode()
     path = saved_model(tmp_path / "a.safetensors", {"centres": np.zeros((2, 4), np.float32)}, terms=terms)
-    with pytest.raises(InvalidModel, match=r"a\.safetensors does not hold what rounds by its terms leave"):
+    with pytest.raises(InvalidContent, match=r"a\.safetensors does not hold what rounds by its terms leave"):
         fg.load(path)
 
 
@@ -198,7 +199,7 @@ def test_a_cell_beyond_all_sheets_is_refused(tmp_path, place, number):
     """Of all rows up to it, empty ones were made, each of 16,384 cells: for ever."""
     path = workbook(tmp_path / "a.xlsx", f'<sheetData>{HEAD}<row r="{number}">{cell(place)}</row></sheetData>')
     end = bounded(lambda: read(path), seconds=30)
-    assert isinstance(end, Raised) and end.kind is InvalidTable and "beyond the 1048576 rows and 16384" in end.message
+    assert isinstance(end, Raised) and end.kind is DatasetError and "beyond the 1048576 rows and 16384" in end.message
 
 
 def test_a_cell_in_the_last_row_and_a_false_size_cost_little(tmp_path):
@@ -219,4 +220,4 @@ def test_entities_of_a_workbook_neither_grow_nor_read_files(tmp_path, entities):
     text = f'<sheetData><row r="1">{cell("A1", "<is><t>&b;</t></is>", "inlineStr")}</row></sheetData>'
     path = workbook(tmp_path / "a.xlsx", text, entities)
     end = bounded(lambda: names_of(path), seconds=60, mebibytes=128)
-    assert isinstance(end, Raised) and end.kind is InvalidTable and "not a workbook that can be read" in end.message
+    assert isinstance(end, Raised) and end.kind is DatasetError and "not a workbook that can be read" in end.message

@@ -17,7 +17,7 @@ import time
 import pytest
 
 from fedgrove.chain.crypto.keys import Keys, load, save
-from fedgrove.chain.errors import KeystoreError
+from fedgrove.common.errors import InvalidInput
 from tests.adversary.bounded import HANGS, bounded
 
 BOMBS = [
@@ -54,7 +54,7 @@ def test_parameters_that_cost_more_than_any_keystore_needs_are_refused_before_an
     path = keystore(**parameters)
     started = time.monotonic()
     told = bounded(lambda: load(path, "secret"), seconds=20, mebibytes=64)
-    assert told.kind is KeystoreError and "n * r * p at most" in told.message
+    assert told.kind is InvalidInput and "n * r * p at most" in told.message
     assert len(told.message) < 300 and time.monotonic() - started < 1
 
 
@@ -71,7 +71,7 @@ def test_something_else_than_a_keystore_is_one_sentence(tmp_path, name):
     (tmp_path / "deep.json").write_bytes(b"[" * 200_000)
     (tmp_path / "numbers.json").write_bytes(b'{"crypto": ' + b"9" * 200_000 + b"}")
     told = bounded(lambda: load(tmp_path / name, "secret"), seconds=10, mebibytes=64)
-    assert told.kind is KeystoreError
+    assert told.kind is InvalidInput
 
 
 def test_an_endless_password_file_ends(tmp_path):
@@ -109,4 +109,4 @@ def test_without_the_bound_a_keystore_takes_gigabytes(keystore, monkeypatch):
     monkeypatch.setattr("fedgrove.chain.crypto.secret_storage.MAX_WORK", 1 << 40)
     path = keystore(n=1 << 20, r=15, p=1)
     told = bounded(lambda: load(path, "secret"), seconds=60, mebibytes=1024)
-    assert told.kind is not KeystoreError  # scrypt itself fails for want of memory
+    assert told.kind is not InvalidInput  # scrypt itself fails for want of memory

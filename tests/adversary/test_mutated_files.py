@@ -10,15 +10,14 @@ import shutil
 import pytest
 
 from fedgrove.chain.crypto.keys import Keys, load, save
-from fedgrove.chain.errors import KeystoreError
 from fedgrove.chain.network.history import LedgerHistory
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
-from fedgrove.ipfs.cid import CID, DAG_PB, RAW, InvalidCID
+from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.disk import DiskReader, DiskStore
 from fedgrove.ipfs.store import StoreError
-from fedgrove.ipfs.unixfs import DagBlock, InvalidNode, build, decode_node, decode_root, encode_node
+from fedgrove.ipfs.unixfs import DagBlock, build, decode_node, decode_root, encode_node
 from fedgrove.node.audit import archive
 from fedgrove.node.audit.archive import MANIFEST, REPORT, STORE, audit_car, export_car
 from fedgrove.node.audit.run_files import run_files
@@ -94,7 +93,7 @@ def test_archives_whose_blocks_have_the_digests_that_they_claim(small, tmp_path,
             reader.available(root.cid.digest)
             reader.fetch(root.cid.digest, 1 << 26)
 
-    assert faults(read, bytes(blocks[-1].data), count, (StoreError, car.InvalidArchive)) == []
+    assert faults(read, bytes(blocks[-1].data), count, (StoreError, InvalidContent)) == []
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -112,9 +111,9 @@ def test_nodes_and_names(count):
     def text(changed):
         CID.parse(changed.decode("utf-8", "replace"))
 
-    assert faults(read, node, count, (InvalidNode,)) == []
-    assert faults(name, bytes(leaves[-1].cid), count, (InvalidCID,)) == []
-    assert faults(text, str(leaves[-1].cid).encode(), count, (InvalidCID,)) == []
+    assert faults(read, node, count, (InvalidContent,)) == []
+    assert faults(name, bytes(leaves[-1].cid), count, (InvalidContent,)) == []
+    assert faults(text, str(leaves[-1].cid).encode(), count, (InvalidContent,)) == []
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -142,7 +141,7 @@ def test_keystores(tmp_path, count):
         path.write_bytes(changed)
         load(path, "secret")
 
-    assert faults(read, data, count, (KeystoreError,)) == []
+    assert faults(read, data, count, (InvalidInput,)) == []
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -277,7 +276,7 @@ def test_archives_of_a_run(run, tmp_path, count):
             for digest in list(store._places)[:50]:
                 store.available(digest)
 
-    assert faults(read, tail, count, (StoreError, car.InvalidArchive)) == []
+    assert faults(read, tail, count, (StoreError, InvalidContent)) == []
 
 
 def test_the_harness_finds_a_reader_that_declares_nothing():

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs import car
-from fedgrove.ipfs.car import InvalidArchive
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.unixfs import MAX_BLOCK_BYTES, DagBlock, Profile, build, chunks, varint
 
@@ -59,7 +59,7 @@ def test_a_block_of_the_largest_size_passes():
 def test_a_truncated_archive_is_refused_or_ends_at_a_block(length):
     try:
         _, blocks = read_all(ARCHIVE[:length])
-    except InvalidArchive:
+    except InvalidContent:
         return
     assert length == HEADER + sum(len(section(block)) for block in blocks)
     assert blocks == BLOCKS[: len(blocks)]
@@ -71,7 +71,7 @@ def test_a_changed_byte_never_gives_another_block(position, change):
     changed[position] ^= change
     try:
         root, blocks = read_all(bytes(changed))
-    except InvalidArchive:
+    except InvalidContent:
         return
     # Only the name of the root, or the codec in the name of a block, can change and still be well formed.
     assert [block.cid.digest for block in blocks] == [block.cid.digest for block in BLOCKS]
@@ -81,7 +81,7 @@ def test_a_changed_byte_never_gives_another_block(position, change):
 
 def test_a_block_under_a_wrong_cid_is_named():
     wrong = DagBlock(BLOCKS[0].cid, b"other")
-    with pytest.raises(InvalidArchive, match=f"{wrong.cid}.*does not match"):
+    with pytest.raises(InvalidContent, match=f"{wrong.cid}.*does not match"):
         read_all(b"".join(car.write(BLOCKS[-1].cid, [wrong])))
 
 
@@ -114,12 +114,12 @@ def test_the_handmade_header_is_right():
     ],
 )
 def test_malformed_archives_are_refused(data):
-    with pytest.raises(InvalidArchive):
+    with pytest.raises(InvalidContent):
         read_all(data)
 
 
 def test_the_sum_of_blocks_is_bounded():
     total = sum(len(block.data) for block in BLOCKS)
     assert read_all(ARCHIVE, total)[1] == BLOCKS
-    with pytest.raises(InvalidArchive, match="more than"):
+    with pytest.raises(InvalidContent, match="more than"):
         read_all(ARCHIVE, total - 1)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from kubo_defaults import DEFAULTS, Name, by_default
 from kubo_nodes import asked, needs_kubo, needs_library, quiet
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.directory import DirectoryEntry, decode_directory, encode_directory, folder_nodes
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
-from fedgrove.ipfs.unixfs import InvalidNode, build, chunks, cid_of, decode_root, field, varint
+from fedgrove.ipfs.unixfs import build, chunks, cid_of, decode_root, field, varint
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 
 pytestmark = quiet
@@ -78,7 +79,7 @@ def test_what_is_encoded_is_decoded(given_entries):
 
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_one_exception(data):
-    with pytest.raises(InvalidNode):
+    with pytest.raises(InvalidContent):
         decode_directory(b"\x12" + data)
 
 
@@ -129,7 +130,7 @@ def test_the_handmade_directory_is_read():
     ids=lambda item: item[0],
 )
 def test_a_block_in_another_form_is_no_directory(block):
-    with pytest.raises(InvalidNode):
+    with pytest.raises(InvalidContent):
         decode_directory(block[1])
 
 

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from kubo_defaults import named_by_default
 from kubo_random import deterministic_random
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, DAG_PB, RAW
 from fedgrove.ipfs.unixfs import (
     UNIXFS_V1_2025,
-    InvalidNode,
     Link,
     Profile,
     build,
@@ -164,11 +164,11 @@ def test_arbitrary_bytes_never_raise(data):
 def test_an_inner_node_must_have_the_size_and_depth_its_parent_says():
     block = encode_node(GOOD)
     assert decode_node(block, 10, 1, TINY) == tuple(GOOD)
-    with pytest.raises(InvalidNode, match="its parent states 11"):
+    with pytest.raises(InvalidContent, match="its parent states 11"):
         decode_node(block, 11, 1, TINY)
-    with pytest.raises(InvalidNode):
+    with pytest.raises(InvalidContent):
         decode_node(block, 10, 2, TINY)
-    with pytest.raises(InvalidNode):
+    with pytest.raises(InvalidContent):
         decode_node(block, 10, 0, TINY)
 
 

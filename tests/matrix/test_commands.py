@@ -16,9 +16,9 @@ from typer.core import TyperGroup
 
 import fedgrove as fg
 from fedgrove.chain.errors import BadHistory
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import StoreError
 from fedgrove.node.audit.archive import export_car
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.cli.listing import all_commands
 from fedgrove.node.cli.main import command_line
 from fedgrove.node.protocol.prediction import ModelChoice
@@ -220,7 +220,7 @@ LACKING = {
     **dict.fromkeys((("no-round", name) for name in _OF_A_MODEL), fg.InvalidInput),
     **dict.fromkeys((("no-member", name) for name in _OF_A_MODEL), fg.InvalidInput),
     **dict.fromkeys(
-        ((kind, name) for kind in ("procfl", "kmeans") for name in ("state_dict", "state_arrays")), InvalidModel
+        ((kind, name) for kind in ("procfl", "kmeans") for name in ("state_dict", "state_arrays")), InvalidContent
     ),
     **dict.fromkeys((("tampered", name) for name in ("rounds", "frame")), StoreError),
     **dict.fromkeys((("stripped", name) for name in MEMBERS if name not in ("ledger", "records", "store")), StoreError),

@@ -21,10 +21,6 @@ from fedgrove.node.base.sockets import socket_root
 _CLIENT = Path(__file__).with_name("client.py")
 
 
-class ForkServerFailed(OSError):
-    """The server did not start."""
-
-
 class ForkServer:
     """A server of forks, which ends with this process, and all that it runs with it.
 
@@ -67,7 +63,7 @@ class ForkServer:
 
         Raises
         ------
-        ForkServerFailed
+        OSError
             There is no server.
         """
         with self._asking:
@@ -75,7 +71,7 @@ class ForkServer:
             self._ready = self._ready or self._process.stdout.readline() == b"ready\n"
         if not self._ready:
             self._process.wait()
-            raise ForkServerFailed("the server of forks did not start")
+            raise OSError("the server of forks did not start")
         # Without site-packages Python starts in a few milliseconds.
         return [sys.executable, "-I", "-S", str(_CLIENT), self._socket]
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from socket import socket
 from urllib.parse import parse_qs, urlsplit
 
-from fedgrove.ipfs.cid import CID, InvalidCID
+from fedgrove.common.errors import InvalidContent
+from fedgrove.ipfs.cid import CID
 from fedgrove.node.devnet.kubo.library import MAX_ARCHIVE_BYTES, Node, Refusal
 from fedgrove.node.devnet.kubo.local_node import PEER
 
@@ -108,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
     def _cid(self) -> CID:
         try:
             return CID.parse(self.options.get("arg", ""))
-        except InvalidCID as fault:
+        except InvalidContent as fault:
             raise Refusal(f"invalid path: {fault}") from None
 
     def _peer(self) -> str:

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs import car
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.unixfs import DagBlock
@@ -180,7 +181,7 @@ class Node:
                 if importer.connect(self.addresses[0]) != 0:
                     raise Refusal("the importer could not connect to its node: try again")
                 self.pin(content.root, seconds)
-        except car.InvalidArchive as fault:
+        except InvalidContent as fault:
             raise Refusal(str(fault)) from None
         return str(content.root)
 

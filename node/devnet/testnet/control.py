@@ -15,11 +15,12 @@ from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import connect
+from fedgrove.common.errors import RunFailed
 from fedgrove.common.wire import Malformed, Table, decode
 from fedgrove.node.base.files import open_log
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.keeper import Status
-from fedgrove.node.devnet.testnet.layout import Testnet, TestnetError, TestnetPaths, clear, read_record
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, clear, read_record
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.devnet.testnet.processes import chain_url
 from fedgrove.node.devnet.testnet.supervisor import (
@@ -102,7 +103,7 @@ def up(layout: TestnetPaths, scenario: Scenario, say: Progress) -> bool:
 
     Raises
     ------
-    TestnetError
+    RunFailed
         It cannot be made, or did not start in time.
     """
     missing = [path for path in (layout.root, *layout.root.parents) if not path.exists()]
@@ -123,7 +124,7 @@ def wait_until_ended(layout: TestnetPaths, say: Progress) -> str:
 
     Raises
     ------
-    TestnetError
+    RunFailed
         The testnet was taken down, or its supervisor died.
     """
     last = ""
@@ -135,7 +136,7 @@ def wait_until_ended(layout: TestnetPaths, say: Progress) -> str:
             say(line)
             last = line
         time.sleep(5 * _POLL_SECONDS)
-    raise TestnetError(f"the testnet in {layout.root} is no longer running: see {layout.log('supervisor')}")
+    raise RunFailed(f"the testnet in {layout.root} is no longer running: see {layout.log('supervisor')}")
 
 
 def down(layout: TestnetPaths) -> int:
@@ -143,7 +144,7 @@ def down(layout: TestnetPaths) -> int:
 
     Raises
     ------
-    TestnetError
+    RunFailed
         A process could not be ended.
     """
     if not layout.root.exists():
@@ -165,7 +166,7 @@ def down(layout: TestnetPaths) -> int:
     if still is not None and not alive:
         alive = [(now or still).supervisor.pid]
     if alive:
-        raise TestnetError(f"these processes did not end: {alive}; end them manually")
+        raise RunFailed(f"these processes did not end: {alive}; end them manually")
     for path in (layout.processes, layout.supervisor):
         path.unlink(missing_ok=True)
     return ended
@@ -176,14 +177,14 @@ def delete(layout: TestnetPaths) -> None:
 
     Raises
     ------
-    TestnetError
+    RunFailed
         The directory holds other things, another command works on it, or has brought it up again.
     """
     if not layout.root.exists():
         return
     lock = _claim(layout)
     if lock is None:
-        raise TestnetError(f"the testnet in {layout.root} was started again in the meantime: nothing was removed")
+        raise RunFailed(f"the testnet in {layout.root} was started again in the meantime: nothing was removed")
     try:
         remove_folder(layout.root)
     finally:
@@ -250,10 +251,10 @@ def _await_start(layout: TestnetPaths, supervisor: subprocess.Popen | None, say:
         now = look(layout)
         if now is None and (supervisor is None or supervisor.poll() is not None):
             log = layout.log("supervisor")
-            raise TestnetError(f"the testnet's supervisor ended while starting ({_last_words(log)}): see {log}")
+            raise RunFailed(f"the testnet's supervisor ended while starting ({_last_words(log)}): see {log}")
         for one in now.kept if now is not None and supervisor is not None else ():
             if one.state == "gave up":
-                raise TestnetError(f"{one.trouble}, and was given up: see {layout.log(one.name)}")
+                raise RunFailed(f"{one.trouble}, and was given up: see {layout.log(one.name)}")
             if one.trouble and one.trouble not in said:
                 say(f"{one.trouble}, and is tried again")
                 said.add(one.trouble)
@@ -263,7 +264,7 @@ def _await_start(layout: TestnetPaths, supervisor: subprocess.Popen | None, say:
             say(now.phase)
             last = now.phase
         time.sleep(_POLL_SECONDS)
-    raise TestnetError(f"some processes are not running after {seconds:.0f} s ({last}): see the logs in {layout.logs}")
+    raise RunFailed(f"some processes are not running after {seconds:.0f} s ({last}): see the logs in {layout.logs}")
 
 
 def _last_words(log: Path) -> str:

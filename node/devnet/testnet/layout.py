@@ -22,16 +22,6 @@ _OURS = re.compile(
 )
 
 
-class TestnetError(RunFailed):
-    """The testnet cannot do what was asked; one sentence says why and what to do."""
-
-    __test__ = False  # its name is no test's
-
-
-class UnfitDirectory(TestnetError):
-    """The directory cannot hold a testnet: another is to be given."""
-
-
 def groups(scenario: Scenario) -> int:
     """How many stores a testnet has, each for a group of clients."""
     return min(scenario.run.kubo_nodes, scenario.cast.clients) if scenario.run.store == "kubo" else 1
@@ -175,14 +165,14 @@ def read_record(layout: TestnetPaths) -> Testnet:
 
     Raises
     ------
-    TestnetError
+    RunFailed
         There is none, or its record cannot be read.
     """
     try:
         return Testnet.from_bytes(read_regular(layout.record, Testnet.max_bytes))
     except FileNotFoundError:
-        raise TestnetError(f"there is no testnet in {layout.root}: make one with `fedgrove network up`") from None
+        raise RunFailed(f"there is no testnet in {layout.root}: make one with `fedgrove network up`") from None
     except (OSError, Malformed):
-        raise TestnetError(
+        raise RunFailed(
             f"{layout.record} cannot be read: stop it with `fedgrove network down --delete` and start again"
         ) from None

@@ -3,10 +3,11 @@
 import os
 from fcntl import LOCK_EX, LOCK_NB, flock
 
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, UnfitDirectory, is_ours
+from fedgrove.common.errors import RunFailed
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, is_ours
 
 
-class Busy(TestnetError):
+class Busy(RunFailed):
     """Somebody else works on the directory."""
 
 
@@ -17,14 +18,14 @@ def claim(layout: TestnetPaths) -> int:
     ------
     Busy
         Somebody else holds the lock.
-    UnfitDirectory
+    RunFailed
         The directory holds other things than a testnet, or cannot be made.
     """
     try:
         layout.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         directory = os.open(layout.root, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as fault:
-        raise UnfitDirectory(f"cannot make the directory {layout.root}: {fault.strerror}; give another --dir") from None
+        raise RunFailed(f"cannot make the directory {layout.root}: {fault.strerror}; give another --dir") from None
     try:
         flock(directory, LOCK_EX | LOCK_NB)
         if not os.path.samestat(os.fstat(directory), os.stat(layout.root)):
@@ -34,7 +35,7 @@ def claim(layout: TestnetPaths) -> int:
         raise Busy(f"another command is using {layout.root}: wait until it is done") from None
     if not layout.record.exists() and _holds_other_things(layout):
         os.close(directory)
-        raise UnfitDirectory(f"{layout.root} contains something other than a testnet: give another --dir")
+        raise RunFailed(f"{layout.root} contains something other than a testnet: give another --dir")
     return directory
 
 

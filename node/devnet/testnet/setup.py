@@ -14,22 +14,14 @@ import numpy as np
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.records.deployment import Deployment
-from fedgrove.common.errors import InvalidContent, InvalidInput, Refused
+from fedgrove.common.errors import InvalidContent, InvalidInput, Refused, RunFailed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.members import COORDINATOR, check_written, client_name, found_with_funds
 from fedgrove.node.devnet.subjects import Subject, subject_of
 from fedgrove.node.devnet.task_subject import TaskPart, TaskSubject
-from fedgrove.node.devnet.testnet.layout import (
-    Testnet,
-    TestnetError,
-    TestnetPaths,
-    clear,
-    groups,
-    kubo_name,
-    write_record,
-)
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, clear, groups, kubo_name, write_record
 from fedgrove.node.devnet.testnet.processes import local_kubo, with_ports, write_configs
 from fedgrove.node.devnet.testnet.windows import windows_of
 from fedgrove.node.learning.local_update import DivergedTraining
@@ -48,9 +40,9 @@ def make(layout: TestnetPaths, scenario: Scenario, say: Progress = lambda senten
 
     Raises
     ------
-    TestnetError
+    RunFailed
         The data do not suit the scenario, or training diverges.
-    InvalidConfig, BundleError, DatasetError, TaskFailed, SandboxUnavailable
+    InvalidConfig, InvalidInput, DatasetError, TaskFailed, SandboxUnavailable
         The data set, the task, its terms or its data are not right, nothing contains its code here, or it would see the
         testnet.
     """
@@ -94,11 +86,11 @@ def _terms(layout: TestnetPaths, scenario: Scenario, subject: Subject, founder: 
             config, first = subject.found(scenario, store, founder)
             return replace(config, ledger=windows_of(scenario, config, subject, first))
     except DivergedTraining as fault:
-        raise TestnetError(f"training diverges: {fault}") from None
+        raise RunFailed(f"training diverges: {fault}") from None
     except (ValueError, InvalidInput, InvalidContent, Refused) as fault:
         if scenario.task is not None:
             raise
-        raise TestnetError(f"the data do not fit this testnet: {fault}") from None
+        raise RunFailed(f"the data do not fit this testnet: {fault}") from None
 
 
 def _write_data(layout: TestnetPaths, subject: Subject, config: FederationConfig) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from fedgrove.chain.crypto.vrf import InvalidProof, proof_to_hash
+from fedgrove.chain.crypto.vrf import proof_to_hash
 from fedgrove.common.errors import InvalidContent, Refused
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.heatmap import Heatmap
@@ -354,7 +354,7 @@ def _output(proof: str) -> bytes | None:
     """β of a proof in hex; None for what is no proof, which no contract of ours took."""
     try:
         return proof_to_hash(bytes.fromhex(proof))
-    except (InvalidProof, ValueError, InvalidContent, Refused):
+    except (InvalidContent, ValueError, Refused):
         return None
 
 

@@ -25,7 +25,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.tasks.model import TaskModel
 
 
@@ -39,14 +40,14 @@ def of_parameters(model: TaskModel, tensors: Mapping[str, np.ndarray], kind: str
 
     Raises
     ------
-    InvalidModel
+    InvalidContent
         One is missing or has another shape than its parameter.
     """
     found = []
     for name, parameter in model.named_parameters():
         value = tensors.get(kind + name)
         if value is None or value.shape != tuple(parameter.shape):
-            raise InvalidModel(f"tensor {kind + name!r} is missing, or does not have the shape of {name!r}")
+            raise InvalidContent(f"tensor {kind + name!r} is missing, or does not have the shape of {name!r}")
         found.append(torch.empty_like(parameter, requires_grad=False).copy_(torch.tensor(value)))
     return found
 

@@ -19,10 +19,6 @@ _LARGEST = 3e38  # what float32 holds
 _SHOWN = 40
 
 
-class InvalidCell(InvalidInput):
-    """A cell does not hold what the terms say; the message is the sentence's end, behind file, place and column."""
-
-
 class MissingCell(InvalidInput):
     """A cell holds no value."""
 
@@ -32,12 +28,12 @@ def number(cell: object, column: Column, form: TableFormat = TableFormat()) -> f
 
     Raises
     ------
-    InvalidCell, MissingCell
+    InvalidInput, MissingCell
     """
     value = _year(cell, form) if column.kind == "date" else _value(cell, form)
     if column.range and not column.range[0] <= value <= column.range[1]:
         least, largest = column.range
-        raise InvalidCell(f"{shown(cell)} is outside the range {least:g} to {largest:g} that the terms state")
+        raise InvalidInput(f"{shown(cell)} is outside the range {least:g} to {largest:g} that the terms state")
     return value
 
 
@@ -46,7 +42,7 @@ def category(cell: object, places: Mapping[str, int]) -> int:
 
     Raises
     ------
-    InvalidCell, MissingCell
+    InvalidInput, MissingCell
     """
     text = text_of(cell)
     found = places.get(text)
@@ -56,7 +52,7 @@ def category(cell: object, places: Mapping[str, int]) -> int:
         return found
     if text in MISSING:
         raise MissingCell
-    raise InvalidCell(f"{shown(cell)} is none of the categories that the terms list")
+    raise InvalidInput(f"{shown(cell)} is none of the categories that the terms list")
 
 
 def is_number(text: str) -> bool:
@@ -94,7 +90,7 @@ def _year(cell: object, form: TableFormat) -> float:
     except ValueError:
         how = form.dates or "%Y-%m-%d"
         advice = f"state how this file writes dates ({_STATE}dates=…)"
-        raise InvalidCell(f"{shown(cell)} is not a date as {how}: {advice}") from None
+        raise InvalidInput(f"{shown(cell)} is not a date as {how}: {advice}") from None
 
 
 def _value(cell: object, form: TableFormat) -> float:
@@ -105,10 +101,10 @@ def _value(cell: object, form: TableFormat) -> float:
         raise MissingCell
     if form.decimal == "," and isinstance(cell, str):
         if "." in text:
-            raise InvalidCell(f"{shown(cell)} has a point, and this file's numbers have a decimal comma")
+            raise InvalidInput(f"{shown(cell)} has a point, and this file's numbers have a decimal comma")
         text = text.replace(",", ".", 1)
     elif _COMMA.fullmatch(text):
-        raise InvalidCell(f"{shown(cell)} seems to have a decimal comma: state it ({_STATE}decimal=comma)")
+        raise InvalidInput(f"{shown(cell)} seems to have a decimal comma: state it ({_STATE}decimal=comma)")
     if not is_number(text):
-        raise InvalidCell(f"{shown(cell)} is not a number")
+        raise InvalidInput(f"{shown(cell)} is not a number")
     return float(text)

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fedgrove.node.learning.tables.cells import MISSING, InvalidCell, number, text_of
-from fedgrove.node.learning.tables.files import InvalidTable, names_of, rows_of
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.learning.publishers import DatasetError
+from fedgrove.node.learning.tables.cells import MISSING, number, text_of
+from fedgrove.node.learning.tables.files import names_of, rows_of
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column
 
@@ -71,7 +73,7 @@ class _Seen:
         """Take note of a number or a date; whether it is one."""
         try:
             value = number(cell, column, self.form)
-        except InvalidCell:
+        except InvalidInput:
             return False
         self.least, self.largest = min(self.least, value), max(self.largest, value)
         self.whole = self.whole and value.is_integer()
@@ -90,12 +92,12 @@ def draft_terms(path: Path, target: str, form: TableFormat = TableFormat()) -> s
 
     Raises
     ------
-    InvalidTable
+    DatasetError
         The table cannot be read, has no such column, or nothing in it can be learned.
     """
     names = names_of(path, form)
     if target not in names:
-        raise InvalidTable(f"{path.name} has no column {target!r}: name one of {', '.join(names[:20])} as the target")
+        raise DatasetError(f"{path.name} has no column {target!r}: name one of {', '.join(names[:20])} as the target")
     seen = {name: _Seen(form) for name in names}
     for row in rows_of(path, names, form):
         for each, cell in zip(seen.values(), row.cells, strict=True):
@@ -104,7 +106,7 @@ def draft_terms(path: Path, target: str, form: TableFormat = TableFormat()) -> s
     learned = list(_target(path, target, seen[target]))
     columns = [_column(name, each) for name, each in seen.items() if name != target]
     if all(line.startswith("#") for line in columns):
-        raise InvalidTable(f"{path.name} has no column from which {target!r} could be learned")
+        raise DatasetError(f"{path.name} has no column from which {target!r} could be learned")
     given = [_MISSING] if any(each.missing for each in seen.values()) else []
     lines = [_HEAD.format(table=path.name).rstrip(), *learned, *given, _MODEL.rstrip()]
     return "\n".join([*lines, *columns, _TRAINING])
@@ -117,7 +119,7 @@ def _other_mark(form: TableFormat) -> TableFormat:
 def _is_number(cell: object, form: TableFormat) -> bool:
     try:
         number(cell, _NUMBER, form)
-    except InvalidCell:
+    except InvalidInput:
         return False
     return True
 
@@ -128,13 +130,13 @@ def _check_marks(path: Path, seen: Mapping[str, _Seen], form: TableFormat) -> No
     for name, each in seen.items():
         if each.texts and each.misread and not each.numeric:
             advice = f"state it (--table-format decimal={mark})"
-            raise InvalidTable(f"{path.name}, column {name}: its numbers seem to have a decimal {word}: {advice}")
+            raise DatasetError(f"{path.name}, column {name}: its numbers seem to have a decimal {word}: {advice}")
 
 
 def _target(path: Path, name: str, seen: _Seen) -> Iterator[str]:
     yield f"target = {_text(name)}"
     if len(seen.texts) < 2:
-        raise InvalidTable(f"{path.name}, column {name}: there is nothing to learn where all rows have one value")
+        raise DatasetError(f"{path.name}, column {name}: there is nothing to learn where all rows have one value")
     if len(seen.texts) <= MAX_CLASSES and (seen.whole or not seen.numeric):
         yield 'kind = "classification"'
         yield f"classes = {_list(seen.texts)}"
@@ -142,7 +144,7 @@ def _target(path: Path, name: str, seen: _Seen) -> Iterator[str]:
         yield 'kind = "regression"'
         yield f"target_range = {_range(seen)}"
     else:
-        raise InvalidTable(
+        raise DatasetError(
             f"{path.name}, column {name}: it has more than {MAX_CLASSES} different texts, too many for classes"
         )
 

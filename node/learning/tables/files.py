@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.archives import ArchiveFile
-from fedgrove.node.base.arrays import InvalidArrays, names_in_npz, read_arrays
+from fedgrove.node.base.arrays import names_in_npz, read_arrays
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.formats import TableFormat, delimiter_of, encoding_of, shown
 from fedgrove.node.learning.tables.settings import composed
 
@@ -32,10 +33,6 @@ _PARQUET_BATCH = 4096
 _MAX_FOOTER = 16 << 20  # bytes
 _HEADER_LINES = 100
 _PLAIN = TableFormat()
-
-
-class InvalidTable(InvalidInput):
-    """A table cannot be read as the terms say; the message is one sentence with file, line or row, and column."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +55,18 @@ def rows_of(path: Path, columns: Sequence[str], form: TableFormat = _PLAIN, sepa
 
     Raises
     ------
-    InvalidTable
+    DatasetError
         Another kind of file, one that is too large or damaged, or one without these columns.
     """
     with _opened(path, columns, form, separator) as table:
         for count, row in enumerate(table.rows(_indexes(path, table.names, columns))):
             if count == MAX_ROWS:
-                raise InvalidTable(f"{path.name} has more than {MAX_ROWS} rows")
+                raise DatasetError(f"{path.name} has more than {MAX_ROWS} rows")
             yield row
 
 
 def names_of(path: Path, form: TableFormat = _PLAIN) -> list[str]:
-    """The names of a file's columns in form NFC; InvalidTable as ``rows_of``."""
+    """The names of a file's columns in form NFC; DatasetError as ``rows_of``."""
     with _opened(path, (), form, ",") as table:
         return [composed(name) for name in table.names]
 
@@ -87,15 +84,15 @@ def _opened(path: Path, columns: Sequence[str], form: TableFormat, separator: st
     try:
         status = path.stat()
     except OSError as fault:
-        raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
+        raise DatasetError(f"cannot read {path.name}: {fault.strerror}") from None
     if stat.S_ISDIR(status.st_mode):
-        raise InvalidTable(f"{path.name} is a folder: give one file, which ends in {', '.join(sorted(_KINDS))}")
+        raise DatasetError(f"{path.name} is a folder: give one file, which ends in {', '.join(sorted(_KINDS))}")
     if path.suffix.lower() not in _KINDS:
-        raise InvalidTable(f"{path.name} must end in {', '.join(sorted(_KINDS))}")
+        raise DatasetError(f"{path.name} must end in {', '.join(sorted(_KINDS))}")
     if not stat.S_ISREG(status.st_mode):  # to open a pipe, or to read all of a device, takes for ever
-        raise InvalidTable(f"{path.name} is not a regular file")
+        raise DatasetError(f"{path.name} is not a regular file")
     if status.st_size > MAX_FILE_BYTES:
-        raise InvalidTable(f"{path.name} is larger than {MAX_FILE_BYTES >> 30} GiB")
+        raise DatasetError(f"{path.name} is larger than {MAX_FILE_BYTES >> 30} GiB")
     return _KINDS[path.suffix.lower()](path, columns, form, separator)
 
 
@@ -111,7 +108,7 @@ def _csv(path: Path, columns: Sequence[str], form: TableFormat, separator: str) 
                 for cells in filter(None, lines):  # without empty lines
                     if len(cells) != len(header):
                         found = f"{len(cells)} cells, and the header names {len(header)} columns"
-                        raise InvalidTable(f"{path.name}, line {lines.line_num} has {found}")
+                        raise DatasetError(f"{path.name}, line {lines.line_num} has {found}")
                     yield Row(f"line {lines.line_num}", [cells[index] for index in chosen])
 
             yield _Table(header, rows)
@@ -128,15 +125,15 @@ def _npz(path: Path, *_: object) -> Iterator[_Table]:
             held = read_arrays(path, wanted, MAX_ROWS)
             arrays = [held[name] for name in wanted]
             if len({array.shape for array in arrays}) != 1 or any(array.ndim != 1 for array in arrays):
-                raise InvalidTable(f"{path.name} must hold an array of one value a row for each column, of one length")
+                raise DatasetError(f"{path.name} must hold an array of one value a row for each column, of one length")
             for number, cells in enumerate(zip(*arrays, strict=True), 1):
                 yield Row(f"row {number}", [cell.item() for cell in cells])
 
         yield _Table(names, rows)
     except OSError as fault:
-        raise InvalidTable(f"cannot read {path.name}: {fault.strerror}") from None
-    except InvalidArrays as fault:
-        raise InvalidTable(f"{path.name} {fault}") from None
+        raise DatasetError(f"cannot read {path.name}: {fault.strerror}") from None
+    except InvalidContent as fault:
+        raise DatasetError(f"{path.name} {fault}") from None
 
 
 def _cells(path: Path, name: str, column: Any) -> list[object]:
@@ -150,9 +147,9 @@ def _cells(path: Path, name: str, column: Any) -> list[object]:
     if types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind):
         lengths = compute.call_function("binary_length", [column])
         if (compute.call_function("max", [lengths]).as_py() or 0) > MAX_CELL:
-            raise InvalidTable(f"{path.name}, column {name} has a cell of more than {MAX_CELL} bytes")
+            raise DatasetError(f"{path.name}, column {name} has a cell of more than {MAX_CELL} bytes")
     elif not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind)):
-        raise InvalidTable(f"{path.name}, column {name} holds {kind}, and cells are numbers, texts or dates")
+        raise DatasetError(f"{path.name}, column {name} holds {kind}, and cells are numbers, texts or dates")
     return column.to_pylist()
 
 
@@ -171,7 +168,7 @@ def _xlsx(path: Path, columns: Sequence[str], form: TableFormat, _: str) -> Iter
 
 
 def _delimiter(path: Path, form: TableFormat, columns: Sequence[str], separator: str) -> str:
-    """The delimiter of a CSV file; InvalidTable where the stated one is wrong and another one is right."""
+    """The delimiter of a CSV file; DatasetError where the stated one is wrong and another one is right."""
 
     def lines() -> Iterator[str]:
         with _text(path, form) as file:
@@ -181,7 +178,7 @@ def _delimiter(path: Path, form: TableFormat, columns: Sequence[str], separator:
     with _readable(path, lambda: 0):
         found, other = delimiter_of(lines, form, columns, separator)
     if other:
-        raise InvalidTable(
+        raise DatasetError(
             f"{path.name} has not all columns of the terms with the delimiter {shown(found)!r}, but it has with "
             f"{shown(other)!r}: state that one (--table-format delimiter={shown(other)!r}), or none"
         )
@@ -227,11 +224,11 @@ def _readable(path: Path, line: Callable[[], int]) -> Iterator[None]:
     try:
         yield
     except csv.Error as fault:
-        raise InvalidTable(f"{path.name}, line {line()}: {fault}") from None
+        raise DatasetError(f"{path.name}, line {line()}: {fault}") from None
     except UnicodeError as fault:
         encoding = getattr(fault, "encoding", "its encoding").upper()
         place = f" after line {line()}" if line() else ""
-        raise InvalidTable(
+        raise DatasetError(
             f"{path.name} is not {encoding}{place}: save it as UTF-8, or state its encoding (--table-format "
             "encoding=cp1252 for files of Windows)"
         ) from None
@@ -244,20 +241,20 @@ def _sheet(path: Path, form: TableFormat) -> Iterator[Iterator[tuple]]:
         from openpyxl import load_workbook
     except ImportError:
         advice = 'pip install "fedgrove[tables]", or give CSV'
-        raise InvalidTable(f"{path.name} is a workbook, and openpyxl is not installed: {advice}") from None
+        raise DatasetError(f"{path.name} is a workbook, and openpyxl is not installed: {advice}") from None
     try:
         with ArchiveFile(path) as file, zipfile.ZipFile(file) as archive:
             _check_unpacked(path, sum(each.file_size for each in archive.infolist()), MAX_WORKBOOK_BYTES)
         book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
-    except InvalidTable:
+    except DatasetError:
         raise
     except Exception as fault:  # openpyxl raises whatever its parsers do
-        raise InvalidTable(f"{path.name} is not a workbook that can be read ({type(fault).__name__})") from None
+        raise DatasetError(f"{path.name} is not a workbook that can be read ({type(fault).__name__})") from None
     try:
         names = book.sheetnames
         if form.sheet not in names and (form.sheet or len(names) != 1):
             known = ", ".join(names[:20])
-            raise InvalidTable(f"{path.name} has the sheets {known}: state one (--table-format sheet=…)")
+            raise DatasetError(f"{path.name} has the sheets {known}: state one (--table-format sheet=…)")
         yield _sheet_rows(path, book[form.sheet or names[0]])
     finally:
         book.close()
@@ -270,12 +267,12 @@ def _sheet_rows(path: Path, sheet: Any) -> Iterator[tuple]:
         for count, row in enumerate(sheet.iter_rows(values_only=True)):
             if count == MAX_SHEET_ROWS or len(row) > MAX_COLUMNS:
                 most = f"{MAX_SHEET_ROWS} rows and {MAX_COLUMNS} columns"
-                raise InvalidTable(f"{path.name} has cells beyond the {most} that a sheet can have")
+                raise DatasetError(f"{path.name} has cells beyond the {most} that a sheet can have")
             yield row
-    except InvalidTable:
+    except DatasetError:
         raise
     except Exception as fault:  # as above
-        raise InvalidTable(f"{path.name} is not a workbook that can be read ({type(fault).__name__})") from None
+        raise DatasetError(f"{path.name} is not a workbook that can be read ({type(fault).__name__})") from None
 
 
 @contextmanager
@@ -284,7 +281,7 @@ def _parquet(path: Path, *_: object) -> Iterator[_Table]:
         from pyarrow import ArrowException, parquet
     except ImportError:
         advice = "install it, or give CSV or npz"
-        raise InvalidTable(f"{path.name} is Parquet, and pyarrow is not installed: {advice}") from None
+        raise DatasetError(f"{path.name} is Parquet, and pyarrow is not installed: {advice}") from None
     try:
         _check_footer(path)
         with parquet.ParquetFile(path) as read:
@@ -305,7 +302,7 @@ def _parquet(path: Path, *_: object) -> Iterator[_Table]:
             names = file.schema_arrow.names
             yield _Table(names, rows)
     except (ArrowException, OSError) as fault:
-        raise InvalidTable(f"{path.name} is not a Parquet file that can be read: {fault}") from None
+        raise DatasetError(f"{path.name} is not a Parquet file that can be read: {fault}") from None
 
 
 def _check_footer(path: Path) -> None:
@@ -313,18 +310,18 @@ def _check_footer(path: Path) -> None:
     with path.open("rb") as file:
         file.seek(-min(8, path.stat().st_size), io.SEEK_END)
         if int.from_bytes(file.read(4), "little") > _MAX_FOOTER:
-            raise InvalidTable(f"{path.name} is not a Parquet file that can be read: its footer is too long")
+            raise DatasetError(f"{path.name} is not a Parquet file that can be read: its footer is too long")
 
 
 def _check_unpacked(path: Path, size: int, most: int = MAX_FILE_BYTES) -> None:
     if size > most:
-        raise InvalidTable(f"{path.name} unpacks to more than {most >> 20} MiB")
+        raise DatasetError(f"{path.name} unpacks to more than {most >> 20} MiB")
 
 
 def _header(path: Path, lines: Iterator[list[str]]) -> list[str]:
     header = [name.strip() for name in next(lines, [])]
     if not header:
-        raise InvalidTable(f"{path.name} is empty: its first line must name the columns")
+        raise DatasetError(f"{path.name} is empty: its first line must name the columns")
     return header
 
 
@@ -338,7 +335,7 @@ def _indexes(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[
         if len(indexes) != 1:
             how_many = f"{len(indexes)} columns" if indexes else "no column"
             known = f"; it has {', '.join(header[:20])}" if not indexes else ""
-            raise InvalidTable(f"{path.name} has {how_many} {name!r}, and the terms ask for one{known}")
+            raise DatasetError(f"{path.name} has {how_many} {name!r}, and the terms ask for one{known}")
     return [index for (index,) in found.values()]
 
 

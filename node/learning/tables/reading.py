@@ -8,8 +8,10 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from fedgrove.node.learning.tables.cells import MISSING, InvalidCell, MissingCell, category, number, text_of
-from fedgrove.node.learning.tables.files import InvalidTable, Row, rows_of
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.learning.publishers import DatasetError
+from fedgrove.node.learning.tables.cells import MISSING, MissingCell, category, number, text_of
+from fedgrove.node.learning.tables.files import Row, rows_of
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column, TableSettings, composed
 
@@ -40,7 +42,7 @@ def read_table(path: Path, settings: TableSettings, form: TableFormat = TableFor
 
     Raises
     ------
-    InvalidTable
+    DatasetError
         A file, column or cell is not as the terms say, or no row is left.
     """
     return _Reading(path, settings, form).read()
@@ -69,7 +71,7 @@ class _Reading:
             self._take(count, row)
         rows, width = len(self._rows), self._settings.features
         if not rows:
-            raise InvalidTable(
+            raise DatasetError(
                 f"{self._path.name} has no row to use: below the header there is none, or all lack a value"
             )
         return Features(np.frombuffer(self._features, np.float32).reshape(rows, width).copy(), self._rows.tolist())
@@ -86,7 +88,7 @@ class _Reading:
         if target is not None:
             self._targets.append(target)
         if len(self._features) > MAX_VALUES:
-            raise InvalidTable(f"{self._path.name} has more than {MAX_VALUES} values: give fewer rows or columns")
+            raise DatasetError(f"{self._path.name} has more than {MAX_VALUES} values: give fewer rows or columns")
 
     def _fill(self, features: array, row: Row) -> float | None:
         """Write a row's features, and return its target; None where no target is read."""
@@ -134,14 +136,14 @@ class _Reading:
         where = f"{self._path.name}, {row.place}, column {name}"
         try:
             return read(cell, how)
-        except InvalidCell as fault:
-            raise InvalidTable(f"{where}: {fault}") from None
         except MissingCell:
             if self._settings.missing == "drop":
                 raise
-            raise InvalidTable(
+            raise DatasetError(
                 f'{where}: the value is missing; fill it in, or agree on missing = "drop", or on a fill, in the terms'
             ) from None
+        except InvalidInput as fault:
+            raise DatasetError(f"{where}: {fault}") from None
 
 
 def _scaled(value: float, span: tuple[float, ...]) -> float:

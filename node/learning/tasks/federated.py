@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.moments import VARIANCE, mean_of, travelling, variance_of
 from fedgrove.node.learning.tasks.task import InvalidTask
 
@@ -65,7 +66,7 @@ class Federated:
 
         Raises
         ------
-        InvalidModel
+        InvalidContent
             One is missing or has another shape.
         """
         given = {name: _taken(tensors, sent, self._shared[name].shape) for name, sent in self._travelling.items()}
@@ -141,7 +142,7 @@ def _fill(value: Tensor, new: np.ndarray) -> None:
 
 def _taken(tensors: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:
     if name not in tensors:
-        raise InvalidModel(f"tensor {name!r} is missing")
+        raise InvalidContent(f"tensor {name!r} is missing")
     if tensors[name].shape != shape:
-        raise InvalidModel(f"tensor {name!r} has shape {tensors[name].shape}, expected {shape}")
+        raise InvalidContent(f"tensor {name!r} has shape {tensors[name].shape}, expected {shape}")
     return np.ascontiguousarray(tensors[name])

@@ -67,7 +67,7 @@ class TaskModel(nn.Module):
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
     def load(self, tensors: Mapping[str, np.ndarray]) -> None:
-        """Set the federated tensors; InvalidModel where one is missing or has another shape."""
+        """Set the federated tensors; InvalidContent where one is missing or has another shape."""
         self.federated.write(tensors)
 
     def tensors(self) -> Tensors:

@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from fedgrove.node.base.strict_tables import build
-from fedgrove.node.learning.tables.files import InvalidTable
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.reading import read_features, read_table
 from fedgrove.node.learning.tables.settings import TableSettings
@@ -83,7 +83,7 @@ def _only(folder: Path, start: str, needed: bool = True) -> Path | None:
     """The one file of a folder whose name begins so."""
     found = [path for path in sorted(folder.iterdir()) if path.name.startswith(start)]
     if len(found) > 1 or (needed and not found):
-        raise InvalidTable(
+        raise DatasetError(
             f"{folder.name} has {len(found)} files whose names start with {start}: a folder has one to train on, "
             f"{TRAIN}.csv, and perhaps one to evaluate on, {TEST}.csv"
         )

@@ -64,7 +64,7 @@ class LocalClustering:
         The same for the rest of the round. After a restart it is another, and nobody has seen the first: once it
         is under masks it is in the journal (``node.roles.disclosure``).
 
-        Raises CannotTakePart, InvalidModel.
+        Raises CannotTakePart, InvalidContent.
         """
         points = self._points(current, client)
         if exchange_of(self.inputs(current)).sum_of(client) is None:

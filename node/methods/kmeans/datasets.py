@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
-from fedgrove.node.base.arrays import InvalidArrays, read_arrays
+from fedgrove.node.base.arrays import read_arrays
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.clustering import kmeans, nearest
 from fedgrove.node.methods.kmeans.grid import BinGrid
@@ -217,7 +217,7 @@ def _load(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in names}
     except FileNotFoundError:
         raise DatasetError(f"{path} does not exist: give the directory of the datasets") from None
-    except InvalidArrays as fault:
+    except InvalidContent as fault:
         raise DatasetError(f"{path} {fault}") from None
     except KeyError as fault:
         raise DatasetError(f"{path} lacks the array {fault}") from None

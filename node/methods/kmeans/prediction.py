@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.base.tensors import InvalidModel, Tensors
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.clustering import nearest
 from fedgrove.node.methods.kmeans.datasets import points_from_file
@@ -24,7 +25,7 @@ class NearestCentre:
         centres = tensors.get(CENTRES)
         fine = centres is not None and centres.ndim == 2 and 1 <= len(centres) <= terms.k
         if centres is None or not fine or centres.shape[1] != terms.dimensions:
-            raise InvalidModel(f"these are not 1 to {terms.k} centres of {terms.dimensions} coordinates")
+            raise InvalidContent(f"these are not 1 to {terms.k} centres of {terms.dimensions} coordinates")
         self._centres, self._grid = centres.astype(np.float64), terms.grid
 
     def predict(self, source: Path, labelled: bool = False) -> Predictions:

@@ -8,8 +8,8 @@ import hashlib
 from itertools import pairwise
 
 from fedgrove.chain.records import Failed, FailureReason
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
@@ -35,7 +35,7 @@ def state_before(
     Raises
     ------
     StoreError
-    InvalidModel
+    InvalidContent
         The blob is no state, or no round can have left it where the ledger has it.
     """
     found = model or KMeansState.from_bytes(
@@ -45,10 +45,10 @@ def state_before(
 
 
 def checked(rounds: Rounds, state: KMeansState, number: int) -> KMeansState:
-    """The state itself, if its rounds are on the ledger, before round ``number``; else InvalidModel."""
+    """The state itself, if its rounds are on the ledger, before round ``number``; else InvalidContent."""
     for each in (state.round, state.whole):
         if each and not (each < number and each in rounds.rounds):
-            raise InvalidModel(f"the state belongs to a round that does not precede it ({each})")
+            raise InvalidContent(f"the state belongs to a round that does not precede it ({each})")
     return state
 
 

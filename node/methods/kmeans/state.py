@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from safetensors.numpy import save as safetensors_save
 
-from fedgrove.node.base.arrays import InvalidArrays, arrays_of
-from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.arrays import arrays_of
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.grid import LEVEL
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
@@ -71,19 +71,19 @@ class KMeansState:
 
     @classmethod
     def from_bytes(cls, data: bytes, settings: KMeansSettings) -> "KMeansState":
-        """Parse what ``to_bytes`` wrote; raises InvalidModel: anything else, and other terms' states."""
+        """Parse what ``to_bytes`` wrote; raises InvalidContent: anything else, and other terms' states."""
         try:
             arrays = arrays_of(data)
-        except InvalidArrays as fault:
-            raise InvalidModel(f"the state {fault}") from None
+        except InvalidContent as fault:
+            raise InvalidContent(f"the state {fault}") from None
         if {name: array.dtype for name, array in arrays.items()} != _TYPES:
-            raise InvalidModel("the state has missing or unexpected arrays")
+            raise InvalidContent("the state has missing or unexpected arrays")
         _check_shapes(arrays, settings)
         _check_values(arrays, settings)
         counts = BinCounts(arrays["levels"], arrays["counts"])
         state = cls(counts, tuple(arrays["clients"].tolist()), arrays["centres"], *arrays["course"].tolist())
         if state.to_bytes() != data:
-            raise InvalidModel("the state is not in canonical form")
+            raise InvalidContent("the state is not in canonical form")
         return state
 
 
@@ -99,23 +99,23 @@ def _check_shapes(arrays: Mapping[str, np.ndarray], settings: KMeansSettings) ->
     }
     for name, shape in expected.items():
         if arrays[name].shape != shape:
-            raise InvalidModel(f"the state's {name} have shape {arrays[name].shape}, expected {shape}")
+            raise InvalidContent(f"the state's {name} have shape {arrays[name].shape}, expected {shape}")
 
 
 def _check_values(arrays: Mapping[str, np.ndarray], settings: KMeansSettings) -> None:
     clients, levels, counts = arrays["clients"], arrays["levels"], arrays["counts"]
     number, whole, groups = arrays["course"].tolist()
     if not np.isfinite(arrays["centres"]).all():
-        raise InvalidModel("a centre of the state is not finite")
+        raise InvalidContent("a centre of the state is not finite")
     if not ((clients > 0) & (clients <= _MAX_INDEX)).all() or not (np.diff(clients) > 0).all():
-        raise InvalidModel("the state's clients are not in order, each once")
+        raise InvalidContent("the state's clients are not in order, each once")
     if not (0 <= whole <= number <= _MAX_INDEX and 1 <= groups <= _MAX_INDEX) or bool(len(clients)) != bool(number):
-        raise InvalidModel("the state's round is out of range")
+        raise InvalidContent("the state's round is out of range")
     half = settings.grid.half
     if (counts < 1).any() or sum(counts.tolist()) > settings.most_points:
-        raise InvalidModel("a count of the state is out of range")
+        raise InvalidContent("a count of the state is out of range")
     if ((levels < -half) | (levels > half)).any():
-        raise InvalidModel("a bin of the state is out of range")
+        raise InvalidContent("a bin of the state is out of range")
     again = BinCounts.of(levels, counts)
     if not np.array_equal(again.levels, levels):
-        raise InvalidModel("the state's bins are not in order, each once")
+        raise InvalidContent("the state's bins are not in order, each once")

@@ -16,7 +16,7 @@ from msgspec import Meta
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
 from fedgrove.common.wire import Count, Digest, OptionalDigest, canonical_json, convert, parse_json
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
+from fedgrove.node.base.tensors import Layout, Tensors, dump, load
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.similarity import Similarity
@@ -170,35 +170,35 @@ class ClusterState:
 
     @classmethod
     def from_bytes(cls, data: bytes, layout: Layout | None = None) -> "ClusterState":
-        """Parse what ``to_bytes`` wrote; raises InvalidModel: anything else, or models of another layout."""
+        """Parse what ``to_bytes`` wrote; raises InvalidContent: anything else, or models of another layout."""
         end = head_end(data)
         if end > len(data):
-            raise InvalidModel("the state of the clusters is cut short")
+            raise InvalidContent("the state of the clusters is cut short")
         state = _parsed(data[_LENGTH_BYTES:end], lambda counts: _unstacked(load(data[end:]), counts))
         models = [model for kind in _MODELS for model in getattr(state, kind)]
         if any(Layout.of(model) != (layout or state.layout) for model in models):
-            raise InvalidModel("the tensors of a cluster's model differ from the federation's")
+            raise InvalidContent("the tensors of a cluster's model differ from the federation's")
         if state.to_bytes() != data:
-            raise InvalidModel("the state of the clusters is not in canonical form")
+            raise InvalidContent("the state of the clusters is not in canonical form")
         return state
 
     @classmethod
     def outline(cls, head: bytes) -> "ClusterState":
         """A state out of what ``head`` wrote: its models have no tensors, and are there to be counted.
 
-        Raises InvalidModel: anything else.
+        Raises InvalidContent: anything else.
         """
         state = _parsed(head, _counted)
         if state.head() != head:
-            raise InvalidModel("the state of the clusters is not in canonical form")
+            raise InvalidContent("the state of the clusters is not in canonical form")
         return state
 
 
 def head_end(data: bytes) -> int:
-    """Offset where the head of a state with these first bytes ends; InvalidModel if the head is too long."""
+    """Offset where the head of a state with these first bytes ends; InvalidContent if the head is too long."""
     end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES])
     if end > MAX_HEAD_BYTES:
-        raise InvalidModel("the state of the clusters is cut short")
+        raise InvalidContent("the state of the clusters is cut short")
     return end
 
 
@@ -214,9 +214,9 @@ def _parsed(data: bytes, models: Callable[[Mapping[str, int]], dict[str, tuple[T
         state = replace(without_models, **models(counts))
         sound = _holds_together(state)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InvalidContent) as fault:
-        raise InvalidModel(f"this is not a state of clusters: {one_line(str(fault), 200)}") from None
+        raise InvalidContent(f"this is not a state of clusters: {one_line(str(fault), 200)}") from None
     if not sound:
-        raise InvalidModel("the state names clients, clusters or models that do not exist")
+        raise InvalidContent("the state names clients, clusters or models that do not exist")
     return state
 
 

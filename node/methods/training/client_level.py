@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
@@ -34,7 +34,6 @@ from fedgrove.node.privacy.client_level import (
     upload_layout,
 )
 from fedgrove.node.privacy.clipping import clip_range
-from fedgrove.node.privacy.grid import RingTooSmall
 from fedgrove.node.privacy.mechanism import Weight
 from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.sampling import sampling_fault
@@ -73,7 +72,7 @@ class ClientLevelUploads(ModelCodec):
         mechanism = ClientLevelSum(Layout.of(update.tensors), self._round(inputs))
         try:
             grid = mechanism.round.grid
-        except RingTooSmall as fault:
+        except InvalidInput as fault:
             raise MaskingRefused(str(fault)) from None
         rates = rates_of(update.metrics, self._rates)
         trained = flatten(update.tensors) if mechanism.round.trains else np.empty(0, np.float32)
@@ -85,7 +84,7 @@ class ClientLevelUploads(ModelCodec):
         planned = self._round(inputs)
         try:
             grid = planned.grid
-        except RingTooSmall as fault:
+        except InvalidInput as fault:
             raise InvalidUpdate(str(fault), 0) from None
         group = opened_groups(inputs.graph, inputs.survivors, record.left_out)[0] if inputs.graph.groups else None
         layout = upload_layout(uploaded(inputs), grid)

@@ -71,7 +71,7 @@ class LocalTraining:
 
         Raises
         ------
-        CannotTakePart, Diverged, InvalidModel
+        CannotTakePart, Diverged, InvalidContent
             Training failed, or what it starts from is not what the terms say.
         StateLost
             Once; asked again, it trains as in a client's first round.

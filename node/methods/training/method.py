@@ -9,7 +9,7 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, root_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import parts
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, dump, load
+from fedgrove.node.base.tensors import Layout, Tensors, dump, load
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate
@@ -59,7 +59,7 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
             raise InvalidConfig(f"privacy: {fault}") from None
         try:
             return dump(self.codec.server.first(tensors))
-        except InvalidModel as fault:
+        except InvalidContent as fault:
             raise InvalidConfig(f"the first model: {fault}") from None
 
     def read_model(self, data: bytes, layout: Layout | None = None) -> Tensors:

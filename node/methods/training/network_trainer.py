@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from fedgrove.common.errors import Refused
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.held_out import NothingToTrain, marks_of, split
+from fedgrove.node.learning.held_out import marks_of, split
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.networks import evaluate, held_out_sums, probabilities, train
 from fedgrove.node.learning.samples import Samples
@@ -92,7 +93,7 @@ class NetworkTrainer:
         rule = self._hold_out.rule
         try:
             found = split(marks_of(self._samples, rule), rule)
-        except NothingToTrain as fault:
+        except Refused as fault:
             raise CannotTakePart(str(fault)) from None
         self._hold_out.remember(found.boundary)
         return self._samples.take(found.train), self._samples.take(found.held_out)

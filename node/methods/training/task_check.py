@@ -47,10 +47,6 @@ class TaskCheck:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-class CheckFailed(Exception):
-    """A check found a fault; the message is one sentence."""
-
-
 def check_code(code: TaskCode, locked: bool) -> TaskCheck:
     """The files, what their readers might overlook, and whether the lock's packages are installed in these versions.
 
@@ -163,9 +159,7 @@ class TaskTrial:
         for one, other in ((self._update.tensors, again.tensors), (self._update.state, again.state)):
             for name, value in one.items():
                 if not np.array_equal(value, other[name]):
-                    raise CheckFailed(
-                        f"the same step gave other bytes in {name}: draw from torch, NumPy or random only"
-                    )
+                    raise TaskFailed(f"the same step gave other bytes in {name}: draw from torch, NumPy or random only")
         return "the same step twice gives the same bytes", {}
 
     def _rounds(self) -> tuple[str, dict[str, Any]]:
@@ -176,7 +170,7 @@ class TaskTrial:
         bound = self._config.masking.bound
         largest, name = max((float(np.abs(value).max()), name) for name, value in self._update.tensors.items())
         if largest > bound:
-            raise CheckFailed(
+            raise TaskFailed(
                 f"{name} reaches {largest:.4g} and masks carry values up to {bound:g}: raise bound in terms.toml, or "
                 "scale the data"
             )
@@ -192,7 +186,7 @@ class TaskTrial:
         names = self._probe.metrics(self._update.tensors, settings)
         lacking = [name for name in settings.metrics if name not in names]
         if lacking:
-            raise CheckFailed(f"metrics(self, output, target) gives no {', '.join(lacking)}: see evaluation.metrics")
+            raise TaskFailed(f"metrics(self, output, target) gives no {', '.join(lacking)}: see evaluation.metrics")
         return f"members sum {', '.join(names)}", {"metrics": names}
 
     def _evaluation(self) -> tuple[str, dict[str, Any]]:
@@ -201,7 +195,7 @@ class TaskTrial:
         found = self._probe.evaluate(self._update.tensors)
         accuracy, loss, samples = found.accuracy, found.loss, found.samples
         if not math.isfinite(loss):
-            raise CheckFailed("the loss of the samples held out is not finite")
+            raise TaskFailed("the loss of the samples held out is not finite")
         right = "" if accuracy is None else f", accuracy {accuracy:.4g}"
         values = {"samples": samples, "loss": loss, "accuracy": accuracy}
         return f"{samples} samples held out: loss {loss:.4g}{right}", values
@@ -219,7 +213,7 @@ def _done(name: str, work: Callable[[], tuple[str, dict[str, Any]]], reason: str
         return TaskCheck(name, CheckResult.OK, one_line(sentence, _LONGEST), values)
     except _Unneeded as why:
         return TaskCheck(name, CheckResult.NOT_CHECKED, str(why))
-    except (TaskFailed, DivergedTraining, CheckFailed) as fault:
+    except (TaskFailed, DivergedTraining) as fault:
         return TaskCheck(name, CheckResult.FAILED, one_line(str(fault), _LONGEST))
 
 
@@ -227,14 +221,14 @@ def _upload_bytes(config: FederationConfig, sent: Layout) -> int:
     try:
         return codec_of(config).upload_bytes(sent)
     except (ValueError, InvalidInput, InvalidContent) as fault:
-        raise CheckFailed(f"privacy: {fault}") from None
+        raise TaskFailed(f"privacy: {fault}") from None
 
 
 def _compare(one: Layout, other: Layout) -> None:
     before, after = _words(one), _words(other)
     for name in sorted(before | after):
         if before.get(name) != after.get(name):
-            raise CheckFailed(
+            raise TaskFailed(
                 f"a second model has {name} {after.get(name, 'missing')}, not {before.get(name, 'missing')}"
             )
 

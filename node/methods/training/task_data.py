@@ -16,7 +16,7 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
 from fedgrove.common.wire import convert
 from fedgrove.node.base.strict_tables import check_value
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, prefixed, without_prefix
+from fedgrove.node.base.tensors import Layout, Tensors, prefixed, without_prefix
 from fedgrove.node.learning.local_update import MODEL, STATE, DivergedTraining, HeldOutSums, LocalUpdate, RoundPosition
 from fedgrove.node.learning.scores import StatedScores
 from fedgrove.node.learning.settings import RIGHT, TrainingSettings
@@ -338,7 +338,7 @@ class TaskData:
             if reason:
                 raise DivergedTraining(reason) from None
             raise TaskFailed(_of_data(str(fault))) from None
-        except (JobFailed, SandboxUnavailable, InvalidModel) as fault:
+        except (JobFailed, SandboxUnavailable, InvalidContent) as fault:
             raise TaskFailed(str(fault)) from None
         except OSError as fault:  # closed by another thread, in the middle of a job
             raise TaskFailed(f"the task's process has been ended: {fault.strerror}") from None
@@ -346,8 +346,7 @@ class TaskData:
 
 def _of_data(fault: str) -> str:
     """A sentence about a table or images alone: whoever gave them knows of no code, and not who says it."""
-    reasons = (fault.partition(f"{kind}: ")[2] for kind in ("InvalidTable", "DatasetError"))
-    return next(filter(None, reasons), fault)
+    return fault.partition("DatasetError: ")[2] or fault
 
 
 def _joined(model: Layout, kept: Layout) -> Layout:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fedgrove.chain.crypto.keys import Keys, load
-from fedgrove.chain.errors import KeystoreError
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.step import Kind, Step
@@ -36,7 +36,7 @@ class WatchedKeystore:
 
     Raises
     ------
-    KeystoreError
+    InvalidInput
         It cannot be read.
     """
 
@@ -51,7 +51,7 @@ class WatchedKeystore:
 
         Raises
         ------
-        KeystoreError
+        InvalidInput
             Once for each change: the file cannot be read, or holds other keys than a rotation leaves.
         """
         found = _identity(self._path)
@@ -60,9 +60,9 @@ class WatchedKeystore:
         self._known, self.sound = found, False
         fresh = load(self._path, self._password)
         if fresh.address != self.keys.address:
-            raise KeystoreError(f"{self._path} now holds the keys of account {fresh.address}")
+            raise InvalidInput(f"{self._path} now holds the keys of account {fresh.address}")
         if fresh.storage != self.keys.storage:
-            raise KeystoreError(f"{self._path} now has a storage key that does not open the journal")
+            raise InvalidInput(f"{self._path} now has a storage key that does not open the journal")
         different = (fresh.vrf, fresh.mailbox) != (self.keys.vrf, self.keys.mailbox)
         self.keys, self.sound = fresh, True
         return fresh if different else None
@@ -115,7 +115,7 @@ class ReloadingClient:
         try:
             self._fresh = self._keystore.changed() or self._fresh
             self._fault = self._fault if not self._keystore.sound else ""
-        except KeystoreError as fault:
+        except InvalidInput as fault:
             reason = str(fault).rstrip(".")
             self._fault = f"the keystore was changed, and this client goes on with its old keys: {reason}; restart it"
         if self._fresh is not None and not self._training and self._is_registered(self._fresh):

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedgrove.common.chunks import Buffer
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.text import one_line
 from fedgrove.node.base.tensor_views import parts
-from fedgrove.node.base.tensors import InvalidModel, Layout, Tensors, load
+from fedgrove.node.base.tensors import Layout, Tensors, load
 from fedgrove.node.tasks.sandbox.faults import JobFailed
 
 SIZES = struct.Struct("!IQ")
@@ -70,7 +71,7 @@ def parse_tensors(body: Buffer, expected: Layout | None) -> Tensors:
         return {}
     try:
         return load(body, expected)
-    except InvalidModel as fault:
+    except InvalidContent as fault:
         raise JobFailed(f"the task returned wrong tensors: {one_line(str(fault), 300)}") from None
 
 

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgrove.chain.crypto import curve
-from fedgrove.chain.crypto.curve import EcdsaCurve, InvalidPoint, Point, Secp256k1
+from fedgrove.chain.crypto.curve import EcdsaCurve, Point, Secp256k1
+from fedgrove.common.errors import InvalidContent
 
 NATIVE, ORACLE = Secp256k1(), EcdsaCurve()
 BACKENDS = pytest.mark.parametrize("backend", [NATIVE, ORACLE], ids=["coincurve", "ecdsa"])
@@ -46,7 +47,7 @@ def test_decoding_agrees_on_points_and_on_what_is_none(prefix, x):
     for backend in (NATIVE, ORACLE):
         try:
             outcomes.append(backend.decode(data))
-        except InvalidPoint:
+        except InvalidContent:
             outcomes.append(None)
     assert outcomes[0] == outcomes[1]
     if outcomes[0] is not None:
@@ -61,7 +62,7 @@ def test_decoding_agrees_on_points_and_on_what_is_none(prefix, x):
      b"\x04" + G.x.to_bytes(32, "big") + G.y.to_bytes(32, "big")],
 )  # fmt: skip
 def test_bytes_that_are_no_compressed_point_are_refused(backend, data):
-    with pytest.raises(InvalidPoint):
+    with pytest.raises(InvalidContent):
         backend.decode(data)
 
 
@@ -73,7 +74,7 @@ def test_coordinates_off_the_curve_are_refused(backend, point):
         lambda: backend.multiply_secret(point, 2),
         lambda: backend.add(G, point),
     ):
-        with pytest.raises(InvalidPoint):
+        with pytest.raises(InvalidContent):
             attempt()
 
 
@@ -88,7 +89,7 @@ def test_scalars_out_of_range_are_refused_without_showing_them(backend, scalar):
 
 @BACKENDS
 def test_a_sum_at_infinity_is_refused(backend):
-    with pytest.raises(InvalidPoint, match="infinity"):
+    with pytest.raises(InvalidContent, match="infinity"):
         backend.add(G, backend.negate(G))
 
 

@@ -13,7 +13,7 @@ from eth_account import Account
 from fedgrove.chain.crypto import keys as keystore
 from fedgrove.chain.crypto import secret_storage
 from fedgrove.chain.crypto.keys import Keys, backup, load, restore, save
-from fedgrove.chain.errors import KeystoreError
+from fedgrove.common.errors import InvalidInput
 
 COST = 2
 
@@ -70,19 +70,19 @@ def test_nothing_secret_is_readable_in_the_file(path, keys):
 
 
 def test_a_wrong_password_is_told(path):
-    with pytest.raises(KeystoreError, match="password"):
+    with pytest.raises(InvalidInput, match="password"):
         load(path, "Secret")
 
 
 def test_an_empty_password_is_refused(tmp_path, keys):
-    with pytest.raises(KeystoreError, match="empty"):
+    with pytest.raises(InvalidInput, match="empty"):
         save(tmp_path / "x.json", keys, "", COST)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 200, 900])
 def test_a_truncated_file_is_told(path, kept):
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(KeystoreError, match=r"alice\.json"):
+    with pytest.raises(InvalidInput, match=r"alice\.json"):
         load(path, "secret")
 
 
@@ -97,7 +97,7 @@ def test_an_altered_byte_is_told(path, entry, field):
         place[field] = ("0" if place[field][0] != "0" else "1") + place[field][1:]
 
     edit(path, flip)
-    with pytest.raises(KeystoreError):
+    with pytest.raises(InvalidInput):
         load(path, "secret")
 
 
@@ -126,7 +126,7 @@ def test_entries_cannot_change_places(path):
         document["crypto"], document["fedgrove"]["crypto"] = document["fedgrove"]["crypto"], document["crypto"]
 
     edit(path, swap)
-    with pytest.raises(KeystoreError, match="belong together"):
+    with pytest.raises(InvalidInput, match="belong together"):
         load(path, "secret")
 
 
@@ -135,7 +135,7 @@ def test_entries_of_two_files_cannot_be_mixed(path, tmp_path):
     save(other, Keys.generate(), "secret", COST)
     foreign = json.loads(other.read_text())
     edit(path, lambda document: document.update(fedgrove=foreign["fedgrove"]))
-    with pytest.raises(KeystoreError, match="belong together"):
+    with pytest.raises(InvalidInput, match="belong together"):
         load(path, "secret")
 
 
@@ -144,23 +144,23 @@ def test_entries_of_two_files_cannot_be_mixed(path, tmp_path):
 )
 def test_costs_that_would_exhaust_the_machine_are_refused(path, name, value):
     edit(path, lambda document: document["crypto"]["kdfparams"].update({name: value}))
-    with pytest.raises(KeystoreError):
+    with pytest.raises(InvalidInput):
         load(path, "secret")
 
 
 def test_a_missing_or_oversized_file_is_told(tmp_path):
-    with pytest.raises(KeystoreError, match="Cannot read"):
+    with pytest.raises(InvalidInput, match="Cannot read"):
         load(tmp_path / "none.json", "secret")
     big = tmp_path / "big.json"
     big.write_bytes(b" " * (keystore.MAX_KEYSTORE_BYTES + 1))
-    with pytest.raises(KeystoreError, match="not a keystore"):
+    with pytest.raises(InvalidInput, match="not a keystore"):
         load(big, "secret")
 
 
 def test_backup_and_restore(path, tmp_path, keys):
     copy, fresh = tmp_path / "copy.json", tmp_path / "fresh.json"
     backup(path, "secret", copy, "other", COST)
-    with pytest.raises(KeystoreError):
+    with pytest.raises(InvalidInput):
         load(copy, "secret")
     assert restore(copy, "other", fresh, "third", COST) == keys
     assert load(fresh, "third") == keys
@@ -171,9 +171,9 @@ def test_backup_and_restore_never_overwrite(path, tmp_path):
     before = path.read_bytes()
     copy = tmp_path / "copy.json"
     backup(path, "secret", copy, "other", COST)
-    with pytest.raises(KeystoreError, match="already exists"):
+    with pytest.raises(InvalidInput, match="already exists"):
         restore(copy, "other", path, "third", COST)
-    with pytest.raises(KeystoreError, match="already exists"):
+    with pytest.raises(InvalidInput, match="already exists"):
         backup(path, "secret", copy, "other", COST)
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.iterdir()) == ["alice.json", "copy.json"]
@@ -202,5 +202,5 @@ def test_a_kill_between_write_and_rename_leaves_the_old_file(path, keys):
 
 
 def test_a_directory_that_does_not_exist_is_told(tmp_path, keys):
-    with pytest.raises(KeystoreError, match="Cannot write"):
+    with pytest.raises(InvalidInput, match="Cannot write"):
         save(tmp_path / "no" / "x.json", keys, "secret", COST)

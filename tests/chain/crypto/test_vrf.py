@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.curve import EcdsaCurve, Point, Secp256k1
-from fedgrove.chain.crypto.vrf import InvalidProof, Suite
-from fedgrove.common.errors import InvalidInput
+from fedgrove.chain.crypto.vrf import Suite
+from fedgrove.common.errors import InvalidContent, InvalidInput
 
 ROOT = Path(__file__).parents[3]
 VECTORS = json.loads((ROOT / "tests/vectors/ecvrf_secp256k1.json").read_text())["vectors"]
@@ -123,7 +123,7 @@ def test_every_single_bit_flip_of_a_proof_is_refused():
     for bit in range(len(PROOF) * 8):
         mutated = bytearray(PROOF)
         mutated[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(InvalidProof):
+        with pytest.raises(InvalidContent):
             vrf.verify(KEY, bytes(mutated), ALPHA)
 
 
@@ -134,7 +134,7 @@ def test_randomly_rewritten_proofs_are_refused():
         for _ in range(generator.randint(1, 8)):
             mutated[generator.randrange(len(mutated))] = generator.randrange(256)
         if bytes(mutated) != PROOF:
-            with pytest.raises(InvalidProof):
+            with pytest.raises(InvalidContent):
                 vrf.verify(KEY, bytes(mutated), ALPHA)
 
 
@@ -146,13 +146,13 @@ def test_a_proof_with_another_gamma_and_an_honest_first_leg_is_refused():
     gamma, k = curve.multiply(hashed, x + 1), 12345
     c = NATIVE.challenge(public, hashed, gamma, curve.public(k), curve.multiply(hashed, k))
     forged = gamma.compressed() + c.to_bytes(16, "big") + ((k + c * x) % N).to_bytes(32, "big")
-    with pytest.raises(InvalidProof, match="does not belong"):
+    with pytest.raises(InvalidContent, match="does not belong"):
         vrf.verify(KEY, forged, ALPHA)
 
 
 def test_another_input_and_another_key_are_refused():
     for key, alpha in ((KEY, ALPHA + b"\0"), (KEY, b""), (vrf.public_key(bytes(31) + b"\x08"), ALPHA)):
-        with pytest.raises(InvalidProof, match="does not belong"):
+        with pytest.raises(InvalidContent, match="does not belong"):
             vrf.verify(key, PROOF, alpha)
 
 
@@ -164,20 +164,20 @@ def test_another_input_and_another_key_are_refused():
      PROOF[:49] + bytes(32), PROOF[:33] + bytes(16) + PROOF[49:]],
 )  # fmt: skip
 def test_malformed_proofs_are_refused(suite, proof):
-    with pytest.raises(InvalidProof):
+    with pytest.raises(InvalidContent):
         suite.verify(KEY, proof, ALPHA)
 
 
 @SUITES
 @pytest.mark.parametrize("key", [b"", KEY[:-1], KEY + b"\0", b"\x05" + KEY[1:], b"\x02" + (5).to_bytes(32, "big")])
 def test_malformed_public_keys_are_refused(suite, key):
-    with pytest.raises(InvalidProof):
+    with pytest.raises(InvalidContent):
         suite.verify(key, PROOF, ALPHA)
 
 
 def test_a_challenge_that_leads_to_infinity_is_refused():
     forged = PROOF[:33] + (1).to_bytes(16, "big") + (7).to_bytes(32, "big")  # sG = cY
-    with pytest.raises(InvalidProof, match="infinity"):
+    with pytest.raises(InvalidContent, match="infinity"):
         vrf.verify(KEY, forged, ALPHA)
 
 
@@ -214,7 +214,7 @@ def check_roots(public, alpha, roots):
 
 
 def test_hints_are_made_for_valid_proofs_only():
-    with pytest.raises(InvalidProof):
+    with pytest.raises(InvalidContent):
         vrf.hints(KEY, PROOF, b"another input")
 
 

@@ -13,9 +13,10 @@ from sklearn import metrics
 import fedgrove as fg
 from fedgrove.api.saving import model_file
 from fedgrove.chain.crypto.keys import Keys
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import metadata
-from fedgrove.node.base.tensors import InvalidModel, load, with_metadata
+from fedgrove.node.base.tensors import load, with_metadata
 from fedgrove.node.learning.datasets import DatasetError, load_dataset
 from fedgrove.node.methods.kmeans.prediction import NearestCentre
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
@@ -218,7 +219,7 @@ def _altered(file: Path, **changes: str) -> bytes:
 )
 def test_a_file_that_does_not_fit_together_is_refused(tabular, tmp_path, change, said):
     (tmp_path / "model.safetensors").write_bytes(change(tabular.file))
-    with pytest.raises(InvalidModel, match=said):
+    with pytest.raises(InvalidContent, match=said):
         fg.load(tmp_path / "model.safetensors")
 
 
@@ -231,7 +232,7 @@ def test_a_file_of_an_older_version_is_to_be_saved_again(tabular, tmp_path):
     (tmp_path / "old.safetensors").write_bytes(
         with_metadata(len(text).to_bytes(8, "little") + text + data[8 + size :], stated)
     )
-    with pytest.raises(InvalidModel, match="lacks its federation's terms: save it again"):
+    with pytest.raises(InvalidContent, match="lacks its federation's terms: save it again"):
         fg.load(tmp_path / "old.safetensors")
     assert load(data).keys() == {"net.0.bias", "net.0.weight"}
 
@@ -264,7 +265,7 @@ def test_points_get_their_nearest_centre(tmp_path):
     found = NearestCentre(config, {"centres": centres}).predict(tmp_path / "points.npz")
     assert found.values[:, 0].tolist() == [1, 2, 1] and found.values[:, 1] == pytest.approx([0.1] * 3, abs=1e-6)
     assert found.columns == ["row", "cluster", "distance"]
-    with pytest.raises(InvalidModel, match="these are not 1 to 2 centres of 2 coordinates"):
+    with pytest.raises(InvalidContent, match="these are not 1 to 2 centres of 2 coordinates"):
         NearestCentre(config, {"centres": centres[:, :1]})
     with pytest.raises(InvalidConfig, match="points have no labels"):
         NearestCentre(config, {"centres": centres}).predict(tmp_path / "points.npz", labelled=True)

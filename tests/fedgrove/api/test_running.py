@@ -15,7 +15,6 @@ from fedgrove.api import demonstrating, simulating
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.methods.training.task_data import TaskFailed
-from fedgrove.node.tasks.names import BundleError
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.simulation.own_task import TASK, table, write_task
 
@@ -155,8 +154,8 @@ def test_a_script_without_a_guard_gives_its_class_to_the_sandbox(place, tmp_path
         (lambda place: fg.demo("digits", clients=2), InvalidConfig, "clients must be a whole number from 3 to 1000"),
         (lambda place: fg.demo("digits", clients="3"), InvalidConfig, "clients must be .* not '3'"),
         (lambda place: fg.demo("digits", rounds=0), InvalidConfig, "rounds must be a whole number from 1 to 100000"),
-        (lambda place: fg.demo("no-such", place / "points.csv"), BundleError, "no-such is neither a task's folder"),
-        (lambda place: fg.simulate("digits", place / "points.csv"), BundleError, "only a task reads data"),
+        (lambda place: fg.demo("no-such", place / "points.csv"), InvalidInput, "no-such is neither a task's folder"),
+        (lambda place: fg.simulate("digits", place / "points.csv"), InvalidInput, "only a task reads data"),
         (lambda place: fg.demo("digits", drop=1), InvalidConfig, "drop must be from 0 to below 1"),
         (
             lambda place: fg.demo("digits", settings={"scenario.table_format.delimiter": ";"}),

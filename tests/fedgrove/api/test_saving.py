@@ -11,9 +11,9 @@ from torch import nn
 
 import fedgrove as fg
 from fedgrove.api.saving import model_file
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.tensors import InvalidModel, dump, load
+from fedgrove.node.base.tensors import dump, load
 from fedgrove.node.scenario.reading import scenario
 from tests.node.conftest import run_task
 
@@ -109,7 +109,7 @@ def test_a_blob_that_was_changed_is_not_saved(run, tmp_path):
             return dump({name: value + 1 for name, value in load(data).items()}) if data[:1] != b"{" else data
 
     history = fg.History(run.history, Changed(run.store))
-    with pytest.raises(InvalidModel, match="round 1"):
+    with pytest.raises(InvalidContent, match="round 1"):
         model_file(history, 1)
 
 

@@ -9,7 +9,8 @@ import pytest
 from numpy.lib import format as npy
 from safetensors.numpy import save_file
 
-from fedgrove.node.base.arrays import InvalidArrays, read_arrays
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.arrays import read_arrays
 
 
 def header_of(shape, dtype="<f4"):
@@ -41,10 +42,10 @@ def test_of_a_safetensors_file_the_same_arrays_come_back(tmp_path):
     save_file(saved, tmp_path / "a.safetensors")
     found = read_arrays(tmp_path / "a.safetensors", ["x", "y", "missing"])
     assert found.keys() == {"x", "y"} and all(np.array_equal(found[name], saved[name]) for name in found)
-    with pytest.raises(InvalidArrays, match="more than 5 values in x"):
+    with pytest.raises(InvalidContent, match="more than 5 values in x"):
         read_arrays(tmp_path / "a.safetensors", ["x"], most=5)
     (tmp_path / "b.safetensors").write_bytes(b"garbage" * 9)
-    with pytest.raises(InvalidArrays, match="is not a file of arrays"):
+    with pytest.raises(InvalidContent, match="is not a file of arrays"):
         read_arrays(tmp_path / "b.safetensors", ["x"])
 
 
@@ -65,13 +66,13 @@ def test_headers_of_other_writers_are_read(tmp_path, header):
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 62,), (3,)], ids=["4 TiB", "more than memory has", "one too many"])
 def test_an_array_that_claims_more_than_there_is_takes_no_memory(tmp_path, shape):
     path = archive(tmp_path / "a.npz", x=header_of(shape) + bytes(8))
-    with pytest.raises(InvalidArrays, match=r"claims \d+ bytes for x, but has 8"):
+    with pytest.raises(InvalidContent, match=r"claims \d+ bytes for x, but has 8"):
         read_arrays(path, ["x"])
 
 
 def test_objects_are_never_unpickled(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.array([{}], dtype=object))
-    with pytest.raises(InvalidArrays, match="Python objects in x, which are never unpickled") as fault:
+    with pytest.raises(InvalidContent, match="Python objects in x, which are never unpickled") as fault:
         read_arrays(tmp_path / "a.npz", ["x"])
     assert "allow_pickle" not in str(fault.value)
 
@@ -79,7 +80,7 @@ def test_objects_are_never_unpickled(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"garbage", b"PK\x03\x04garbage", bytes(1000)])
 def test_what_is_no_archive_is_a_sentence_that_does_not_advise_pickle(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(InvalidArrays, match=r"numpy\.savez|write it again") as fault:
+    with pytest.raises(InvalidContent, match=r"numpy\.savez|write it again") as fault:
         read_arrays(tmp_path / "a.npz", ["x"])
     assert "pickle" not in str(fault.value)
 
@@ -88,17 +89,17 @@ def test_a_pipe_is_not_waited_for_and_a_device_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     (tmp_path / "zero.npz").symlink_to("/dev/zero")
     for name in ("pipe.npz", "zero.npz"):
-        with pytest.raises(InvalidArrays, match="not a regular file"):
+        with pytest.raises(InvalidContent, match="not a regular file"):
             read_arrays(tmp_path / name, ["x"])
 
 
 def test_members_that_are_damaged_are_a_sentence(tmp_path):
     for content in (b"", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff{", header_of((2,), "<f4")[:-20]):
-        with pytest.raises(InvalidArrays, match="write it again"):
+        with pytest.raises(InvalidContent, match="write it again"):
             read_arrays(archive(tmp_path / "a.npz", x=content), ["x"])
     np.savez_compressed(tmp_path / "b.npz", x=np.arange(1000))
     damaged = bytearray((tmp_path / "b.npz").read_bytes())
     damaged[300:340] = bytes(40)
     (tmp_path / "b.npz").write_bytes(damaged)
-    with pytest.raises(InvalidArrays, match="write it again"):
+    with pytest.raises(InvalidContent, match="write it again"):
         read_arrays(tmp_path / "b.npz", ["x"])

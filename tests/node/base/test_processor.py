@@ -6,15 +6,9 @@ from multiprocessing import get_context
 
 import pytest
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base import processor
-from fedgrove.node.base.processor import (
-    PINNED,
-    PinnedContext,
-    UnsuitedProcessor,
-    check_processor,
-    features_in,
-    is_pinned,
-)
+from fedgrove.node.base.processor import PINNED, PinnedContext, check_processor, features_in, is_pinned
 
 OLD, NEW = frozenset(("sse4_1",)), frozenset(("avx2", "fma", "avx512_bf16"))
 
@@ -31,7 +25,7 @@ OLD, NEW = frozenset(("sse4_1",)), frozenset(("avx2", "fma", "avx512_bf16"))
 )
 def test_a_machine_that_cannot_train_as_asked_is_refused(monkeypatch, features, portable, precision, device, sentence):
     monkeypatch.setattr(processor, "_features", lambda: features)
-    with pytest.raises(UnsuitedProcessor, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         check_processor(portable, precision, device)
 
 
@@ -48,7 +42,7 @@ def test_nothing_is_known_of_processors_other_than_x86_64(monkeypatch):
     monkeypatch.setattr(processor.platform, "machine", lambda: "aarch64")
     processor._features.cache_clear()
     try:
-        with pytest.raises(UnsuitedProcessor):
+        with pytest.raises(InvalidInput):
             check_processor(True, "fp32")
     finally:
         processor._features.cache_clear()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgrove.node.devnet.forks import ForkServer, ForkServerFailed
+from fedgrove.node.devnet.forks import ForkServer
 
 ENDLESS = ("simulate", "--clients", "2", "--rounds", "100000", "--executor", "inline")
 
@@ -98,7 +98,7 @@ def test_all_end_with_the_server_however_that_ends():
 
 def test_a_server_that_does_not_start_is_a_fault_that_is_told(capfd):
     missing = ForkServer(["fedgrove.node.nothing"])
-    with pytest.raises(ForkServerFailed, match="did not start"):
+    with pytest.raises(OSError, match="did not start"):
         missing.command()
     assert not missing.alive and "No module named" in capfd.readouterr().err
     missing.close()

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.datasets import load_dataset
-from fedgrove.node.learning.devices import NoDevice, choose
+from fedgrove.node.learning.devices import choose
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.networks import evaluate, train
 from fedgrove.node.learning.settings import STRATEGIES, ModelSpec, TrainingSettings
@@ -27,9 +28,9 @@ def test_auto_is_cuda_where_there_is_any(monkeypatch, present):
 
 def test_a_device_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(NoDevice, match="no CUDA device here: choose the device cpu"):
+    with pytest.raises(InvalidInput, match="no CUDA device here: choose the device cpu"):
         choose("cuda")
-    with pytest.raises(NoDevice, match="one of cpu, cuda, auto, not 'tpu'"):
+    with pytest.raises(InvalidInput, match="one of cpu, cuda, auto, not 'tpu'"):
         choose("tpu")
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedgrove.node.learning.devices import NoDevice
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.draws import DrawsOnProcessor, on_device, placed
 
 CPU, ELSEWHERE = torch.device("cpu"), torch.device("meta")
@@ -67,7 +67,7 @@ def test_on_the_processor_nothing_changes_and_a_gpu_that_is_not_there_is_refused
     with on_device(module, "cpu"):
         assert torch.equal(drawn(lambda: torch.rand(3)), drawn(lambda: torch.rand(3)))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(NoDevice, match="no CUDA device here"), on_device(module, "cuda"):
+    with pytest.raises(InvalidInput, match="no CUDA device here"), on_device(module, "cuda"):
         raise AssertionError("it must not begin")
 
 

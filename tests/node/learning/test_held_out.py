@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgrove.node.learning.held_out import HoldOutRule, NothingToTrain, mark_of, marks_of, split
+from fedgrove.common.errors import Refused
+from fedgrove.node.learning.held_out import HoldOutRule, mark_of, marks_of, split
 from fedgrove.node.learning.samples import Samples
 
 RULE = HoldOutRule(bytes(32), 200_000)
@@ -39,7 +40,7 @@ def test_no_sample_moves_to_training_while_data_come_and_go(stages):
         values = sorted(stage)
         try:
             found = split(marks(values), HoldOutRule(RULE.secret, RULE.millionths, boundary))
-        except NothingToTrain:
+        except Refused:
             continue
         boundary = found.boundary
         held |= {values[index] for index in found.held_out}
@@ -58,7 +59,7 @@ def test_equal_samples_stand_on_one_side():
 
 
 def test_where_all_samples_are_equal_a_sentence_says_so():
-    with pytest.raises(NothingToTrain, match="no sample is left to train on"):
+    with pytest.raises(Refused, match="no sample is left to train on"):
         split(marks([1] * 10), RULE)
 
 

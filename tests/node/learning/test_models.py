@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fedgrove.node.base.tensors import InvalidModel, Layout
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import Layout
 from fedgrove.node.learning.models import build_model, initial_tensors, load_tensors, to_tensors
 
 
@@ -48,10 +49,10 @@ def test_tensors_round_trip_and_are_copies():
 def test_missing_or_misshapen_weights_are_named():
     model = build_model("small-cnn", (1, 8, 8), 10, seed=1)
     tensors = to_tensors(model)
-    with pytest.raises(InvalidModel, match=r"'hidden\.bias' has shape"):
+    with pytest.raises(InvalidContent, match=r"'hidden\.bias' has shape"):
         load_tensors(model, {**tensors, "hidden.bias": np.zeros(3, np.float32)})
     del tensors["hidden.bias"]
-    with pytest.raises(InvalidModel, match=r"'hidden\.bias' is missing"):
+    with pytest.raises(InvalidContent, match=r"'hidden\.bias' is missing"):
         load_tensors(model, tensors)
 
 

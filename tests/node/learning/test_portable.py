@@ -8,7 +8,8 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from fedgrove.node.base.processor import PINNED, PinnedContext, UnsuitedProcessor, check_processor, is_pinned
+from fedgrove.common.errors import InvalidInput
+from fedgrove.node.base.processor import PINNED, PinnedContext, check_processor, is_pinned
 from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.networks import train
@@ -79,7 +80,7 @@ def test_first_models_are_the_same_at_each_level_also_where_training_is_not_port
 def _suited(precision: str, portable: bool) -> bool:
     try:
         check_processor(portable, precision)
-    except UnsuitedProcessor:
+    except InvalidInput:
         return False
     return True
 
@@ -101,7 +102,7 @@ def test_other_training_gives_other_bytes_at_each_level(digests):
 def test_a_process_whose_kernels_are_not_pinned_trains_nothing_portably(monkeypatch):
     monkeypatch.delenv("MKL_CBWR", raising=False)
     assert not is_pinned()
-    with pytest.raises(UnsuitedProcessor, match="portable"):
+    with pytest.raises(InvalidInput, match="portable"):
         trained(*WORK[0], portable=True)
 
 
@@ -110,5 +111,5 @@ def test_variables_that_come_too_late_do_not_count(monkeypatch):
     for name, value in PINNED.items():
         monkeypatch.setenv(name, value)
     assert is_pinned(os.environ)
-    with pytest.raises(UnsuitedProcessor, match="portable"):
+    with pytest.raises(InvalidInput, match="portable"):
         trained(*WORK[0], portable=True)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.common.settings import OutOfRange
-from fedgrove.node.base.processor import UnsuitedProcessor, check_processor
+from fedgrove.node.base.processor import check_processor
 from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.datasets import Dataset, load_dataset
 from fedgrove.node.learning.local_update import LocalUpdate
@@ -22,7 +23,7 @@ SETTINGS = {"epochs": 5, "batch_size": 16, "learning_rate": 0.05, "momentum": 0.
 def bf16() -> None:
     try:
         check_processor(False, "bf16")
-    except UnsuitedProcessor as fault:
+    except InvalidInput as fault:
         pytest.skip(str(fault))
 
 

@@ -13,8 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgrove.common.errors import InvalidInput
-from fedgrove.node.base.tensors import InvalidModel, dump
+from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.server_side import ServerSide, without_state
 from fedgrove.node.learning.server_steps import SERVER_STEPS, AdamStep, MomentumStep
 
@@ -242,13 +242,13 @@ def test_a_state_that_cannot_be_is_refused(change, sentence):
     content = server.first(model())
     server.check(content)
     change(content)
-    with pytest.raises(InvalidModel, match=sentence):
+    with pytest.raises(InvalidContent, match=sentence):
         server.check(content)
 
 
 @pytest.mark.parametrize("step", [None, *STEPS])
 def test_a_model_has_no_tensors_of_reserved_names(step):
-    with pytest.raises(InvalidModel, match="'server/momentum/w' must have another name"):
+    with pytest.raises(InvalidContent, match="'server/momentum/w' must have another name"):
         ServerSide(step, "fedavg", None).first({"w": np.zeros(1, FLOAT), "server/momentum/w": np.zeros(1, FLOAT)})
 
 

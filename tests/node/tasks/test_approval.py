@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.signatures import sign_message
+from fedgrove.common.errors import InvalidInput
 from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
@@ -20,7 +21,6 @@ from fedgrove.node.tasks.approval import (
     sound_approvals,
 )
 from fedgrove.node.tasks.bundle import publish
-from fedgrove.node.tasks.names import BundleError
 from tests.node.tasks.folders import bundle
 
 ALICE, STRANGER = (Account(bytes([byte]) * 32) for byte in (1, 2))
@@ -183,7 +183,7 @@ def test_files_that_were_touched_since_are_not_used(approvals, tmp_path, harm):
 
 def test_a_directory_that_takes_no_file_is_one_sentence(tmp_path):
     (tmp_path / "client").write_text("a file")
-    with pytest.raises(BundleError, match="give another --directory"):
+    with pytest.raises(InvalidInput, match="give another --directory"):
         Approvals(tmp_path / "client", ALICE.address).approve(ALICE, FIRST)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.tasks.beginning import KINDS, begin
 from fedgrove.node.tasks.bundle import pack
-from fedgrove.node.tasks.names import BundleError
 
 MODULES = ("task", "example_data", "test_task")
 
@@ -58,8 +58,8 @@ def test_example_data_are_written_from_the_command_line(tmp_path, kind):
 
 def test_files_that_are_there_are_kept(tmp_path):
     (tmp_path / "task.py").write_text("mine")
-    with pytest.raises(BundleError, match="is not empty"):
+    with pytest.raises(InvalidInput, match="is not empty"):
         begin(tmp_path, "text")
     assert [path.name for path in tmp_path.iterdir()] == ["task.py"]
-    with pytest.raises(BundleError, match="cannot write"):
+    with pytest.raises(InvalidInput, match="cannot write"):
         begin(tmp_path / "task.py" / "below", "text")

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.tasks.class_source import home_of, written_out
-from fedgrove.node.tasks.names import BundleError
 from tests.cells import namespace, run_cell
 
 CELLS = """
@@ -96,5 +96,5 @@ def test_the_code_of_an_imported_class_is_its_file_or_the_folder_of_its_task_py(
     ],
 )
 def test_what_cannot_be_written_down_is_named(text, sentence):
-    with pytest.raises(BundleError, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         written_out(cells(text)["Mine"])

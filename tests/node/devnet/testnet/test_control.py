@@ -7,21 +7,16 @@ import threading
 
 import pytest
 
+from fedgrove.common.errors import RunFailed
 from fedgrove.node.devnet.testnet import control, setup
 from fedgrove.node.devnet.testnet.control import delete, up
-from fedgrove.node.devnet.testnet.layout import (
-    Testnet,
-    TestnetError,
-    TestnetPaths,
-    UnfitDirectory,
-    write_record,
-)
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, write_record
 from fedgrove.node.devnet.testnet.lock import Busy, claim
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.scenario.reading import scenario
 
 PLAN = scenario(clients=3, rounds=1, store="disk")
-FAULT = TestnetError("no room")
+FAULT = RunFailed("no room")
 
 
 def test_a_directory_is_removed_when_whoever_works_on_it_is_done(tmp_path):
@@ -83,7 +78,7 @@ def test_what_a_killed_attempt_left_is_cleared_but_never_with_other_peoples_file
     layout.logs.mkdir()
     os.close(claim(layout))
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UnfitDirectory, match="something other than a testnet"):
+    with pytest.raises(RunFailed, match="something other than a testnet"):
         claim(layout)
 
 
@@ -119,7 +114,7 @@ def made(tmp_path, monkeypatch):
 
         said: list[str] = []
         monkeypatch.setattr(control, "_supervise", supervise)
-        with pytest.raises(TestnetError) as fault:
+        with pytest.raises(RunFailed) as fault:
             up(layout, PLAN, said.append)
         return [*said, str(fault.value)]
 

@@ -2,15 +2,8 @@
 
 import pytest
 
-from fedgrove.node.devnet.testnet.layout import (
-    Testnet,
-    TestnetError,
-    TestnetPaths,
-    group_of,
-    groups,
-    read_record,
-    write_record,
-)
+from fedgrove.common.errors import RunFailed
+from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, group_of, groups, read_record, write_record
 from fedgrove.node.scenario.reading import scenario
 
 
@@ -33,12 +26,12 @@ def test_a_record_reads_as_it_was_written_and_only_its_owner_can_read_it(tmp_pat
 def test_a_damaged_record_is_named(tmp_path, content):
     layout = TestnetPaths(tmp_path)
     layout.record.write_bytes(content)
-    with pytest.raises(TestnetError, match="cannot be read"):
+    with pytest.raises(RunFailed, match="cannot be read"):
         read_record(layout)
 
 
 def test_without_a_record_there_is_no_testnet(tmp_path):
-    with pytest.raises(TestnetError, match="no testnet"):
+    with pytest.raises(RunFailed, match="no testnet"):
         read_record(TestnetPaths(tmp_path))
 
 

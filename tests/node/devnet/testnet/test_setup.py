@@ -11,10 +11,11 @@ import pytest
 from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import anvil
+from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.members import COORDINATOR, FUNDS_ETHER, client_name
 from fedgrove.node.devnet.testnet import setup
-from fedgrove.node.devnet.testnet.layout import TestnetError, TestnetPaths, read_record
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.setup import make
 from fedgrove.node.learning.datasets import load_dataset
@@ -127,7 +128,7 @@ def test_a_half_made_directory_is_made_anew(tmp_path, monkeypatch):
 
 def test_a_directory_of_somebody_elses_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(TestnetError, match="something other than a testnet"):
+    with pytest.raises(RunFailed, match="something other than a testnet"):
         claim(TestnetPaths(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -135,7 +136,7 @@ def test_a_directory_of_somebody_elses_is_left_alone(tmp_path):
 def test_two_commands_do_not_work_on_one_directory(tmp_path):
     layout = TestnetPaths(tmp_path)
     lock = claim(layout)
-    with pytest.raises(TestnetError, match="another command"):
+    with pytest.raises(RunFailed, match="another command"):
         claim(layout)
     os.close(lock)
     again = claim(layout)
@@ -145,5 +146,5 @@ def test_two_commands_do_not_work_on_one_directory(tmp_path):
 
 
 def test_data_that_do_not_suit_are_named(tmp_path):
-    with pytest.raises(TestnetError, match="do not fit"):
+    with pytest.raises(RunFailed, match="do not fit"):
         make(TestnetPaths(tmp_path), replace(PLAN, cast=replace(PLAN.cast, clients=2000)))

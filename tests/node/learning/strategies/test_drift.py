@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedgrove.node.base.tensors import InvalidModel
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.learning.strategies.fedavg import FedAvg
 from fedgrove.node.learning.strategies.fedcurv import FedCurv
 from fedgrove.node.learning.strategies.feddyn import FedDyn
@@ -41,5 +41,5 @@ def test_with_forgetting_clients_that_drop_out_cost_nothing_in_the_end(remembers
     ],
 )
 def test_a_global_model_without_what_is_sent_with_it_is_a_sentence(trained, weights, strategy, tensor):
-    with pytest.raises(InvalidModel, match=f"tensor '{tensor}/conv1.weight' is missing"):
+    with pytest.raises(InvalidContent, match=f"tensor '{tensor}/conv1.weight' is missing"):
         trained(strategy, model=weights)

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgrove.node.base.tensors import InvalidModel, dump, prefixed
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import dump, prefixed
 from fedgrove.node.learning.models import to_tensors
 from fedgrove.node.learning.strategies import Batch
 from fedgrove.node.learning.strategies.fedavg import FedAvg
@@ -128,5 +129,5 @@ def test_with_mu_zero_it_is_fedavg_to_the_bit(trained, same):
 
 
 def test_a_state_of_another_model_is_refused(trained):
-    with pytest.raises(InvalidModel, match="shape"):
+    with pytest.raises(InvalidContent, match="shape"):
         trained(Moon(), state={STRATEGY + "conv1.weight": np.zeros((1,), np.float32)})

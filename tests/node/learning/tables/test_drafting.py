@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedgrove.node.base.strict_tables import build
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.drafting import draft_terms
-from fedgrove.node.learning.tables.files import InvalidTable
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.reading import read_table
 from fedgrove.node.learning.tables.settings import Column, TableSettings
@@ -92,7 +92,7 @@ def test_an_npz_file_is_drafted_as_well(tmp_path):
     ],
 )
 def test_a_table_with_nothing_to_learn_is_refused(draft, text, sentence):
-    with pytest.raises(InvalidTable, match=sentence):
+    with pytest.raises(DatasetError, match=sentence):
         draft(text)
 
 
@@ -104,7 +104,7 @@ def test_a_table_with_nothing_to_learn_is_refused(draft, text, sentence):
     ],
 )
 def test_numbers_with_another_decimal_mark_do_not_become_categories(draft, text, form, said):
-    with pytest.raises(InvalidTable, match=said):
+    with pytest.raises(DatasetError, match=said):
         draft(text, **form)
 
 

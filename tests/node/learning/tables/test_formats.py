@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.learning.tables.files import InvalidTable
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.reading import read_features, read_table
 from tests.node.learning.tables.tables import settings
@@ -34,21 +34,21 @@ def test_the_delimiter_is_found(read, delimiter):
 
 def test_a_wrong_delimiter_is_said_as_such(read):
     said = r"has not all columns of the terms with the delimiter ',', but it has with ';'.*--table-format delimiter=';'"
-    with pytest.raises(InvalidTable, match=said):
+    with pytest.raises(DatasetError, match=said):
         read("age;ill\n25;no\n", {"delimiter": ","}, columns=AGE)
 
 
 def test_a_missing_column_is_named_whatever_the_delimiter(read):
-    with pytest.raises(InvalidTable, match=r"has no column 'age'"):
+    with pytest.raises(DatasetError, match=r"has no column 'age'"):
         read("years;ill\n25;no\n", columns=AGE)
 
 
 def test_a_decimal_comma_is_read_where_it_is_stated_and_named_where_not(read):
     text = "age;ill\n12,5;no\n75;yes\n"
     assert read(text, {"decimal": "comma"}, columns=AGE).features.tolist() == [[-0.75], [0.5]]
-    with pytest.raises(InvalidTable, match=r"line 2, column age: '12,5' seems to have a decimal comma.*=comma"):
+    with pytest.raises(DatasetError, match=r"line 2, column age: '12,5' seems to have a decimal comma.*=comma"):
         read(text, columns=AGE)
-    with pytest.raises(InvalidTable, match=r"'1.5' has a point"):
+    with pytest.raises(DatasetError, match=r"'1.5' has a point"):
         read("age;ill\n1.5;no\n", {"decimal": ","}, columns=AGE)
 
 
@@ -56,7 +56,7 @@ def test_another_encoding_is_read_where_it_is_stated_and_asked_for_where_not(rea
     text, columns = "größe,ill\n25,no\n", {"größe": AGE["age"]}
     assert len(read(text, {"encoding": "cp1252"}, "cp1252", columns=columns).targets) == 1
     assert len(read(text, None, "utf-16", columns=columns).targets) == 1  # it says so itself
-    with pytest.raises(InvalidTable, match=r"is not UTF-8: save.*encoding=cp1252"):
+    with pytest.raises(DatasetError, match=r"is not UTF-8: save.*encoding=cp1252"):
         read(text, None, "cp1252", columns=columns)
 
 
@@ -64,9 +64,9 @@ def test_dates_are_years_in_whichever_form(read):
     own = read("born;ill\n02.07.2000;no\n", {"dates": "%d.%m.%Y"}, columns=BORN)
     assert own.features.tolist() == read("born,ill\n2000-07-02,no\n", columns=BORN).features.tolist()
     assert own.features[0, 0] == pytest.approx(2 * (2000 + 183 / 366 - 1950) / 100 - 1)
-    with pytest.raises(InvalidTable, match=r"'02.07.2000' is not a date as %Y-%m-%d.*dates="):
+    with pytest.raises(DatasetError, match=r"'02.07.2000' is not a date as %Y-%m-%d.*dates="):
         read("born,ill\n02.07.2000,no\n", columns=BORN)
-    with pytest.raises(InvalidTable, match="outside the range 1950 to 2050"):
+    with pytest.raises(DatasetError, match="outside the range 1950 to 2050"):
         read("born,ill\n1949-12-31,no\n", columns=BORN)
 
 
@@ -88,13 +88,13 @@ def test_a_sheet_of_a_workbook_is_a_table(workbook):
     found = read_table(workbook, own, TableFormat(sheet="Patients"))
     assert found.features[:, 0].tolist() == [-0.5, 0.5] and found.targets.tolist() == [0, 1]
     assert found.features[0, 1] == found.features[1, 1]
-    with pytest.raises(InvalidTable, match=r"has the sheets Notes, Patients: state one \(--table-format sheet=…\)"):
+    with pytest.raises(DatasetError, match=r"has the sheets Notes, Patients: state one \(--table-format sheet=…\)"):
         read_table(workbook, own)
 
 
 def test_a_workbook_that_unpacks_to_much_more_is_refused(workbook, monkeypatch):
     monkeypatch.setattr("fedgrove.node.learning.tables.files.MAX_WORKBOOK_BYTES", 1000)
-    with pytest.raises(InvalidTable, match=r"mine\.xlsx unpacks to more than"):
+    with pytest.raises(DatasetError, match=r"mine\.xlsx unpacks to more than"):
         read_table(workbook, settings(columns=AGE), TableFormat(sheet="Patients"))
 
 

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from fedgrove.node.learning.tables.files import InvalidTable
+from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.reading import read_table
 from tests.node.learning.tables.tables import TABLE, settings
 
@@ -107,13 +107,13 @@ def test_a_byte_order_mark_an_empty_line_and_quotes_are_read(read):
     ],
 )
 def test_a_fault_names_its_line_and_column(read, text, sentence):
-    with pytest.raises(InvalidTable) as fault:
+    with pytest.raises(DatasetError) as fault:
         read(text)
     assert str(fault.value).startswith(sentence), str(fault.value)
 
 
 def test_a_long_cell_is_cut_in_the_sentence(read):
-    with pytest.raises(InvalidTable) as fault:
+    with pytest.raises(DatasetError) as fault:
         read(f"sex,age,ill\nm,{'9' * 5000},no\n")
     assert len(str(fault.value)) < 120
 
@@ -131,19 +131,19 @@ def test_other_files_are_refused(tmp_path, name, data, sentence):
     if name.endswith("parquet"):
         pytest.importorskip("pyarrow")
     (tmp_path / name).write_bytes(data)
-    with pytest.raises(InvalidTable, match=sentence):
+    with pytest.raises(DatasetError, match=sentence):
         read_table(tmp_path / name, settings())
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InvalidTable, match=r"cannot read mine\.csv: No such file"):
+    with pytest.raises(DatasetError, match=r"cannot read mine\.csv: No such file"):
         read_table(tmp_path / "mine.csv", settings())
 
 
 @pytest.mark.parametrize("ages", [np.array([1, None, 2], object), np.zeros((3, 2)), np.zeros(2)])
 def test_npz_arrays_of_another_form_are_refused(tmp_path, ages):
     np.savez(tmp_path / "mine.npz", **(COLUMNS | {"age": ages}))
-    with pytest.raises(InvalidTable, match=r"mine\.npz (has Python objects in age|must hold an array)"):
+    with pytest.raises(DatasetError, match=r"mine\.npz (has Python objects in age|must hold an array)"):
         read_table(tmp_path / "mine.npz", settings())
 
 
@@ -160,7 +160,7 @@ def test_an_npz_header_that_claims_what_is_not_there_takes_no_memory(tmp_path, s
     np.savez(tmp_path / "mine.npz", **{name: value for name, value in COLUMNS.items() if name != "age"})
     with zipfile.ZipFile(tmp_path / "mine.npz", "a") as archive:
         archive.writestr("age.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64))
-    with pytest.raises(InvalidTable) as fault:
+    with pytest.raises(DatasetError) as fault:
         read_table(tmp_path / "mine.npz", settings())
     assert str(fault.value).startswith(sentence) and len(str(fault.value)) < 300 and "\n" not in str(fault.value)
 
@@ -168,14 +168,14 @@ def test_an_npz_header_that_claims_what_is_not_there_takes_no_memory(tmp_path, s
 def test_parquet_without_pyarrow_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     (tmp_path / "mine.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InvalidTable, match=r"mine\.parquet is Parquet, and pyarrow is not installed"):
+    with pytest.raises(DatasetError, match=r"mine\.parquet is Parquet, and pyarrow is not installed"):
         read_table(tmp_path / "mine.parquet", settings())
 
 
 @pytest.mark.parametrize(("limit", "sentence"), [("MAX_ROWS", "more than 2 rows"), ("MAX_FILE_BYTES", "larger than")])
 def test_what_is_too_large_is_refused(read, monkeypatch, limit, sentence):
     monkeypatch.setattr(f"fedgrove.node.learning.tables.files.{limit}", 2)
-    with pytest.raises(InvalidTable, match=sentence):
+    with pytest.raises(DatasetError, match=sentence):
         read(TABLE)
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.common.settings import InvalidConfig
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.kmeans.clustering import kmeans, most_points
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.state import KMeansState
@@ -33,7 +33,7 @@ def test_a_state_survives_the_way_there_and_back(counts):
 def test_the_first_state_is_empty():
     first = KMeansState.empty(2)
     assert KMeansState.from_bytes(first.to_bytes(), SETTINGS).counts.total == 0
-    with pytest.raises(InvalidModel, match="have shape"):
+    with pytest.raises(InvalidContent, match="have shape"):
         KMeansState.from_bytes(first.to_bytes(), KMeansTerms(k=2, dimensions=3, step=0.1))
 
 
@@ -64,7 +64,7 @@ def test_the_first_state_is_empty():
 def test_what_is_no_state_is_refused(name, value, sentence):
     arrays = load(a_state().to_bytes())
     arrays[name] = np.asarray(value, arrays[name].dtype)
-    with pytest.raises(InvalidModel, match=sentence):
+    with pytest.raises(InvalidContent, match=sentence):
         KMeansState.from_bytes(save(arrays), SETTINGS)
 
 
@@ -78,7 +78,7 @@ def test_other_types_names_and_bytes_are_refused():
         save({name: array for name, array in arrays.items() if name != "course"}),
         save(arrays, {"said": "otherwise"}),
     ):
-        with pytest.raises(InvalidModel):
+        with pytest.raises(InvalidContent):
             KMeansState.from_bytes(wrong, SETTINGS)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgrove.common.errors import InvalidContent
-from fedgrove.node.base.tensors import InvalidModel, dump, load
+from fedgrove.node.base.tensors import dump, load
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.state import MAX_HEAD_BYTES, ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
@@ -56,12 +56,12 @@ def test_an_outline_of_anything_else_is_refused():
         b"[" + b"[]," * 40_000 + b"[]]",
         b'{"a":"' + b"]" * 100 + b'","b":' + b"[" * 9000,
     ):
-        with pytest.raises(InvalidModel):
+        with pytest.raises(InvalidContent):
             ClusterState.outline(wrong)
 
 
 def test_a_head_beyond_all_bounds_is_not_read():
-    with pytest.raises(InvalidModel, match="cut short"):
+    with pytest.raises(InvalidContent, match="cut short"):
         ClusterState.from_bytes((MAX_HEAD_BYTES + 1).to_bytes(8) + b"0" * 100)
 
 
@@ -73,13 +73,13 @@ def test_hostile_states_are_refused():
         changed[place] ^= 1 << int(rng.integers(8))
         try:
             found = ClusterState.from_bytes(bytes(changed))
-        except InvalidModel:
+        except InvalidContent:
             continue
         assert found.to_bytes() == bytes(changed)
     for wrong in (b"", data[:100], data + b"\0", bytes(8) + data[8:], (1 << 60).to_bytes(8) + data[8:], b"[" * 9000):
-        with pytest.raises(InvalidModel):
+        with pytest.raises(InvalidContent):
             ClusterState.from_bytes(wrong)
-    with pytest.raises(InvalidModel):
+    with pytest.raises(InvalidContent):
         ClusterState.from_bytes(data, ClusterState.first({"weight": np.ones(3, np.float32)}).layout)
 
 
@@ -138,9 +138,9 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_state_that_does_not_hold_together_is_refused(wrong):
-    with pytest.raises(InvalidModel):
+    with pytest.raises(InvalidContent):
         ClusterState.from_bytes(replace(full(), **WRONG[wrong]).to_bytes())
-    with pytest.raises(InvalidModel):
+    with pytest.raises(InvalidContent):
         ClusterState.outline(replace(full(), **WRONG[wrong]).head())
 
 
@@ -151,13 +151,13 @@ def test_a_tensor_of_no_model_is_refused(label):
     data = full().to_bytes()
     end = 8 + int.from_bytes(data[:8])
     stacked = {**load(data[end:]), label: model(1)["weight"]}
-    with pytest.raises(InvalidModel):
+    with pytest.raises(InvalidContent):
         ClusterState.from_bytes(data[:end] + dump(stacked))
 
 
 @pytest.mark.parametrize("stage", ["ask", "report"])
 def test_a_stage_that_there_is_not_is_refused(stage):
-    with pytest.raises(InvalidModel):
+    with pytest.raises(InvalidContent):
         ClusterState.from_bytes(replace(compared(), stage=stage).to_bytes())
 
 

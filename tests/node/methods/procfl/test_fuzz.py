@@ -17,7 +17,6 @@ from fedgrove.ipfs.store import StoreError
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
-from fedgrove.node.base.tensors import InvalidModel
 from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.round_inputs import accepted, state_after
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -31,7 +30,7 @@ from tests.node.methods.procfl.story import Story
 
 pytestmark = pytest.mark.xdist_group("clusters")
 
-REFUSED = (InvalidModel, InvalidContent)
+REFUSED = (InvalidContent,)
 
 
 def test_states(arena):
@@ -52,7 +51,7 @@ def test_states(arena):
         for read in (lambda whole=whole: ClusterState.from_bytes(whole), lambda data=data: ClusterState.outline(data)):
             try:
                 found = read()
-            except InvalidModel:
+            except InvalidContent:
                 continue
             try:
                 arena.use(accepted(arena.config, found, bytes(32), arena.called_for(found)))

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgrove.node.base.tensors import InvalidModel, Layout
+from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.ring import WORD, decode, encode
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.codec import Codec
@@ -90,7 +91,7 @@ class MeanMethod(Method):
     def read_model(self, data: bytes, layout=None) -> Mean:
         values = tuple(json.loads(data))
         if len(values) != self.config.method.length:
-            raise InvalidModel("the mean has another length than the terms say")
+            raise InvalidContent("the mean has another length than the terms say")
         return Mean(values)
 
     def model_bytes(self, model: Mean) -> bytes:

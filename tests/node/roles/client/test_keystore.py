@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fedgrove.chain.crypto.keys import Keys, save
-from fedgrove.chain.errors import KeystoreError
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Committed, Drawn
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.keystore import ReloadingClient, WatchedKeystore
@@ -58,7 +58,7 @@ def test_keys_that_no_rotation_leaves_are_refused_once_and_the_old_ones_stay(key
     watched, write = keystore
     before = watched.keys
     write(other(before), password)
-    with pytest.raises(KeystoreError, match=sentence):
+    with pytest.raises(InvalidInput, match=sentence):
         watched.changed()
     assert watched.keys is before and watched.changed() is None
 
