@@ -24,9 +24,10 @@ from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.kmeans import KMeansChoice
 from fedgrove.node.scenario.names import NAMED
 from fedgrove.node.scenario.poisoning import AttackSettings
-from fedgrove.node.scenario.settings import Cast, KMeansChoice, RunSettings, TaskChoice
+from fedgrove.node.scenario.settings import Cast, RunSettings, TaskChoice
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
@@ -82,7 +83,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},
     **{f"server {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in SERVER_STEPS.items()},
     **{
-        f"clustering {kind.method}": ("clustering.md", lambda kind=kind: _fields(kind))
+        f"clustering {kind.name}": ("clustering.md", lambda kind=kind: _fields(kind))
         for kind in (IfcaSettings, GlobalSettings)
     },
     "clustering procfl": ("clustering.md", lambda: _procfl(SimulatedProCfl)),

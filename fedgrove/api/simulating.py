@@ -122,7 +122,7 @@ class _Words:
 
 def _run(runs: Runs, keep_models: bool, words: _Words, logs: FigureLogs) -> Run:
     scenario = runs.scenario
-    models = _Models(clustered=scenario.method is not None, strategy=scenario.strategy.name)
+    models = _Models(clustered=scenario.method.several, strategy=scenario.strategy.name)
     with open_session(runs) as session:
         done = session.run(scenario, LoggedRounds(words, logs), models.keep if keep_models else None)
         try:

@@ -8,11 +8,11 @@ from typing import Any
 
 from fedgrove.node.learning.settings import PartitionSettings, TrainingSettings
 from fedgrove.node.scenario.clusters import (
-    ClusteringSettings,
     GlobalSettings,
     IfcaSettings,
     SimulatedProCfl,
 )
+from fedgrove.node.scenario.method import MethodChoice, TrainingChoice
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.figures import draw_curves
@@ -25,7 +25,7 @@ from fedgrove_lab.tables import markdown, with_deviation
 LAST = 5
 GROUPS = 5
 
-METHODS: dict[str, tuple[str, ClusteringSettings]] = {
+METHODS: dict[str, tuple[str, MethodChoice]] = {
     "procfl": ("ProCFL", SimulatedProCfl(alpha=0.5, global_share=0.5)),
     "ifca": ("IFCA", IfcaSettings(GROUPS)),
     "ifca3": ("IFCA, k = 3", IfcaSettings(3)),
@@ -132,7 +132,7 @@ def _ahead(records: Mapping[str, Sequence[RunRecord]], setting: str) -> dict[str
 
 
 def _circumstances(record: RunRecord) -> str:
-    return circumstances(replace(record.scenario, method=None))
+    return circumstances(replace(record.scenario, method=TrainingChoice()))
 
 
 def _lines(ahead: Mapping[str, Any]) -> str:

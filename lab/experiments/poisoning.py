@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.node.learning.settings import PartitionSettings
-from fedgrove.node.scenario.clusters import ClusteringSettings, GlobalSettings, SimulatedProCfl
+from fedgrove.node.scenario.clusters import GlobalSettings, SimulatedProCfl
+from fedgrove.node.scenario.method import MethodChoice
 from fedgrove.node.scenario.poisoning import ATTACKS, AttackSettings
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
@@ -24,7 +25,7 @@ PLACEMENTS = ("concentrated", "spread")
 ALPHA = 0.5
 
 GUARDED = SimulatedProCfl(alpha=ALPHA, seats=5)
-METHODS: dict[str, tuple[str, ClusteringSettings]] = {
+METHODS: dict[str, tuple[str, MethodChoice]] = {
     "guarded": ("ProCFL with committees", GUARDED),
     "procfl": ("ProCFL without", replace(GUARDED, seats=0)),
     "fedavg": ("FedAvg", GlobalSettings()),
@@ -55,7 +56,7 @@ def _attacks(start: int) -> Iterator[tuple[str, AttackSettings]]:
                 yield f"{kind}-{placement}-{share:g}", attack
 
 
-def _plan(dataset: str, settings: ClusteringSettings) -> Scenario:
+def _plan(dataset: str, settings: MethodChoice) -> Scenario:
     return MANY.changed(
         cast={"dataset": dataset, "clients": 50, "train_samples": 10_000, "test_samples": 2_500},
         federation={"sampling_rate": 1.0, "rounds": ROUNDS[dataset]},

@@ -25,6 +25,12 @@ def merged(tables: Mapping[str, Any], changes: Mapping[str, Any]) -> Tables:
     return {**tables, **changes, **both}
 
 
+def value_in(tables: Mapping[str, Any], table: str, key: str, default: Any) -> Any:
+    """The value of a key that may be left out of tables that are not checked yet."""
+    found = tables.get(table, {})
+    return found.get(key, default) if isinstance(found, dict) else default
+
+
 def from_dotted(settings: Mapping[str, object]) -> Tables:
     """The tables that dotted keys (``training.epochs``) name, with their values."""
     return reduce(merged, (nested(key, value) for key, value in settings.items()), {})

@@ -14,12 +14,12 @@ from fedgrove.node.cli.output import answer, answer_with, note, print_json
 from fedgrove.node.cli.scenario_options import Asked, takes
 from fedgrove.node.cli.values import words
 from fedgrove.node.devnet.kmeans import LocalFederation, check_clustering
+from fedgrove.node.devnet.points import NAMES, points_of
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.methods.kmeans.datasets import reference_loss
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.scenario.reading import CLUSTERING
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.scenario.sources import NAMES, points_of
 
 _DIRECTORY = Path("clusters")
 

@@ -218,8 +218,9 @@ def testnet_scenario(asked: Asked, layout: TestnetPaths, wait: bool) -> Scenario
     if layout.record.exists():
         return _same(asked, layout)
     scenario = asked.scenario()
-    if scenario.kmeans is not None and wait:
-        raise CommandError("a K-means testnet runs until `fedgrove network down`: leave --wait out")
+    if scenario.method.on_request and wait:
+        name = scenario.method.name
+        raise CommandError(f"a testnet of {name} runs until `fedgrove network down`: leave --wait out")
     run = scenario.run
     if run.store not in (AUTO, *STORES):
         raise InvalidConfig(f"run.store must be one of {', '.join((AUTO, *STORES))}, not {run.store!r}")
@@ -230,7 +231,7 @@ def testnet_scenario(asked: Asked, layout: TestnetPaths, wait: bool) -> Scenario
         raise InvalidConfig(f"run.standby must be at most the number of clients, {clients}, not {run.standby}")
     if scenario.cast.drop:
         raise InvalidConfig("scenario.drop is for demonstrations: end a process of a testnet to drop a client out")
-    from fedgrove.node.devnet.terms import check_federation  # brings what trains
+    from fedgrove.node.devnet.methods import check_federation  # brings what trains
 
     check_federation(scenario, MOST_CLIENTS)
     explorer = not missing("explorer") if run.explorer is None else run.explorer

@@ -22,7 +22,8 @@ from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.cli.output import CommandError
 from fedgrove.node.cli.values import pairs, words
 from fedgrove.node.learning.settings import DATASETS, STRATEGIES
-from fedgrove.node.scenario.names import NAMED, default_of, name_of, tables_of
+from fedgrove.node.scenario.methods import METHODS
+from fedgrove.node.scenario.names import NAMED, TRAINING, default_of, name_of, tables_of
 from fedgrove.node.scenario.reading import difference, read_scenario
 from fedgrove.node.scenario.scenario import Scenario
 
@@ -31,7 +32,7 @@ _OPTIONS = {"bases": "base"}
 _WORDS: dict[str, dict[str, Any]] = {
     "dataset": words(*DATASETS, other="FILE"),
     "strategy": words(*STRATEGIES, metavar="STRATEGY"),
-    "method": words("training", "procfl", "ifca", "global", metavar="METHOD[, NAME = VALUE …]"),
+    "method": words(TRAINING, *METHODS, metavar="METHOD[, NAME = VALUE …]"),
     "chain": words("embedded", "anvil", other="URL"),
     "store": words("disk", "kubo", other="URL"),
     "executor": words("auto", "inline", "processes", other="dask=tcp://HOST:PORT"),

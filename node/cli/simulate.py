@@ -114,7 +114,7 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
             *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
         )
     answer_with(table)
-    for run in runs if plan.method else ():
+    for run in runs if plan.method.several else ():
         answer(_of_clusters(run.record))
     if plan.task and runs[0].record.rounds[-1].loss is None:
         sentence = "The task's data() holds nothing out, so models are not evaluated; the records have train_loss."

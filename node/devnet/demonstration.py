@@ -19,9 +19,10 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.demo import Demo, DemoFailed
 from fedgrove.node.devnet.keeping import keep, open_store
+from fedgrove.node.devnet.method import Subject
+from fedgrove.node.devnet.methods import check_federation, subject_of
 from fedgrove.node.devnet.run_state import RunState
-from fedgrove.node.devnet.subjects import DatasetSubject, Subject, subject_of
-from fedgrove.node.devnet.terms import check_federation
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.scenario.scenario import Scenario
@@ -113,6 +114,9 @@ def demonstrate(scenario: Scenario, directory: Path, spectators: Spectators) -> 
         ``resume`` goes on with it.
     """
     check_federation(scenario)
+    if scenario.method.on_request:
+        name = scenario.method.name
+        raise InvalidConfig(f"method must not be {name}: its rounds are held on request, so a demonstration has no end")
     with ExitStack() as stack:
         suited, subject = _subject(scenario, spectators.audience, stack)
         state = RunState.next_to(directory)

@@ -35,9 +35,9 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.keeping import keep, open_store
 from fedgrove.node.devnet.members import COORDINATOR, check_written, client_name, found_with_funds
+from fedgrove.node.devnet.methods import check_federation
+from fedgrove.node.devnet.points import PointsSubject, choice_of, points_of
 from fedgrove.node.devnet.run_state import RunState
-from fedgrove.node.devnet.subjects import PointsSubject
-from fedgrove.node.devnet.terms import check_federation
 from fedgrove.node.methods.kmeans.asking import ask
 from fedgrove.node.methods.kmeans.notebook import begin
 from fedgrove.node.methods.kmeans.request import Request
@@ -49,9 +49,8 @@ from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.scenario.kmeans import KMeansChoice
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.scenario.settings import KMeansChoice
-from fedgrove.node.scenario.sources import points_of
 
 _HISTORY, _CERTIFICATES = "history", "certificates"
 _MAX_TRIES = 3  # rounds for one purpose
@@ -286,12 +285,10 @@ class Session:
 
 def check_clustering(scenario: Scenario) -> KMeansChoice:
     """The scenario's table ``[kmeans]``; raises InvalidConfig unless points can be clustered on this machine."""
-    if scenario.kmeans is None:
-        raise InvalidConfig("kmeans is missing: give a scenario with a table [kmeans]")
-    chain, store = scenario.run.chain, scenario.run.store
+    choice, chain, store = choice_of(scenario), scenario.run.chain, scenario.run.store
     if chain not in ("auto", "anvil"):
         raise InvalidConfig(f"run.chain must be anvil with kmeans, not {chain!r}")
     if store not in ("auto", "disk", "kubo") and not store.startswith(("http://", "https://")):
         raise InvalidConfig(f"run.store must be disk, kubo or the URL of a Kubo API, not {store!r}")
     check_federation(scenario)
-    return scenario.kmeans
+    return choice

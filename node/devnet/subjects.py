@@ -1,51 +1,23 @@
-"""What a federation on this machine learns, and on which data: terms, the first model, and everybody's part."""
+"""A shipped network on a data set as what a federation on this machine learns."""
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import os
+import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol
+
+import numpy as np
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentStore
-from fedgrove.node.devnet.task_subject import TaskSubject
-from fedgrove.node.devnet.terms import terms_of_points, terms_on
-from fedgrove.node.devnet.windows import windows
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning import partition
-from fedgrove.node.learning.datasets import load_dataset
+from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.learning.shared import shared_to_bytes
-from fedgrove.node.methods.kmeans.datasets import Points
-from fedgrove.node.methods.kmeans.vector import stated_bound
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.scenario.reading import left_out
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.scenario.sources import points_of
 
-_GATHER_SECONDS = 5.0  # for which a testnet gathers requests to forget: people are looking on
-
-
-class Subject(Protocol):
-    """What a federation learns, and on which data."""
-
-    def found(self, scenario: Scenario, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
-        """The terms, complete, and the first model's bytes; what the terms name is put into the store.
-
-        Raises
-        ------
-        ValueError
-            The data do not suit the scenario.
-        """
-        ...
-
-    def parts(self, config: FederationConfig) -> Sequence[Any]:
-        """Each client's data."""
-        ...
-
-    def test(self, config: FederationConfig) -> Any:
-        """What the coordinator evaluates on; None for nothing."""
-        ...
+_PROBE_SAMPLES = 64
 
 
 class DatasetSubject:
@@ -82,58 +54,33 @@ class DatasetSubject:
         """The data set's own test samples."""
         return self.dataset.test()
 
-
-class PointsSubject:
-    """Points that the clients cluster.
-
-    Parameters
-    ----------
-    points : Points
-    gather_blocks : int, optional
-        Blocks for which a round gathers requests; None: as the terms have it.
-    """
-
-    def __init__(self, points: Points, gather_blocks: int | None = None) -> None:
-        self._points = points
-        self._pace = {} if gather_blocks is None else {"gather_blocks": gather_blocks}
-
-    def found(self, scenario: Scenario, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
+    def seconds(self, config: FederationConfig, first: bytes) -> float:
         """As ``Subject`` says."""
-        parts = self._points.parts
-        ledger = replace(windows(len(parts)), max_samples=max(stated_bound(len(part)) for part in parts))
-        config = with_first_model(terms_of_points(scenario, self._points, ledger, **self._pace))
-        return config, method_of(config).first_model()
+        return training_seconds(config, self._parts, self.shared)
 
-    def parts(self, config: FederationConfig) -> Sequence[Any]:
-        """Each client's points."""
-        return self._points.parts
-
-    def test(self, config: FederationConfig) -> None:
-        """Nobody evaluates."""
-        return
+    def arrays(self, data: Samples, use: str) -> dict[str, np.ndarray]:
+        """Samples, as members' files have them."""
+        return {f"x_{use}": data.x, f"y_{use}": data.y}
 
 
-def subject_of(scenario: Scenario, stack: ExitStack, say: Callable[[str], None], remedy: str = "") -> Subject:
-    """The subject of a scenario for processes on a chain of their own: its task, its points, or its data set.
+def training_seconds(config: FederationConfig, parts: list[Samples], shared: Samples) -> float:
+    """Estimate, from a short trial, how long a round's training takes on this machine, all clients together."""
+    # They need torch, which a testnet that clusters does without.
+    from fedgrove.node.learning.models import initial_tensors
+    from fedgrove.node.learning.networks import train
+    from fedgrove.node.learning.strategies import make_strategy
 
-    Parameters
-    ----------
-    stack : ExitStack
-        Ends the task's processes.
-    say : callable
-        Told of a suggestion of the task's that is not followed, with the ``remedy``.
-
-    Raises
-    ------
-    InvalidConfig, InvalidInput, DatasetError, TaskFailed, SandboxUnavailable
-        The task, its data or the data set are at fault.
-    """
-    if scenario.kmeans is not None:
-        return PointsSubject(points_of(scenario), max(1, round(_GATHER_SECONDS / scenario.run.block_seconds)))
-    if scenario.task is None:
-        folder = scenario.run.data_dir
-        return DatasetSubject(load_dataset(scenario.cast.dataset, Path(folder) if folder else None))
-    unfollowed = left_out(scenario, remedy)
-    if unfollowed:
-        say(unfollowed)
-    return TaskSubject(scenario, stack)
+    largest = max(parts, key=len)
+    trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))
+    spec, federation = config.trained, config.federation
+    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, federation.seed)
+    strategy = make_strategy(config.strategy.name, config.strategy.options)
+    model = {**weights, **strategy.initial_extras(weights)}
+    position: RoundPosition = {"number": 1, "rounds": federation.rounds, "seed": federation.seed}
+    settings = replace(config.training, portable=False)  # only processes that are started for it train portably
+    for _ in range(2):  # the first time loads libraries, too
+        started = time.perf_counter()
+        train(spec, model, trial, shared, strategy, settings, client=1, **position)
+        spent = time.perf_counter() - started
+    total = sum(map(len, parts)) / (os.cpu_count() or 1)
+    return spent / len(trial) * max(total, len(largest))

@@ -1,13 +1,17 @@
 """A task of the user's own as what a demonstration learns: packed, published, trained in sandboxes."""
 
+import os
 import tempfile
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.base.tensors import load
 from fedgrove.node.devnet.terms import terms_of_task
+from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.methods.training.task_code import write_code
@@ -89,6 +93,17 @@ class TaskSubject:
             return None
         data = self._open(config, self._test_source)
         return data if data.holds_out else None
+
+    def seconds(self, config: FederationConfig, first: bytes) -> float:
+        """As ``Subject`` says, measured on the first client's data."""
+        parts, model = self.parts(config), load(first)
+        position: RoundPosition = {"number": 1, "rounds": config.federation.rounds, "seed": config.federation.seed}
+        spent = 0.0
+        for _ in range(2):  # the first time loads libraries, too
+            started = time.perf_counter()
+            parts[0].train(model, position, 1, {})
+            spent = time.perf_counter() - started
+        return spent * max(1.0, len(parts) / (os.cpu_count() or 1))
 
     def _open(self, config: FederationConfig, source: Path | None, part: tuple[int, int] | None = None) -> TaskData:
         if source not in self._processes:

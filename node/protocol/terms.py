@@ -203,11 +203,19 @@ class MethodTerms(ABC):
         Tables that terms with this method leave out.
     evaluates : bool
         Members can evaluate the model that a round begins with.
+    membership : str
+        Who may join federations that are made on one machine: ``open`` or ``approved``.
     """
 
     name: ClassVar[str]
     silent: ClassVar[tuple[str, ...]] = ()
     evaluates: ClassVar[bool] = False
+    membership: ClassVar[Literal["open", "approved"]] = "open"
+
+    @property
+    def first_rounds(self) -> int:
+        """Rounds before the first that gives a model."""
+        return 0
 
     @abstractmethod
     def check(self, config: "FederationConfig") -> None:

@@ -10,11 +10,12 @@ from typing import Any, get_type_hints
 
 from fedgrove.node.base.nested_tables import Tables, merged, nested
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.scenario.clusters import METHODS
+from fedgrove.node.scenario.method import TrainingChoice
+from fedgrove.node.scenario.methods import MEANINGS, METHODS
 from fedgrove.node.scenario.scenario import ATTRIBUTES, KINDS
 
 _DELTA = 1e-3
-TRAINING = "training"
+TRAINING = TrainingChoice.name
 
 
 def _privacy(epsilon: float) -> Tables:
@@ -108,8 +109,7 @@ NAMED = {
     "method": Named(
         "method",
         method_table,
-        "training: one model; procfl: similar clients train together, with the keys of [procfl]; ifca and global: its "
-        "rivals, in a simulation.",
+        f"{MEANINGS}; behind the name the keys of its table.",
         str,
     ),
     "k": Named("kmeans.k", lambda k: {"kmeans": {"k": k}} if k else {}, "Run K-means with this many clusters."),

@@ -8,26 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from fedgrove.common.errors import InvalidInput
-from fedgrove.node.base.nested_tables import Tables, from_dotted, merged
+from fedgrove.node.base.nested_tables import Tables, from_dotted, merged, value_in
 from fedgrove.node.base.strict_tables import InvalidConfig, build
 from fedgrove.node.learning.settings import DATASETS, default_settings
-from fedgrove.node.methods.kmeans.terms import KMeansTerms
-from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import config_of, read_tables
 from fedgrove.node.methods.training.suggestion import SuggestedTerms, evaluation_left_out, suggested_by
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.terms import FederationSettings
-from fedgrove.node.scenario.clusters import METHODS, SimulatedProCfl
+from fedgrove.node.scenario.methods import METHODS, method_in
 from fedgrove.node.scenario.names import tables_of
 from fedgrove.node.scenario.scenario import TABLES, Scenario
 
 # One of these, or a key of a federation's founder, stands in a federation's own file only.
 _FEDERATIONS = frozenset(("network", "ledger", "membership", "start", "shared"))
-_ALIKE = 0.5  # suits groups of clients that have a fifth of their samples in common with all
-_GROUP = 4  # clients whose data are alike, where they are to cluster
-_OTHERS = 0.2
 _MOST_DROPOUTS = 0.9
-_ROUNDS_OF_CLUSTERING = 10_000  # one is held when somebody asks for something, and at no other time
 
 MANY_CLIENTS: Tables = {
     "scenario": {"clients": 100},
@@ -85,7 +79,7 @@ def read_scenario(path: Path | None = None, changes: Tables | None = None, prese
 def completed(tables: Tables) -> Scenario:
     """The scenario in tables, with what suits the data set, the task and the method for keys that are left out."""
     Scenario.from_tables({name: {} for name in tables if name not in TABLES})  # refuse before anything is looked up
-    steps = (_with_suggestions, _with_clusters, _with_training, _with_federation, _with_privacy, _with_device)
+    steps = (_with_suggestions, _with_method, _with_training, _with_federation, _with_privacy, _with_device)
     return Scenario.from_tables(reduce(lambda made, step: step(made), steps, tables))
 
 
@@ -109,22 +103,16 @@ def _with_suggestions(tables: Tables) -> Tables:
     return merged(suggested, tables)
 
 
-def _with_clusters(tables: Tables) -> Tables:
-    """With a method for clusters, clients come in groups that have main labels of their own."""
-    if not any(name in tables for name in METHODS) or "partition" in tables or "task" in tables:
-        return tables
-    groups = max(2, _of(tables, "scenario", "clients", 8) // _GROUP)
-    suited: Tables = {"partition": {"kind": "groups", "groups": groups, "others": _OTHERS}}
-    if "procfl" in tables:
-        suited["procfl"] = {"alpha": _ALIKE}
-    return merged(suited, tables)
+def _with_method(tables: Tables) -> Tables:
+    """The tables, with what suits their method."""
+    return merged(method_in(tables).suited(tables), tables)
 
 
 def _with_training(tables: Tables) -> Tables:
     """Training settings with which a few rounds on the data set show progress."""
-    if "task" in tables or "kmeans" in tables:
+    if "task" in tables or not method_in(tables).trains:
         return tables
-    dataset = _of(tables, "scenario", "dataset", "digits")
+    dataset = value_in(tables, "scenario", "dataset", "digits")
     suited = default_settings(dataset) if isinstance(dataset, str) else default_settings("")
     return merged({"training": dataclasses.asdict(suited)}, tables)
 
@@ -132,11 +120,9 @@ def _with_training(tables: Tables) -> Tables:
 def _with_federation(tables: Tables) -> Tables:
     """The federation's name, and how often rounds may be repeated."""
     suited: Tables = {"federation": {}}
-    if "kmeans" in tables:
-        suited = {"federation": {"rounds": _ROUNDS_OF_CLUSTERING}, "scenario": {"dataset": "gaussian"}}
-    dataset = _of(merged(suited, tables), "scenario", "dataset", "digits")
+    dataset = value_in(tables, "scenario", "dataset", "digits")
     subject = "task" if "task" in tables else dataset if dataset in DATASETS else Path(str(dataset)).stem
-    repeats = _of(merged(suited, tables), "federation", "rounds", FederationSettings.rounds)
+    repeats = value_in(tables, "federation", "rounds", FederationSettings.rounds)
     suited["federation"] |= {"name": f"{subject} demo"[-80:]} | ({"repeats": repeats} if type(repeats) is int else {})
     return merged(suited, tables)
 
@@ -148,11 +134,11 @@ def _with_privacy(tables: Tables) -> Tables:
         return tables
     suited: Tables = {"masking": {"masked": "delta"}}
     if "noise_multipliers" not in table and "phases" not in table:
-        drop = _of(tables, "scenario", "drop", 0.0)
+        drop = value_in(tables, "scenario", "drop", 0.0)
         keys = {key: value for key, value in table.items() if key != "mechanism"}
         keys = {"dropouts": min(drop, _MOST_DROPOUTS)} | keys if isinstance(drop, float) and drop > 0 else keys
         settings: ClientLevelSettings = build(ClientLevelSettings, keys, "privacy")
-        rounds = _of(tables, "federation", "rounds", FederationSettings.rounds)
+        rounds = value_in(tables, "federation", "rounds", FederationSettings.rounds)
         if isinstance(rounds, int) and rounds > 0:
             suited["privacy"] = {
                 "noise_multipliers": [_noise(settings, rounds + ("evaluation" in tables), tables)],
@@ -168,14 +154,14 @@ def _noise(settings: ClientLevelSettings, uploads: int, tables: Tables) -> float
     """
     from fedgrove.node.privacy.accountant import noise_for  # heavy
 
-    rate = _of(tables, "federation", "sampling_rate", 1.0) if settings.participation == "secret" else 1.0
+    rate = value_in(tables, "federation", "sampling_rate", 1.0) if settings.participation == "secret" else 1.0
     rate = rate if isinstance(rate, float) and 0 < rate <= 1 else 1.0
     return noise_for(uploads, rate, settings.epsilon, settings.delta)
 
 
 def _with_device(tables: Tables) -> Tables:
     """The device that ``auto`` and ``cuda`` find."""
-    name = _of(tables, "run", "device", "cpu")
+    name = value_in(tables, "run", "device", "cpu")
     if name == "cpu" or not isinstance(name, str):
         return tables
     from fedgrove.node.learning.devices import choose
@@ -186,21 +172,15 @@ def _with_device(tables: Tables) -> Tables:
         raise InvalidConfig(f"run.device: {fault}") from None
 
 
-def _of(tables: Tables, table: str, key: str, default: Any) -> Any:
-    """The value of a key that may be left out, not checked yet."""
-    found = tables.get(table, {})
-    return found.get(key, default) if isinstance(found, dict) else default
-
-
 def _suggestion(tables: Tables) -> SuggestedTerms | None:
     """What the author of the tables' task suggests; None without a task."""
-    folder = _of(tables, "task", "folder", "")
+    folder = value_in(tables, "task", "folder", "")
     return suggested_by(Path(folder)) if isinstance(folder, str) and folder else None
 
 
 def _mechanism(tables: Tables) -> str:
     """The privacy mechanism that tables name; empty for none."""
-    name = str(_of(tables, "privacy", "mechanism", "none"))
+    name = str(value_in(tables, "privacy", "mechanism", "none"))
     return "" if name == "none" else name
 
 
@@ -210,7 +190,8 @@ def _listed(table: Tables) -> Tables:
 
 
 def _is_federation(tables: Tables) -> bool:
-    stated = _of(tables, "model", "input_shape", ()) or _of(tables, "kmeans", "dimensions", 0)
+    method = method_in(tables)
+    stated = value_in(tables, "model", "input_shape", ()) or value_in(tables, method.name, method.stated, None)
     return not _FEDERATIONS.isdisjoint(tables) or bool(stated and "scenario" not in tables)
 
 
@@ -218,13 +199,11 @@ def _of_federation(tables: Tables) -> Tables:
     """The scenario's tables in those of a federation's file, which is checked as one."""
     added = {name: tables[name] for name in ("scenario", "run", "partition", "attack") if name in tables}
     config, _ = config_of({name: table for name, table in tables.items() if name not in added})
-    if isinstance(config.method, KMeansTerms):
-        raise InvalidConfig("kmeans trains no model: `fedgrove kmeans` and `fedgrove network up --k` cluster points")
     terms = {name: table for name, table in json.loads(config.to_bytes()).items() if name not in _FEDERATIONS}
-    if isinstance(config.method, ProCflTerms):  # the rounds of comparisons come first
+    method = method_in(terms)
+    if method.name in METHODS:
+        terms[method.name] = method.of_terms(terms[method.name])
         terms["federation"]["rounds"] -= config.method.first_rounds
-        known = {item.name for item in dataclasses.fields(SimulatedProCfl)}
-        terms["procfl"] = {key: value for key, value in terms["procfl"].items() if key in known}
     return terms | added
 
 
@@ -245,6 +224,6 @@ def difference(before: Scenario, changes: Tables, free: Sequence[str] = ()) -> s
     after = Scenario.from_tables(merged(tables, changes)).absolute().to_tables()
     for name, keys in changes.items():
         for key in keys if isinstance(keys, dict) else ():
-            if f"{name}.{key}" not in free and _of(after, name, key, None) != _of(tables, name, key, None):
+            if f"{name}.{key}" not in free and value_in(after, name, key, None) != value_in(tables, name, key, None):
                 return f"{name}.{key}"
     return ""

@@ -17,9 +17,10 @@ from fedgrove.node.learning.server_steps import SERVER_STEPS, ServerSettings
 from fedgrove.node.learning.settings import MODELS, EvaluationSettings, PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
 from fedgrove.node.protocol.terms import FederationSettings, MaskingSettings, StrategySettings
-from fedgrove.node.scenario.clusters import METHODS, ClusteringSettings
+from fedgrove.node.scenario.method import MethodChoice, TrainingChoice
+from fedgrove.node.scenario.methods import METHODS
 from fedgrove.node.scenario.poisoning import AttackSettings
-from fedgrove.node.scenario.settings import Cast, KMeansChoice, NetworkChoice, RunSettings, TaskChoice
+from fedgrove.node.scenario.settings import Cast, NetworkChoice, RunSettings, TaskChoice
 
 _LATER: dict[str, Any] = {
     **{"copies": 1, "groups": 5, "others": 0.2, "device": "cpu", "bases": (), "validation": 0.0, "patience": 0},
@@ -32,7 +33,6 @@ _DECIDING = {
     "masking": ("bound", "masked"),
     "model": ("name",),
     "run": ("evaluate_every", "probe_every", "device", "together"),
-    "kmeans": (),
 }
 """Keys of these tables that decide what a simulation computes; of the others all keys do."""
 OF_NETWORKS = {
@@ -76,10 +76,8 @@ class Scenario:
         How the clients evaluate each round's model before they train it; None: they do not.
     server : ServerSettings or None
         The server's step on the mean of a round's uploads; None: the mean is the next model.
-    method : ClusteringSettings or None
-        How clients get models of their own: ``[procfl]``, ``[ifca]`` or ``[global]``; None trains one model.
-    kmeans : KMeansChoice or None
-        The clients cluster points in place of training.
+    method : MethodChoice
+        What the rounds compute, as the table of a method says; without one they train one model.
     attack : AttackSettings or None
         Who poisons the training; in a simulation with a method for clusters.
     """
@@ -96,8 +94,7 @@ class Scenario:
     privacy: PrivacySettings | None = None
     evaluation: EvaluationSettings | None = None
     server: ServerSettings | None = None
-    method: ClusteringSettings | None = None
-    kmeans: KMeansChoice | None = None
+    method: MethodChoice = field(default_factory=TrainingChoice)
     attack: AttackSettings | None = None
 
     def __post_init__(self) -> None:
@@ -169,9 +166,9 @@ class Scenario:
         """Each table that is there: its name, the key that says its kind, and its dataclass."""
         for item in fields(self):
             value = getattr(self, item.name)
-            if value is not None:
+            if value is not None and not isinstance(value, TrainingChoice):  # which has no table
                 tag, _ = _TAGGED.get(item.name, ("", {}))
-                name = value.method if item.name == "method" else _NAMES.get(item.name, item.name)
+                name = value.name if item.name == "method" else _NAMES.get(item.name, item.name)
                 yield name, {tag: getattr(value, tag)} if tag else {}, value
 
     def to_tables(self) -> dict[str, Any]:
@@ -250,8 +247,8 @@ class Scenario:
 
 
 _HINTS = {name: set(get_args(hint) or (hint,)) - {type(None)} for name, hint in get_type_hints(Scenario).items()}
-KINDS: dict[str, type] = {name: kinds.pop() for name, kinds in _HINTS.items() if len(kinds) == 1}
-"""Dataclasses of the tables that have one kind, by the scenario's attribute."""
+KINDS: dict[str, type] = {name: kinds.pop() for name, kinds in _HINTS.items() if len(kinds) == 1} | METHODS
+"""Dataclasses of the tables that have one kind, by the scenario's attribute, or the method's name."""
 TABLES = (*(_NAMES.get(item.name, item.name) for item in fields(Scenario) if item.name != "method"), *METHODS)
 """Names of all tables of a scenario's file."""
 

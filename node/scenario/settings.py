@@ -145,22 +145,3 @@ class TaskChoice(TaskSettings):
     """
 
     folder: str = ""
-
-
-@dataclass(frozen=True)
-class KMeansChoice(Settings):
-    """The table ``[kmeans]``: the clients cluster points in place of training a model.
-
-    Attributes
-    ----------
-    k : int
-        Clusters; 0: the number known for the data set.
-    iterations : int
-        Lloyd iterations at each client; 0: its centroids are some of its points.
-    clusters_each : int
-        Clusters of the central solution per client; 0: all.
-    """
-
-    k: Annotated[int, Meta(ge=0, le=1000)] = 0
-    iterations: Annotated[int, Meta(ge=0, le=1000)] = 0
-    clusters_each: Annotated[int, Meta(ge=0, le=1000)] = 0

@@ -15,7 +15,7 @@ def check_simulated(scenario: Scenario) -> None:
     options = scenario.strategy.options.values()
     if not all(type(value) in (int, float) and abs(value) <= sys.float_info.max for value in options):
         raise InvalidConfig(f"strategy.options must be finite numbers by name, not {scenario.strategy.options!r}")
-    if scenario.kmeans is not None:
+    if not scenario.method.trains:
         raise InvalidConfig("kmeans trains no model: `fedgrove kmeans --simulate` compares clusterings")
     check_subject(scenario)
     if scenario.cast.table_format:
@@ -35,11 +35,11 @@ def check_simulated(scenario: Scenario) -> None:
 
 
 def _check_clusters(scenario: Scenario) -> None:
-    if scenario.method is None:
+    if not scenario.method.several:
         if scenario.attack is not None:
             raise InvalidConfig("attack is simulated with a method for clusters only: give procfl, ifca or global, too")
         return
-    name = scenario.method.method
+    name = scenario.method.name
     if scenario.task is not None:
         raise InvalidConfig(f"{name} trains shipped networks, and no task: leave out one of the tables {name} and task")
     if scenario.privacy is not None:
@@ -92,7 +92,7 @@ def _check_together(scenario: Scenario) -> None:
     """What a network and a strategy must be like is checked where torch is at hand (``node.learning.together``)."""
     others = {
         "evaluation": scenario.evaluation is not None,
-        "a method for clusters": scenario.method is not None,
+        "a method for clusters": scenario.method.several,
         "run.probe_every": scenario.run.probe_every > 0,
         "run.device = 'cuda'": scenario.run.device != "cpu",
         f"training.precision = '{scenario.training.precision}'": scenario.training.precision != "fp32",

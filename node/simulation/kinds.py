@@ -21,5 +21,5 @@ def simulation_of(
     progress: Progress | None = None,
 ) -> SimulationRun:
     """A simulation of the scenario on a data set, or of its task; other arguments are those of ``SimulationRun``."""
-    kind = Simulation if scenario.method is None else ClusteredSimulation
+    kind = ClusteredSimulation if scenario.method.several else Simulation
     return kind(scenario, subject, executor, workers, directory, resume, progress)

@@ -10,8 +10,6 @@ from msgspec import Meta
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import convert
-from fedgrove.node.methods.procfl.settings import ProCflSettings
-from fedgrove.node.methods.procfl.training import global_rounds
 from fedgrove.node.methods.training.metric_sums import ending_after
 from fedgrove.node.scenario.scenario import Scenario
 
@@ -210,15 +208,11 @@ def ending_of(scenario: Scenario, rounds: Iterable[RoundResult]) -> str:
     """Why the scenario's patience is over after these rounds, in one clause: by the rule of federations; else empty."""
     if not scenario.federation.patience:
         return ""
-    return ending_after((each.members or {} for each in rounds), scenario.federation.patience, _first_stage(scenario))
-
-
-def _first_stage(scenario: Scenario) -> int:
-    """Rounds that train one model for all before each cluster has its own."""
-    if not isinstance(scenario.method, ProCflSettings):
-        return 0
-    last_global = global_rounds(scenario.rounds, scenario.method.global_share)
-    return last_global if last_global < scenario.rounds else 0
+    return ending_after(
+        (each.members or {} for each in rounds),
+        scenario.federation.patience,
+        scenario.method.first_stage(scenario.rounds),
+    )
 
 
 def _result(entry: dict[str, Any]) -> RoundResult:

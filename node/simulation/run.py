@@ -25,7 +25,7 @@ class Simulation(SimulationRun):
     """A scenario without clustering, of a network or a task."""
 
     def _check_scenario(self) -> None:
-        if self._scenario.method is not None:
+        if self._scenario.method.several:
             raise InvalidConfig("a scenario with clusters is simulated by fedgrove.node.simulation.clustered")
 
     def _prepare(self) -> None:

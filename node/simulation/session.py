@@ -137,8 +137,8 @@ class SimulationSession:
             data = deal_data(scenario, self._subject, with_shared=False)
             partition = partial(figures.draw_partition, labels=data.training.y, parts=data.parts)
             figures.write_figure(out / "partition.png", partition)
-        if scenario.method is not None:
-            curves("personal", scenario.method.method)
+        if scenario.method.several:
+            curves("personal", scenario.method.name)
         if isinstance(scenario.method, ProCflSettings):
             for record in records:
                 _draw_clusters(out / _name(record.scenario))
@@ -196,10 +196,9 @@ def _passes(scenario: Scenario, task: "OpenedTask | None") -> float:
     samples: float = _DIGITS if scenario.cast.dataset == "digits" else math.inf
     if task is not None:
         samples = math.inf if task.place.bases else sum(each.description.samples for each in task.clients)
-    pairs = math.comb(scenario.clients, 2) if isinstance(scenario.method, ProCflSettings) else 0
     return (
         scenario.rounds * scenario.federation.sampling_rate * samples * scenario.training.epochs
-        + _PASSES_PER_COMPARISON * pairs
+        + _PASSES_PER_COMPARISON * scenario.method.comparisons(scenario.clients)
     )
 
 

@@ -49,7 +49,7 @@ class Testnet(Table, frozen=True, dict=True, tag_field="format", tag=2):
     ports : dict of str to int
         Ports on 127.0.0.1, by process name; taken again when they are free.
     sources : dict of str to list of str
-        With a task, the options of each participant's service that say what its data are.
+        The options of each participant's service that say what its data are.
     """
 
     __test__ = False

@@ -143,7 +143,7 @@ class Launcher:
 
     def __init__(self, testnet: Testnet, terms: FederationConfig) -> None:
         self._forks = sys.platform == "linux" and not terms.training.portable
-        self._modules = MEMBERS if testnet.scenario.kmeans or testnet.scenario.task else (*MEMBERS, NETWORKS)
+        self._modules = _modules(testnet.scenario)
         self._server: ForkServer | None = None
         self._starting = threading.Lock()
 
@@ -199,17 +199,20 @@ def _service(
     layout: TestnetPaths, testnet: Testnet, launcher: Launcher, name: str, role: str, options: Sequence[str]
 ) -> Job:
     mine = layout.participant(name)
-    given = [role, *_arguments(mine), *_data(mine, testnet, name), *options]
+    given = [role, *_arguments(mine), *_data(testnet, name), *options]
     log = layout.log(name)
     return Job(name, role, lambda: Command([*launcher.command(), *given], log, _environment(), mine.root))
 
 
-def _data(mine: ParticipantPaths, testnet: Testnet, name: str) -> list[str]:
+def _data(testnet: Testnet, name: str) -> list[str]:
     """The options that say what a participant's data are; a coordinator has none where nothing is evaluated."""
-    if testnet.scenario.task:
-        written = [f"{key}={value}" for key, value in testnet.scenario.cast.table_format.items()]
-        return [*testnet.sources[name], *(word for each in written for word in ("--table-format", each))]
-    return [] if name == COORDINATOR and testnet.scenario.kmeans else ["--data", str(mine.data)]
+    written = [f"{key}={value}" for key, value in testnet.scenario.cast.table_format.items()]
+    return [*testnet.sources[name], *(word for each in written for word in ("--table-format", each))]
+
+
+def _modules(scenario: Scenario) -> Sequence[str]:
+    """What members need that are forked: those that train a shipped network train it themselves."""
+    return (*MEMBERS, NETWORKS) if scenario.method.trains and scenario.task is None else MEMBERS
 
 
 def _arguments(mine: ParticipantPaths) -> list[str]:

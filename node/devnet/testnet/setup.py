@@ -19,13 +19,13 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.members import COORDINATOR, check_written, client_name, found_with_funds
-from fedgrove.node.devnet.subjects import Subject, subject_of
+from fedgrove.node.devnet.method import Arrays, Subject
+from fedgrove.node.devnet.methods import subject_of
 from fedgrove.node.devnet.task_subject import TaskPart, TaskSubject
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, clear, groups, kubo_name, write_record
 from fedgrove.node.devnet.testnet.processes import local_kubo, with_ports, write_configs
 from fedgrove.node.devnet.testnet.windows import windows_of
 from fedgrove.node.learning.local_update import DivergedTraining
-from fedgrove.node.learning.samples import Samples
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.tasks.approval import Approvals
@@ -57,8 +57,7 @@ def make(layout: TestnetPaths, scenario: Scenario, say: Progress = lambda senten
         if isinstance(subject, TaskSubject):
             sources = _placed(layout, scenario, subject, config, everyone)
         else:
-            sources = {}
-            _write_data(layout, subject, config)
+            sources = _written(layout, subject, config)
     say("deploying the contracts")
     deployment = _found(layout, scenario, config, everyone)
     accounts = {name: keys.address for name, keys in everyone.items()}
@@ -70,7 +69,7 @@ def make(layout: TestnetPaths, scenario: Scenario, say: Progress = lambda senten
     return testnet
 
 
-def _subject(layout: TestnetPaths, scenario: Scenario, stack: ExitStack, say: Progress) -> Subject:
+def _subject(layout: TestnetPaths, scenario: Scenario, stack: ExitStack, say: Progress) -> Arrays | TaskSubject:
     if scenario.task is None:
         say(f"splitting {scenario.cast.dataset} over {scenario.cast.clients} clients")
     else:
@@ -93,14 +92,16 @@ def _terms(layout: TestnetPaths, scenario: Scenario, subject: Subject, founder: 
         raise RunFailed(f"the data do not fit this testnet: {fault}") from None
 
 
-def _write_data(layout: TestnetPaths, subject: Subject, config: FederationConfig) -> None:
-    """Write everybody's file of data."""
-    for number, part in enumerate(subject.parts(config), 1):
-        arrays = {"x_train": part.x, "y_train": part.y} if isinstance(part, Samples) else {"points": part}
-        _save_arrays(layout.participant(client_name(number)).data, **arrays)
+def _written(layout: TestnetPaths, subject: Arrays, config: FederationConfig) -> dict[str, list[str]]:
+    """Write everybody's file of data, and give each service's options for it, by a path in its own folder."""
+    files = {client_name(number): (part, "train") for number, part in enumerate(subject.parts(config), 1)}
     test = subject.test(config)
     if test is not None:
-        _save_arrays(layout.participant(COORDINATOR).data, x_test=test.x, y_test=test.y)
+        files[COORDINATOR] = (test, "test")
+    for name, (data, use) in files.items():
+        _save_arrays(layout.participant(name).data, **subject.arrays(data, use))
+    sources = {name: ["--data", layout.participant(name).data.name] for name in files}
+    return {COORDINATOR: []} | sources
 
 
 def _placed(

@@ -5,25 +5,13 @@ process that is slow, or that was killed and has to start again.
 """
 
 import math
-import os
-import time
-from collections.abc import Sequence, Sized
-from dataclasses import replace
 
 from fedgrove.chain.records.deployment import LedgerSettings
-from fedgrove.node.base.tensors import Tensors, load
-from fedgrove.node.devnet.subjects import DatasetSubject, Subject
-from fedgrove.node.devnet.task_subject import TaskSubject
-from fedgrove.node.learning.local_update import RoundPosition
-from fedgrove.node.learning.samples import Samples
-from fedgrove.node.methods.procfl.terms import ProCflTerms
-from fedgrove.node.methods.training.task_data import TaskData
+from fedgrove.node.devnet.method import Subject
+from fedgrove.node.devnet.methods import runner_of
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
 
-_PROBE_SAMPLES = 64
-_CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
-_ELEMENT_SECONDS = 1e-4  # to answer one element of a partner's set, on a slow machine
 _SPARE = 3.0  # training is given this many times what it should take: the machine does other things as well
 _AWAY_SECONDS = 120
 _BLOCKS = 3  # to see a block, send a transaction and find it in a block
@@ -68,62 +56,6 @@ def windows(clients: int, block_seconds: float, training_seconds: float, patient
 
 def windows_of(scenario: Scenario, config: FederationConfig, subject: Subject, first: bytes) -> LedgerSettings:
     """The ledger's windows for a scenario whose terms are ``config`` and whose first model is ``first``."""
-    clients, parts = scenario.cast.clients, subject.parts(config)
-    clusters = config.method if isinstance(config.method, ProCflTerms) else None
-    if isinstance(subject, TaskSubject):
-        seconds = task_seconds(config, parts, load(first))
-    elif isinstance(subject, DatasetSubject):
-        seconds = training_seconds(config, list(parts), subject.shared)
-    else:
-        seconds = _CLUSTERING_SECONDS
-    if clusters is not None:
-        seconds = max(judging_seconds(clusters, seconds), comparing_seconds(parts))
-    return windows(clients, scenario.run.block_seconds, seconds, patient=clusters is not None)
-
-
-def comparing_seconds(parts: Sequence[Sized]) -> float:
-    """About how long it takes on this machine that clients answer each other's sets, all clients together."""
-    answered = sum(map(len, parts)) * (len(parts) - 1)
-    return _ELEMENT_SECONDS * answered / (os.cpu_count() or 1)
-
-
-def judging_seconds(terms: ProCflTerms, training: float) -> float:
-    """How long a round may take in which committees judge, where one of training takes ``training`` seconds.
-
-    A judge trains for each cluster that it judges, and tests each member's model.
-    """
-    return 2 * training if terms.seats else training
-
-
-def task_seconds(config: FederationConfig, parts: Sequence[TaskData], model: Tensors) -> float:
-    """Measure, on the first client's data, how long a round's training of a task takes here, all clients together."""
-    position: RoundPosition = {"number": 1, "rounds": config.federation.rounds, "seed": config.federation.seed}
-    spent = 0.0
-    for _ in range(2):  # the first time loads libraries, too
-        started = time.perf_counter()
-        parts[0].train(model, position, 1, {})
-        spent = time.perf_counter() - started
-    return spent * max(1.0, len(parts) / (os.cpu_count() or 1))
-
-
-def training_seconds(config: FederationConfig, parts: list[Samples], shared: Samples) -> float:
-    """Estimate, from a short trial, how long a round's training takes on this machine, all clients together."""
-    # They need torch, which a testnet that clusters does without.
-    from fedgrove.node.learning.models import initial_tensors
-    from fedgrove.node.learning.networks import train
-    from fedgrove.node.learning.strategies import make_strategy
-
-    largest = max(parts, key=len)
-    trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))
-    spec, federation = config.trained, config.federation
-    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, federation.seed)
-    strategy = make_strategy(config.strategy.name, config.strategy.options)
-    model = {**weights, **strategy.initial_extras(weights)}
-    position: RoundPosition = {"number": 1, "rounds": federation.rounds, "seed": federation.seed}
-    settings = replace(config.training, portable=False)  # only processes that are started for it train portably
-    for _ in range(2):  # the first time loads libraries, too
-        started = time.perf_counter()
-        train(spec, model, trial, shared, strategy, settings, client=1, **position)
-        spent = time.perf_counter() - started
-    total = sum(map(len, parts)) / (os.cpu_count() or 1)
-    return spent / len(trial) * max(total, len(largest))
+    method, run = runner_of(scenario), scenario.run
+    seconds = method.seconds(config, subject.parts(config), subject.seconds(config, first))
+    return windows(scenario.cast.clients, run.block_seconds, seconds, method.patient)

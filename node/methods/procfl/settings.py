@@ -39,7 +39,7 @@ class ProCflSettings(Settings):
         When a judge calls a model malicious.
     """
 
-    method: ClassVar[str] = "procfl"
+    name: ClassVar[str] = "procfl"
 
     alpha: Rate = 0.3
     global_share: Share = 0.5

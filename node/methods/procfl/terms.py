@@ -35,8 +35,8 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         which its judges see without noise.
     """
 
-    name: ClassVar[str] = "procfl"
     evaluates: ClassVar[bool] = True
+    membership: ClassVar[Literal["open", "approved"]] = "approved"
 
     counter: str = ""
     signer: str = ""

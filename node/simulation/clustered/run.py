@@ -24,7 +24,7 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, label_counts
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import figures_of
-from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings
+from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.simulation.clustered import robust
 from fedgrove.node.simulation.clustered.attackers import attackers_of
 from fedgrove.node.simulation.clustered.crew import Crew, together
@@ -260,7 +260,7 @@ class ClusteredSimulation(SimulationRun):
         samples = {client: len(own) for client, own in enumerate(self._data.parts, 1)}
         if isinstance(settings, IfcaSettings):
             return Ifca(samples, settings.models)
-        if not isinstance(settings, ProCflSettings):
+        if not isinstance(settings, SimulatedProCfl):
             return OneModel(samples)
         work = self._workforce
         compared = compare_all(self._counts, settings, work.executor, work.count, directory, self._progress)

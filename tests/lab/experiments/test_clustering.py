@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fedgrove.node.scenario.method import TrainingChoice
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import ClusterResult, CommitteeVerdict, RoundResult, RunRecord
 from fedgrove_lab.experiments import personalised, poisoning
@@ -45,7 +46,9 @@ def test_methods_are_compared_seed_by_seed_where_they_were_run_alike():
 
 
 def test_the_arms_differ_in_method_and_skew_alone():
-    plans = [plan.changed(method=None) for label, plan in PERSONALISED.items() if label.startswith("mnist-")]
+    plans = [
+        plan.changed(method=TrainingChoice()) for label, plan in PERSONALISED.items() if label.startswith("mnist-")
+    ]
     assert len(plans) == 16 and len({plan.digest() for plan in plans}) == 4
 
 

@@ -5,7 +5,8 @@ import pytest
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet import terms as devnet_terms
-from fedgrove.node.devnet.terms import check_federation, terms_on
+from fedgrove.node.devnet.methods import check_federation
+from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
 from fedgrove.node.protocol import terms

@@ -5,7 +5,8 @@ import pytest
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.devnet.subjects import DatasetSubject, PointsSubject
+from fedgrove.node.devnet.points import PointsSubject
+from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.devnet.terms import ledger_rounds
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.methods.kmeans.datasets import dealt

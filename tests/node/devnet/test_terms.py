@@ -1,9 +1,13 @@
 """What federations on this machine can run of a scenario, and what not."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.devnet.terms import check_federation, cluster_terms, ledger_rounds
+from fedgrove.node.devnet.demonstration import Spectators, demonstrate
+from fedgrove.node.devnet.methods import check_federation
+from fedgrove.node.devnet.terms import ledger_rounds
 from fedgrove.node.scenario.reading import scenario
 
 SIGNER = "0x" + 20 * "a5"
@@ -17,7 +21,7 @@ SIGNER = "0x" + 20 * "a5"
         ({"clients": 5, "method": "procfl"}, "scenario.clients must be from 6 to 400 with method"),
         ({"clients": 401, "method": "procfl"}, "scenario.clients must be from 6 to 400 with method"),
         ({"clients": 9, "method": "procfl", "epsilon": 8.0}, "privacy cannot be combined with method"),
-        ({"clients": 9, "method": "ifca"}, "method must be training or procfl: ifca is simulated only"),
+        ({"clients": 9, "method": "ifca"}, "method must be one of training, procfl, kmeans: ifca is simulated only"),
         ({"clients": 4, "drop": 0.25}, "scenario.drop 0.25 leaves 3 of 4 clients"),
     ],
 )
@@ -35,5 +39,10 @@ def test_comparisons_come_before_the_rounds_that_train_and_the_coordinator_count
     asked = ("training", "procfl", "procfl, seats = 3")
     assert [ledger_rounds(scenario(rounds=10, clients=8, method=each)) for each in asked] == [10, 12, 13]
     told = scenario(clients=8, method="procfl, seats = 3, rule = { test = 'gap' }")
-    terms = cluster_terms(told, bytes(range(32)), SIGNER)
+    terms = told.method.terms(bytes(range(32)), SIGNER)
     assert (terms.seats, terms.rule.test, terms.counter_key, terms.signer) == (3, "gap", bytes(range(32)), SIGNER)
+
+
+def test_rounds_on_request_are_no_demonstration(tmp_path):
+    with pytest.raises(InvalidConfig, match="must not be kmeans: its rounds are held on request"):
+        demonstrate(scenario(k=3), tmp_path / "out", Spectators(Mock()))

@@ -85,7 +85,7 @@ def test_clients_that_are_to_cluster_come_in_groups():
     ("given", "named"),
     [
         ("training, seats = 3", "must be training, or one of"),
-        ("best", "must be training, or one of procfl, ifca, global and settings, not 'best'"),
+        ("best", "must be training, or one of procfl, ifca, global, kmeans and settings, not 'best'"),
         ("procfl, seats", "must be like 'procfl, alpha = 0.5'"),
         ("procfl, seats = 'all'", "procfl.seats must be of type int"),
         ("procfl, chairs = 3", "unknown key procfl.chairs"),

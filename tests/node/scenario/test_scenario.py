@@ -11,10 +11,11 @@ from fedgrove.node.learning.settings import EvaluationSettings, PartitionSetting
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.kmeans import KMeansChoice
 from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.scenario.reading import MANY
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.scenario.settings import KMeansChoice, TaskChoice
+from fedgrove.node.scenario.settings import TaskChoice
 from fedgrove.node.simulation.checks import check_simulated
 
 PHASES = ClientLevelSettings(noise_multipliers=(1.0, 2.0), phases=(5,), delta=1e-3, clipping="quantile")
@@ -41,7 +42,7 @@ DIFFERENT = [
 
 
 def test_a_scenario_survives_its_tables_and_differences_change_the_digest():
-    for each in (*DIFFERENT, MANY.changed(kmeans=KMeansChoice(3), run={"explorer": True})):
+    for each in (*DIFFERENT, MANY.changed(method=KMeansChoice(3), run={"explorer": True})):
         assert Scenario.from_tables(json.loads(json.dumps(each.to_tables()))) == each
     assert len({each.digest() for each in DIFFERENT}) == len(DIFFERENT)
     for each in DIFFERENT:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from fedgrove.node.devnet.members import client_name
 from fedgrove.node.devnet.testnet import processes
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths
 from fedgrove.node.devnet.testnet.processes import chain_url, explorer_url, reach, with_ports
@@ -14,7 +15,9 @@ from fedgrove.node.scenario.reading import scenario
 
 def testnet(**options):
     place = (31337, "0x" + "1" * 40, "0x" + "2" * 40, 3)
-    return with_ports(Testnet(scenario(**{"store": "kubo"} | options).to_tables(), *place))
+    told = scenario(**{"store": "kubo"} | options)
+    sources = {client_name(number): ["--data", "data.npz"] for number in range(1, told.clients + 1)}
+    return with_ports(Testnet(told.to_tables(), *place, sources={"coordinator": []} | sources))
 
 
 testnet.__test__ = False
@@ -53,12 +56,17 @@ def test_an_explorer_has_a_port_and_no_key():
     assert explorer_url(testnet(store="disk")) == ""
 
 
-def test_a_coordinator_has_test_data_where_models_are_evaluated(tmp_path, monkeypatch):
+def test_services_are_given_their_data(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(processes, "Command", lambda command, *rest: started.append(command))
-    for k in (0, 4):
-        processes.coordinator_job(TestnetPaths(tmp_path), testnet(store="disk", k=k), LAUNCHER).start()
-    assert ["--data" in command for command in started] == [True, False]
+    layout, made = TestnetPaths(tmp_path), testnet(store="disk", clients=3, k=4, table_format={"decimal": ","})
+    for job in (*processes.client_jobs(layout, made, LAUNCHER), processes.coordinator_job(layout, made, LAUNCHER)):
+        job.start()
+    form = ["--table-format", "decimal=,"]
+    ends = [command[command.index("--password-file") + 2 :] for command in started]
+    assert [[word for word in end if word != "--standby"] for end in ends] == [["--data", "data.npz", *form]] * 3 + [
+        form
+    ]
 
 
 def terms(portable=False):

@@ -83,7 +83,8 @@ def test_all_agree_on_the_terms_and_know_the_ledger(made):
 
 
 def test_the_training_samples_are_dealt_out_once_each_and_the_test_samples_go_to_the_coordinator(made, dataset):
-    layout, _ = made
+    layout, testnet = made
+    assert testnet.sources == {name: ["--data", "data.npz"] for name in NAMES}
     with np.load(layout.participant(COORDINATOR).data, allow_pickle=False) as arrays:
         assert set(arrays) == {"x_test", "y_test"} and len(arrays["y_test"]) == len(dataset.test())
     dealt = []

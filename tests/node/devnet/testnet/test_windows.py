@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedgrove.node.devnet.testnet.windows import comparing_seconds, judging_seconds, training_seconds, windows
+from fedgrove.node.devnet.clusters import comparing_seconds, judging_seconds
+from fedgrove.node.devnet.subjects import training_seconds
+from fedgrove.node.devnet.testnet.windows import windows
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms

@@ -13,6 +13,7 @@ from fedgrove.node.learning.settings import EvaluationSettings, PartitionSetting
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.scenario.method import TrainingChoice
 from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.clustered.work import JudgingTask
 from fedgrove.node.simulation.held_out import held_out_by
@@ -165,5 +166,5 @@ def test_clients_of_the_rivals_evaluate_too(settings, digits):
 
 def test_one_model_for_all_is_evaluated_as_without_clusters(digits):
     clustered = simulate(plan_of(method=GlobalSettings()), digits)
-    plain = simulate(replace(clustered.record.scenario, method=None), digits)
+    plain = simulate(replace(clustered.record.scenario, method=TrainingChoice()), digits)
     assert figures_of(clustered.record) == figures_of(plain.record)

@@ -15,6 +15,7 @@ from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.methods.procfl.training import global_weights
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, Mean, SimulatedProCfl
+from fedgrove.node.scenario.method import TrainingChoice
 from fedgrove.node.scenario.poisoning import AttackSettings
 from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.clustered.similarity import CLUSTERS, COMPARISONS
@@ -68,7 +69,7 @@ def models_of(simulation) -> list[dict]:
 def test_one_model_for_all_is_fedavg_to_the_bit(digits):
     plan = grouped_plan(sampling_rate=0.5, rounds=2, method=GlobalSettings())
     simulation = simulate(plan, digits)
-    plain = simulate(plan.changed(method=None), digits)
+    plain = simulate(plan.changed(method=TrainingChoice()), digits)
     assert simulation.record.model_digest == plain.record.model_digest
     for own, other in zip(simulation.record.rounds, plain.record.rounds, strict=True):
         assert replace(own, clustering=None, accuracy=other.accuracy) == replace(other, loss=own.loss)
