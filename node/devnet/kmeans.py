@@ -263,7 +263,7 @@ class Session:
         found = certify(chain_facts(history), history.records(), self._store, number, request.digest)
         directory = self._federation.root / _CERTIFICATES
         directory.mkdir(exist_ok=True)
-        path = directory / f"client-{number}-block-{found.table['request']['block']}.json"
+        path = directory / f"client-{number}-block-{found.request.block}.json"
         write_atomically(path, found.to_bytes())
         return found, path
 
