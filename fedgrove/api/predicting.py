@@ -129,9 +129,8 @@ class Predictor:
             folder, private = self._code(place), ()
             if self._access.directory is not None:
                 private = (self._access.directory / "journal",)
-            task = self._config.task
             bases = BaseSources(self._access.bases, self._store)
-            shown = BaseShelf(place).open_all(task.bases if task is not None else (), bases)
+            shown = BaseShelf(place).open_all(self._config.learned.bases, bases)
             limits = JobLimits(header=_HEADER_BYTES)
             visible = Visible(folder, source, shown)
             portable = self._config.training.portable
@@ -141,8 +140,7 @@ class Predictor:
 
     def _code(self, place: Path) -> Path:
         """The folder of the task's code: empty for a shipped task, else the user's own or an approved one."""
-        task, access = self._config.task, self._access
-        assert task is not None
+        task, access = self._config.learned, self._access
         if task.name:
             return place
         if access.folder is not None:

@@ -15,6 +15,7 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.options import BaseOptions, ConfigFile, JsonFlag, KeystoreFile, PasswordFile, given_bases
 from fedgrove.node.cli.output import CommandError, address, note, read_password, report
 from fedgrove.node.cli.reach import open_for_writing, open_ledger
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import load_config, method_of, with_first_model
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData
@@ -59,10 +60,10 @@ def deploy(
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
     _check_roles(terms, roles, one_account)
-    if terms.task is None:
+    if terms.contained is None:
         founded = with_first_model(terms)
     else:
-        founded = _with_task(terms, task, store, given_bases(base), reach.sandbox)
+        founded = _with_task(terms, terms.contained, task, store, given_bases(base), reach.sandbox)
     with connect(rpc) as network:
         deployment = found(network, keys.account, founded, **roles)
     addresses = {
@@ -98,23 +99,22 @@ def _with_addresses(text: bytes, start: list[str], lines: list[str]) -> bytes:
 
 
 def _with_task(
-    terms: FederationConfig, folder: Path | None, store: str, bases: dict[str, Path], sandbox: str
+    terms: FederationConfig, task: TaskSettings, folder: Path | None, store: str, bases: dict[str, Path], sandbox: str
 ) -> FederationConfig:
     """The terms with the digest of the task's first model, which goes to the store with the bundle."""
-    assert terms.task is not None
-    if not store or (folder is None and not terms.task.name):
+    if not store or (folder is None and not task.name):
         raise CommandError(
             "the terms have a [task]: give its folder with --task (not for a shipped task), and with --store where all "
             "can read it and its first model"
         )
-    bundle = None if folder is None or terms.task.name else _packed(folder, terms.task.bundle)
+    bundle = None if folder is None or task.name else _packed(folder, task.bundle)
     content = open_for_writing(store)
     if bundle is not None:
         publish(bundle, content)
     with tempfile.TemporaryDirectory(prefix="fedgrove-") as place, ExitStack() as stack:
         code = Path(place) / "task"
         write_code(code, bundle)
-        shown = BaseShelf(Path(place)).open_all(terms.task.bases, BaseSources(bases, content))
+        shown = BaseShelf(Path(place)).open_all(task.bases, BaseSources(bases, content))
         process = open_process(choose(sandbox), Visible(code, bases=shown))
         stack.callback(process.close)
         data = TaskData(terms, process)

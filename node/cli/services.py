@@ -97,7 +97,7 @@ def client(
     check_device(terms, reach)
     if terms.training.portable:
         pin_process()
-    samples = method_of(terms).member_data(data) if terms.task is None else None
+    samples = method_of(terms).member_data(data)
     _check_count(samples, data, terms)
     watched = WatchedKeystore(keystore, read_password(password_file))
     keys = watched.keys
@@ -157,7 +157,9 @@ def coordinator(
     terms, reach = load_config(config)
     keys = load(keystore, read_password(password_file))
     form = _table_format(table_format, terms)
-    aides, targets = _aides(terms, keys, data, standby), log_targets(log_to)
+    method, targets = method_of(terms), log_targets(log_to)
+    test = None if data is None else method.test_data(data)
+    aides = method.aides(None if standby else keys, test)
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
         name = "standby" if standby else "coordinator"
@@ -169,10 +171,11 @@ def coordinator(
         appointed = place.ledger.deployment.coordinator
         if keys.address != appointed:
             raise CommandError(f"{keys.address} is not this federation's coordinator {appointed}: run with --standby")
-        if terms.task is not None and data is not None:
+        if data is not None and test is None:
             own = (directory, keys.address, reach, _private(keystore, password_file, directory))
-            aides = Aides(approved_data(stack, terms, place.store, data, *own, given_bases(base), form=form).evaluate)
-        where = (place.ledger, place.store, terms, method_of(terms).starting_model(place.store), aides)
+            test = approved_data(stack, terms, place.store, data, *own, given_bases(base), form=form)
+            aides = method.aides(keys, test)
+        where = (place.ledger, place.store, terms, method.starting_model(place.store), aides)
         role = Coordinator(*where, confirmations=reach.confirmations, members=members)
         return _serve(stack, place, reach, {name: role}, once, metrics_port, watch)
 
@@ -224,7 +227,7 @@ def _part(given: str, terms: FederationConfig) -> tuple[int, int] | None:
     if not given:
         return None
     found = re.fullmatch(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", given)
-    if terms.task is None or found is None or int(found[1]) > int(found[2]):
+    if terms.contained is None or found is None or int(found[1]) > int(found[2]):
         raise CommandError(f"--part must be like 2/5, in a federation with a task, not {given!r}")
     return int(found[1]) - 1, int(found[2])
 
@@ -246,13 +249,6 @@ def _check_count(samples: Sized | None, data: Path, terms: FederationConfig) -> 
     most = terms.ledger.max_samples
     if samples is not None and len(samples) > most:
         raise CommandError(f"{data} holds {len(samples)} samples, but this federation takes at most {most}")
-
-
-def _aides(terms: FederationConfig, keys: Keys, data: Path | None, standby: bool) -> Aides:
-    """The coordinator's work in addition to driving rounds; a stand-by only evaluates."""
-    method = method_of(terms)
-    test = method.test_data(data) if data is not None and terms.task is None else None
-    return method.aides(None if standby else keys, test)
 
 
 def _serve(
@@ -336,7 +332,7 @@ def check_device(terms: FederationConfig, reach: NetworkSettings) -> None:
         return
     if not isinstance(terms.method, TrainingTerms):
         raise CommandError(f"network.device must be cpu: {terms.method.name} computes on the processor only")
-    if terms.task is not None and reach.sandbox != Mode.OFF:
+    if terms.contained is not None and reach.sandbox != Mode.OFF:
         raise CommandError(
             'network.device = "cuda" needs sandbox = "off": the sandbox shows the code of a task no GPU; leave device '
             "out to train in the sandbox on the processor"

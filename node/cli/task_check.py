@@ -149,14 +149,14 @@ class _Checks:
             return
         yield check_code(code, has_lock(self._source))
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
-        assert config.task is not None
+        bases = config.learned.bases
         try:
-            self._bases = BaseShelf(place).open_all(config.task.bases, BaseSources(self._given))
+            self._bases = BaseShelf(place).open_all(bases, BaseSources(self._given))
         except InvalidBundle as fault:
             yield TaskCheck("bases", CheckResult.FAILED, str(fault))
             return
-        if config.task.bases:
-            yield check_bases(config.task.bases)
+        if bases:
+            yield check_bases(bases)
         write_code(place / "task", code.bundle)
         data, reason = self._open_data(config, code, place)
         yield from TaskTrial(config, self._probe(config, place / "task", data), reason).checks()

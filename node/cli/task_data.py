@@ -61,12 +61,12 @@ def approved_data(
     ------
     NotApproved, InvalidBundle, InvalidBundle, StoreError, SandboxUnavailable
     """
-    assert terms.task is not None
-    if terms.task.name:  # a shipped task, whose code is fedgrove's own: there is nothing to approve, and no folder
+    task = terms.learned
+    if task.name:  # a shipped task, whose code is fedgrove's own: there is nothing to approve, and no folder
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
     else:
-        folder = Approvals(directory, account).open(CID.parse(terms.task.bundle), store)
-    shown = BaseShelf(directory).open_all(terms.task.bases, BaseSources(bases, store))
+        folder = Approvals(directory, account).open(CID.parse(task.bundle), store)
+    shown = BaseShelf(directory).open_all(task.bases, BaseSources(bases, store))
     visible = Visible(folder, source, shown)
     process = open_process(choose(reach.sandbox), visible, job_limits(terms, reach), private, terms.training.portable)
     stack.callback(process.close)

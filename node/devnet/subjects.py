@@ -66,16 +66,14 @@ class DatasetSubject:
 def training_seconds(config: FederationConfig, parts: list[Samples], shared: Samples) -> float:
     """Estimate, from a short trial, how long a round's training takes on this machine, all clients together."""
     # They need torch, which a testnet that clusters does without.
-    from fedgrove.node.learning.models import initial_tensors
-    from fedgrove.node.learning.networks import train
+    from fedgrove.node.learning.networks import first_tensors, train
     from fedgrove.node.learning.strategies import make_strategy
 
     largest = max(parts, key=len)
     trial = largest.take(range(min(len(largest), _PROBE_SAMPLES)))
-    spec, federation = config.trained, config.federation
-    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, federation.seed)
+    spec, federation = config.network, config.federation
     strategy = make_strategy(config.strategy.name, config.strategy.options)
-    model = {**weights, **strategy.initial_extras(weights)}
+    model = first_tensors(spec, strategy, federation.seed)
     position: RoundPosition = {"number": 1, "rounds": federation.rounds, "seed": federation.seed}
     settings = replace(config.training, portable=False)  # only processes that are started for it train portably
     for _ in range(2):  # the first time loads libraries, too

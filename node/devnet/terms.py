@@ -28,7 +28,7 @@ def terms_on(
     """
     name = scenario.model.name or default_model(dataset.name, dataset.input_shape)
     return FederationConfig(
-        model=ModelSpec(name, dataset.input_shape, dataset.classes),
+        task=TaskSettings.of_network(ModelSpec(name, dataset.input_shape, dataset.classes)),
         shared=SharedSettings(shared_digest.hex()),
         **_common(scenario, counter, signer),
     )

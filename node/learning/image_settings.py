@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from fedgrove.common.settings import Settings
-from fedgrove.node.learning.settings import ImageShape, ModelName, ModelSpec
+from fedgrove.node.learning.settings import ImageShape, ModelName, ModelSpec, ShippedTask
 
 PARTS_OF_FOLDER = ("train", "test")
 """Names of the two folders, or files, of one source; no class may have them."""
@@ -12,7 +11,7 @@ _LONGEST = 100  # characters of a class's name
 
 
 @dataclass(frozen=True)
-class ImageSettings(Settings):
+class ImageSettings(ShippedTask):
     """The options of the task ``images``.
 
     Attributes

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning import training
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate
+from fedgrove.node.learning.models import initial_tensors
 from fedgrove.node.learning.reproducible import reproducible
 from fedgrove.node.learning.samples import Samples, misfit
 from fedgrove.node.learning.settings import (
@@ -44,6 +46,12 @@ class Evaluation:
     right: tuple[int, ...]
     per_label: tuple[int, ...]
     only_class: int | None
+
+
+def first_tensors(spec: ModelSpec, strategy: Strategy, seed: int) -> Tensors:
+    """What training starts from: seeded weights, and the strategy's additional tensors."""
+    weights = initial_tensors(spec.name, spec.input_shape, spec.classes, seed)
+    return weights | strategy.initial_extras(weights)
 
 
 def train(

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -67,9 +67,29 @@ ImageShape = Annotated[
 ]
 
 
+class ShippedTask(Settings):
+    """The options of a task that ships with fedgrove.
+
+    Attributes
+    ----------
+    inline : bool
+        No code but fedgrove's own reads the members' data: it is trained in a member's process, without a sandbox.
+    classes : tuple of str, or int
+        The classes' names, or their number.
+    """
+
+    inline: ClassVar[bool] = False
+    classes: Any
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes; empty where there are none."""
+        return self.classes
+
+
 @dataclass(frozen=True)
-class ModelSpec(Settings):
-    """The model that is trained.
+class ModelSpec(ShippedTask):
+    """The options of the task ``network``: a shipped network on labelled images. ``[model]`` is short for it.
 
     Attributes
     ----------
@@ -81,9 +101,16 @@ class ModelSpec(Settings):
         Number of labels; labels are 0 … classes − 1.
     """
 
+    inline: ClassVar[bool] = True
+
     name: ModelName
     input_shape: ImageShape
     classes: Annotated[int, Meta(ge=2, le=MAX_CLASSES)]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The labels, as text."""
+        return tuple(map(str, range(self.classes)))
 
 
 @dataclass(frozen=True)

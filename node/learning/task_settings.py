@@ -1,6 +1,7 @@
 """What terms say of the task that is learned: the table ``[task]``."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Annotated
 
 from msgspec import Meta
@@ -9,9 +10,11 @@ from fedgrove.common.settings import Settings
 from fedgrove.node.base.frozen_base import CID, FrozenBase, check_bases
 from fedgrove.node.base.strict_tables import Option, build
 from fedgrove.node.learning.image_settings import ImageSettings
+from fedgrove.node.learning.settings import ModelSpec, ShippedTask
 from fedgrove.node.learning.tables.settings import TableSettings
 
-SHIPPED: dict[str, type[ImageSettings] | type[TableSettings]] = {"images": ImageSettings, "tabular": TableSettings}
+NETWORK = "network"
+SHIPPED: dict[str, type[ShippedTask]] = {"images": ImageSettings, NETWORK: ModelSpec, "tabular": TableSettings}
 """Tasks whose code is fedgrove's own, by name, and what their options say."""
 MAX_PATTERNS = 100
 
@@ -27,7 +30,7 @@ _Patterns = Annotated[
 
 @dataclass(frozen=True)
 class TaskSettings(Settings):
-    """The task that is learned, in place of a shipped model (see ``node.learning.tasks``).
+    """The task that is learned (see ``node.learning.tasks``).
 
     Terms need either a bundle or a name; what a task's author suggests has no bundle yet.
 
@@ -36,7 +39,7 @@ class TaskSettings(Settings):
     bundle : str
         CID of the folder with the task's code; empty where ``name`` names a shipped task.
     name : str
-        A task that ships with fedgrove, whose code nobody has to approve: ``tabular`` or ``images``.
+        A task that ships with fedgrove, whose code nobody has to approve: ``images``, ``network`` or ``tabular``.
     keep : tuple of str
         Patterns of names of tensors that stay at home, as ``head.*``: personal layers.
     options : dict
@@ -66,14 +69,25 @@ class TaskSettings(Settings):
             self.require(not self.shared, "shared", f"{given}there is no bundle with a file")
             self.require(not self.bases, "bases", f"{given}a shipped task has none")
             assert self.shipped  # which checks its options
+        fine = self.network is None or not self.keep
+        self.require(fine, "keep", f"left out where task.name is {NETWORK}: all its layers are federated")
 
-    @property
-    def shipped(self) -> ImageSettings | TableSettings | None:
+    @classmethod
+    def of_network(cls, spec: ModelSpec) -> "TaskSettings":
+        """The task of a shipped network: what ``[model]`` is short for."""
+        return cls(name=NETWORK, options=asdict(spec) | {"input_shape": list(spec.input_shape)})
+
+    @cached_property
+    def shipped(self) -> ShippedTask | None:
         """The options of a shipped task; None for a task of the members' own."""
         return build(SHIPPED[self.name], self.options, "task.options") if self.name else None
 
     @property
+    def network(self) -> ModelSpec | None:
+        """The shipped network that is trained; None where another task is learned."""
+        return self.shipped if isinstance(self.shipped, ModelSpec) else None
+
+    @property
     def table(self) -> TableSettings | None:
         """What the terms say of the members' tables; None where another task is learned."""
-        options = self.shipped
-        return options if isinstance(options, TableSettings) else None
+        return self.shipped if isinstance(self.shipped, TableSettings) else None

@@ -10,9 +10,11 @@ from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Malformed, parse_json
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged
+from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged, check_value
 from fedgrove.node.base.strict_toml import parse_toml
 from fedgrove.node.learning.server_steps import SERVER_STEPS
+from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.registry import METHODS
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.settings import MECHANISMS
@@ -126,7 +128,11 @@ def _parse(tables: Any) -> FederationConfig:
     own = {kind.name: kind for kind in METHODS if kind is not TrainingTerms}
     method = _build_method(own, {name: table for name, table in tables.items() if name in own})
     others = {name: table for name, table in tables.items() if name not in own}
-    chosen = {
+    chosen: dict[str, Any] = {}
+    if "model" in others:
+        check_value("task" not in others, "model", "left out where [task] is given: the task brings the model")
+        chosen["task"] = TaskSettings.of_network(build(ModelSpec, others.pop("model"), "model"))
+    chosen |= {
         name: build_tagged(kinds, tag, others.pop(name), name)
         for name, (tag, kinds) in _TAGGED.items()
         if name in others

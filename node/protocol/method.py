@@ -150,10 +150,7 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
 
         Raises StoreError, InvalidConfig.
         """
-        digest = self.config.first_digest
-        if self.config.task is None or digest is None:
-            return self.first_model()
-        return store.fetch(digest, self.config.max_blob_bytes)
+        return self.first_model()
 
     def first_from(self, tensors: Tensors) -> bytes:
         """The bytes that round 1 starts from where a task says which tensors to begin with.
@@ -227,8 +224,8 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     # --- members and coordinator ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def member_data(self, path: Path) -> DataT:
-        """A member's private data out of a file.
+    def member_data(self, path: Path) -> DataT | None:
+        """A member's private data out of a file; None where the terms' task reads it, in a sandbox.
 
         Raises
         ------
@@ -236,8 +233,8 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
             The file is not what this federation's terms ask for; the message says what would be.
         """
 
-    def test_data(self, path: Path) -> DataT:
-        """The coordinator's test data, from a file; raises as ``member_data``."""
+    def test_data(self, path: Path) -> DataT | None:
+        """The coordinator's test data, from a file; None, and raises, as ``member_data``."""
         raise InvalidConfig("--data is for models: leave it out, this federation has no model to evaluate")
 
     @abstractmethod

@@ -230,12 +230,12 @@ class MethodTerms(ABC):
 class FederationConfig:
     """All that the members agree on; the digest of its canonical bytes is on the ledger.
 
-    ``method`` says what rounds compute. What is trained is a shipped ``model`` or a ``task`` of the members' own; terms
-    of methods that train neither say nothing of training, strategy, shared set and privacy.
+    ``method`` says what rounds compute, and ``task`` what is trained; terms of methods that train nothing say nothing
+    of training, strategy, shared set and privacy either.
     """
 
     method: MethodTerms
-    model: ModelSpec | None = None
+    task: TaskSettings | None = None
     federation: FederationSettings = field(default_factory=FederationSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     strategy: StrategySettings = field(default_factory=StrategySettings)
@@ -245,7 +245,6 @@ class FederationConfig:
     start: StartSettings = field(default_factory=StartSettings)
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
     privacy: PrivacySettings | None = None
-    task: TaskSettings | None = None
     evaluation: EvaluationSettings | None = None
     server: ServerSettings | None = None
 
@@ -255,7 +254,7 @@ class FederationConfig:
         self.method.check(self)
         if self.task is not None:
             _check_task(self, self.task)
-        fault = bf16_fault(self.training, self.strategy.name, self.task is not None)
+        fault = bf16_fault(self.training, self.strategy.name, self.contained is not None)
         check_value(not fault, "training.precision", fault)
         _check_privacy(self.privacy, self.masking, self.strategy)
         _check_evaluation(self)
@@ -286,18 +285,28 @@ class FederationConfig:
         return ()
 
     @property
-    def trained(self) -> ModelSpec:
-        """The model, of terms whose method trains one; raises InvalidConfig: they name none."""
-        if self.model is None:
+    def learned(self) -> TaskSettings:
+        """The task, of terms whose method learns one; raises InvalidConfig: they name none."""
+        if self.task is None:
             raise InvalidConfig("model is missing: add the model that the members train")
-        return self.model
+        return self.task
+
+    @property
+    def network(self) -> ModelSpec:
+        """The shipped network that members train; raises InvalidConfig: they train another task."""
+        if self.learned.network is None:
+            raise InvalidConfig("task must be a shipped network, which [model] names")
+        return self.learned.network
+
+    @property
+    def contained(self) -> TaskSettings | None:
+        """The task whose code reads the members' data in a sandbox; None where there is no such code."""
+        return None if self.task is None or self.task.network is not None else self.task
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes of a shipped network or task; empty where there are none, or only the task knows."""
-        if self.task is not None:
-            return self.task.shipped.classes if self.task.shipped is not None else ()
-        return tuple(map(str, range(self.model.classes))) if self.model is not None else ()
+        """Names of the classes of a shipped task; empty where there are none, or only the task's code knows."""
+        return self.task.shipped.class_names if self.task is not None and self.task.shipped is not None else ()
 
     @property
     def first_digest(self) -> bytes | None:
@@ -346,13 +355,14 @@ class FederationConfig:
 def _check_task(config: FederationConfig, task: TaskSettings) -> None:
     """What cannot be agreed on where a task is trained."""
     check_value(bool(task.bundle) != bool(task.name), "task", "given a bundle, or the name of a shipped task")
+    if task.network is not None:
+        return
     fine = not config.shared.digest
     check_value(fine, "shared.digest", "left out where [task] is given: name a file of the bundle as task.shared")
     needs = config.strategy.name in SHARING and not task.shared
     check_value(not needs, "task.shared", f"a file of the bundle where strategy.name is {config.strategy.name}")
     if task.table is not None and task.table.scale == "federated":
         _check_sums(config)
-    check_value(config.model is None, "model", "left out where [task] is given: the task brings the model")
     for name in ("crop", "flip", "erase"):
         fine = not getattr(config.training, name)
         check_value(fine, f"training.{name}", "left out where [task] is given: the task's data() augments")
@@ -406,11 +416,11 @@ def _check_evaluation(config: FederationConfig) -> None:
         check_value(False, "evaluation", f"left out where privacy.mechanism is {name}: its sums would have no noise")
     fine = config.ledger.max_clients <= MOST_CLIENTS
     check_value(fine, "ledger.max_clients", f"at most {MOST_CLIENTS} with [evaluation]: words must not overflow")
-    if config.task is None:
+    if config.contained is None:
         fine = settings.held_out > 0 and set(settings.metrics) <= {RIGHT, CONFUSION}
         known = f"{RIGHT} and {CONFUSION}"
         check_value(fine, "evaluation", f"a held_out above 0, and metrics {known} only, where [model] is given")
-    if CONFUSION in settings.metrics and (config.task is None or config.task.name):
+    if CONFUSION in settings.metrics and config.task is not None and config.task.name:
         fine = 2 <= len(config.classes) <= MAX_CONFUSED and config.privacy is None
         said = f"without {CONFUSION}, which is for 2 to {MAX_CONFUSED} classes and no [privacy]"
         check_value(fine, "evaluation.metrics", said)

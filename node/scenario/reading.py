@@ -11,6 +11,7 @@ from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.nested_tables import Tables, from_dotted, merged, value_in
 from fedgrove.node.base.strict_tables import InvalidConfig, build
 from fedgrove.node.learning.settings import DATASETS, default_settings
+from fedgrove.node.learning.task_settings import NETWORK
 from fedgrove.node.methods.terms import config_of, read_tables
 from fedgrove.node.methods.training.suggestion import SuggestedTerms, evaluation_left_out, suggested_by
 from fedgrove.node.privacy.settings import ClientLevelSettings
@@ -192,6 +193,7 @@ def _listed(table: Tables) -> Tables:
 def _is_federation(tables: Tables) -> bool:
     method = method_in(tables)
     stated = value_in(tables, "model", "input_shape", ()) or value_in(tables, method.name, method.stated, None)
+    stated = stated or value_in(tables, "task", "name", "") == NETWORK
     return not _FEDERATIONS.isdisjoint(tables) or bool(stated and "scenario" not in tables)
 
 
@@ -200,6 +202,8 @@ def _of_federation(tables: Tables) -> Tables:
     added = {name: tables[name] for name in ("scenario", "run", "partition", "attack") if name in tables}
     config, _ = config_of({name: table for name, table in tables.items() if name not in added})
     terms = {name: table for name, table in json.loads(config.to_bytes()).items() if name not in _FEDERATIONS}
+    if config.task is not None and config.task.network is not None:  # a scenario's data set may be another
+        terms["model"] = terms.pop("task")["options"]
     method = method_in(terms)
     if method.name in METHODS:
         terms[method.name] = method.of_terms(terms[method.name])

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from fedgrove.common.settings import Settings
-from fedgrove.node.learning.task_settings import TaskSettings
+from fedgrove.node.learning.task_settings import NETWORK, TaskSettings
 
 MAX_CLIENTS = 1_000_000
 
@@ -145,3 +145,8 @@ class TaskChoice(TaskSettings):
     """
 
     folder: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        other = f"another task than {NETWORK}: [model] names the network, and the data set says the rest"
+        self.require(self.network is None, "name", other)

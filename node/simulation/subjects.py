@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.models import initial_tensors
+from fedgrove.node.learning.networks import first_tensors
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.strategies import make_strategy
 from fedgrove.node.learning.together import check_suits
@@ -56,9 +56,7 @@ class NetworkSubject(Subject):
         self.terms = NetworkTerms(*learned, run.device, scenario.evaluation, run.together)
 
     def first_model(self, seed: int) -> Tensors:
-        spec = self.data.spec
-        weights = initial_tensors(spec.name, spec.input_shape, spec.classes, seed)
-        return {**weights, **self.terms.strategy.initial_extras(weights)}
+        return first_tensors(self.data.spec, self.terms.strategy, seed)
 
     def place(self, reach: Reach, scratch: Path) -> PlacedData:
         return PlacedData(self.data, self.digest, reach, scratch)

@@ -50,12 +50,14 @@ def subject_of(config: FederationConfig) -> Subject:
         k, dimensions = config.method.k, config.method.dimensions
         words = f"Federated K-means: {_counted(k, 'centre')} of points with {_counted(dimensions, 'coordinate')}"
         return Subject("kmeans", words, "computed from masked sums")
-    kind, words = ("network", _network(config.trained)) if config.task is None else _task(config.task)
+    kind, words = _task(config.learned)
     return Subject(kind, words, _manner(config))
 
 
 def _task(task: TaskSettings) -> tuple[str, str]:
     options = task.shipped
+    if isinstance(options, ModelSpec):
+        return "network", _network(options)
     if isinstance(options, TableSettings):
         return "table", _table(options)
     if isinstance(options, ImageSettings):

@@ -13,6 +13,7 @@ import pytest
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.procfl import ecdh
 from fedgrove.node.methods.procfl.messages import TAG_BYTES, Header, digest, read_sorted, write
 from fedgrove.node.methods.procfl.sets import Q_MAX, elements
@@ -47,7 +48,7 @@ def read_counts(victim: ecdh.EcdhClient) -> list[int]:
 
 def terms(mode: str) -> FederationConfig:
     return FederationConfig(
-        model=ModelSpec("small-cnn", (1, 8, 8), 10),
+        task=TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10)),
         federation=FederationSettings(rounds=10),
         method=ProCflTerms(counter="ab" * 32, signer="0x" + "ab" * 20),
         ledger=LedgerSettings(max_clients=100),

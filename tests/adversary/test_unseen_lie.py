@@ -14,6 +14,7 @@ import pytest
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.records import Closed, Position
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.closing import Closings
@@ -21,8 +22,8 @@ from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, M
 from fedgrove.node.roles.client.concluding import lot
 
 MEMBERS, ROUNDS, CHECKERS = 100, 40, 5.0
-MODEL = ModelSpec("small-cnn", (1, 8, 8), 10)
-TERMS = FederationConfig(TrainingTerms(), model=MODEL, federation=FederationSettings(checkers=CHECKERS))
+MODEL = TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10))
+TERMS = FederationConfig(TrainingTerms(), task=MODEL, federation=FederationSettings(checkers=CHECKERS))
 
 
 def closing(number: int) -> SimpleNamespace:
@@ -67,7 +68,7 @@ def test_a_lie_goes_unseen_as_often_as_the_threat_model_says(everybody):
 
 
 def test_where_nobody_is_asked_to_look_every_lie_goes_unseen(everybody):
-    blind = FederationConfig(TrainingTerms(), model=MODEL, federation=FederationSettings(checkers=0))
+    blind = FederationConfig(TrainingTerms(), task=MODEL, federation=FederationSettings(checkers=0))
     assert looked_at(everybody[:10], 10, blind) == [0] * ROUNDS
 
 

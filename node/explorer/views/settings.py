@@ -6,7 +6,6 @@ from fedgrove.node.explorer.inert import inert
 from fedgrove.node.protocol.terms import FederationConfig
 
 LEARNING = (
-    "model",
     "task",
     "strategy",
     "training",
@@ -21,8 +20,7 @@ LEARNING = (
 """Tables with hyper-parameters, in the order in which people look for them."""
 
 _KEYS = {
-    "model": ("name",),
-    "task": ("name",),
+    "task": ("name", "options.name"),
     "masking": ("mode", "masked", "kappa"),
     "federation": ("rounds", "sampling_rate", "seed", "patience"),
 }

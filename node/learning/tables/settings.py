@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from fedgrove.common.settings import OutOfRange, Settings
 from fedgrove.node.base.strict_tables import Option
+from fedgrove.node.learning.settings import ShippedTask
 
 MAX_FEATURES, MAX_WIDTH, MAX_HIDDEN = 100_000, 65_536, 16
 MAX_FILL = 3e38
@@ -75,7 +76,7 @@ class Column(Settings):
 
 
 @dataclass(frozen=True)
-class TableSettings(Settings):
+class TableSettings(ShippedTask):
     """The options of the task ``tabular``.
 
     Attributes

@@ -33,7 +33,7 @@ class Network(Task):
 
     def answers(self) -> Answers:
         """The classes; labels are their numbers."""
-        return Answers(tuple(map(str, range(self.spec.classes))), "class")
+        return Answers(self.spec.class_names, "class")
 
 
 class NetworkModel(TaskModel):

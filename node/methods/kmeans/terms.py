@@ -15,12 +15,13 @@ class KMeansTerms(KMeansSettings, MethodTerms):
     """The ``[kmeans]`` table of a federation."""
 
     name: ClassVar[str] = "kmeans"
-    silent: ClassVar[tuple[str, ...]] = ("model", "task", "training", "strategy", "shared", "privacy")
+    silent: ClassVar[tuple[str, ...]] = ("task", "training", "strategy", "shared", "privacy")
 
     def check(self, config: FederationConfig) -> None:
         """Check the requirements of K-means on the other terms."""
         table = "with a [kmeans] table"
         silent = {"training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
+        check_value(config.task is None, "model or task", f"left out {table}: it is for training models")
         for name in self.silent:
             fine = getattr(config, name) == silent.get(name)
             check_value(fine, name, f"left out {table}: it is for training models")

@@ -14,7 +14,7 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Counts
 from fedgrove.node.methods.procfl.statements import ClusterStatements
 from fedgrove.node.methods.procfl.terms import terms_of
-from fedgrove.node.methods.training.learner import LearnedData, evaluator_of
+from fedgrove.node.methods.training.learner import LearnedData, learning_of
 from fedgrove.node.protocol.method import Aides, Evaluated, Evaluator
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -38,7 +38,7 @@ def aides(config: FederationConfig, keys: Keys | None, test: LearnedData | None)
 
 def _model_evaluator(config: FederationConfig, test: LearnedData) -> Evaluator[Tensors]:
     """How well one cluster's model does, without the public samples."""
-    return evaluator_of(config, split_public(config, test)[0] if isinstance(test, Samples) else test)
+    return learning_of(config).evaluator(split_public(config, test)[0] if isinstance(test, Samples) else test)
 
 
 def public_test(config: FederationConfig, test: Samples) -> Callable[[Tensors], tuple[Counts, Counts]]:
@@ -46,7 +46,7 @@ def public_test(config: FederationConfig, test: Samples) -> Callable[[Tensors], 
     public = split_public(config, test)[1]
 
     def right(model: Tensors) -> tuple[Counts, Counts]:
-        result = evaluate(config.trained, model, public)
+        result = evaluate(config.network, model, public)
         return tuple(map(int, result.right)), tuple(map(int, result.per_label))
 
     return right

@@ -31,7 +31,7 @@ from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS
 from fedgrove.node.methods.procfl.shown_uploads import ShownUploads
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import choose_cluster
-from fedgrove.node.methods.training.learner import LearnedData, trainer_of
+from fedgrove.node.methods.training.learner import LearnedData, learning_of
 from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.method import Workplace
@@ -54,7 +54,7 @@ class LocalClusters:
         self._rounds, self._inputs = workplace.rounds, inputs
         self._executor = workplace.executor
         self._course: Course = course_of(config)
-        self._data = trainer_of(config, workplace)
+        self._data = learning_of(config).trainer(workplace)
         self._training = ClusterTraining(store, config, self._data, journal, inputs, self._course)
         self._shown = ShownUploads(store, config, journal, inputs)
         self._committee: CommitteeWork | None = None  # the terms allow none where a task is trained

@@ -106,7 +106,7 @@ class CommitteeWork:
         return Judging(
             cluster=case.cluster,
             judge=client,
-            model=config.trained,
+            model=config.network,
             training=config.training,
             strategy=make_strategy(config.strategy.name, config.strategy.options),
             start=self.training.began(inputs, case.cluster),

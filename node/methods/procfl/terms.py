@@ -63,7 +63,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
     def check(self, config: FederationConfig) -> None:
         """Check the requirements of clusters on the other terms."""
         table = "with a [procfl] table"
-        if config.model is None and config.task is None:
+        if config.task is None:
             raise InvalidConfig("model is missing: add a [model] or [task] table, which defines the clusters' models")
         self._check_labels(config)
         check_value(config.privacy is None, "privacy.mechanism", f"none {table}")
@@ -81,7 +81,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
 
     def _check_labels(self, config: FederationConfig) -> None:
         """A task's samples are compared by their labels; its models cannot be watched without running its code."""
-        if config.task is None:
+        if config.contained is None:
             check_value(not self.labels, "procfl.labels", "left out where [model] is given: it says how many classes")
             return
         check_value(self.labels >= 2, "procfl.labels", "given where [task] is: how many labels its samples have")
@@ -96,7 +96,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
 
 def labels_of(config: FederationConfig) -> int:
     """How many labels the samples of a federation with clusters have."""
-    return terms_of(config).labels or config.trained.classes
+    return terms_of(config).labels or config.network.classes
 
 
 def terms_of(config: FederationConfig) -> ProCflTerms:

@@ -1,14 +1,17 @@
-"""What a model is trained with on a member's data: a shipped network in this process, a task's code in the sandbox.
+"""How a model is trained on a member's data: fedgrove's own code in this process, or a task's code in the sandbox.
 
 Nothing else of the methods that train has to know which of the two it is.
 """
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate, RoundPosition
@@ -48,58 +51,127 @@ class Trainer(Protocol):
         ...
 
 
-def trainer_of(config: FederationConfig, workplace: Workplace[Any, LearnedData]) -> Trainer:
-    """Trains on the member's data; some of them are held out where the terms ask for an evaluation."""
-    hold_out, data = hold_out_of(config, workplace), workplace.data
-    if isinstance(data, TaskData):
-        return data if hold_out is None else data.evaluating(hold_out)
-    from fedgrove.node.methods.training.network_trainer import NetworkTrainer
+class Learning(ABC):
+    """How the terms' model is trained: one kind for each way in which code and data meet.
 
-    return NetworkTrainer(workplace.store, config, data, workplace.executor, workplace.device, hold_out)
+    Attributes
+    ----------
+    first_follows : bool
+        The first model follows from the terms; else they name one that is in the store.
+    """
+
+    first_follows: ClassVar[bool]
+
+    def __init__(self, config: FederationConfig) -> None:
+        self.config = config
+
+    @abstractmethod
+    def first_tensors(self) -> Tensors:
+        """What training starts from; InvalidConfig where it does not follow from the terms."""
+
+    @abstractmethod
+    def samples(self, path: Path, part: Part) -> Samples | None:
+        """Labelled samples of a file of arrays, DatasetError if the model cannot take them; None as ``member_data``."""
+
+    @abstractmethod
+    def trainer(self, workplace: Workplace[Any, Any]) -> Trainer:
+        """Trains on the member's data; some of them are held out where the terms ask for an evaluation."""
+
+    @abstractmethod
+    def evaluator(self, test: Any) -> Evaluator[Tensors]:
+        """Maps a model to how it does on a coordinator's test data."""
+
+    @abstractmethod
+    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None) -> Predictor:
+        """Predicts by the tensors of a model."""
 
 
-def evaluator_of(config: FederationConfig, test: LearnedData) -> Evaluator[Tensors]:
-    """Maps a model to how it does on a coordinator's test data."""
-    if isinstance(test, TaskData):
-        return test.evaluate
-    from fedgrove.node.methods.training.network_trainer import evaluator
+class InlineLearning(Learning):
+    """A shipped network on labelled images, in this process. Torch is imported where it is needed, and not before."""
 
-    return evaluator(config, test)
+    first_follows: ClassVar[bool] = True
 
-
-class ModelMethod(Method[ModelT, UpdateT, LearnedData]):
-    """Members train on samples, or on what their task makes of their data."""
-
-    def first_model(self) -> bytes:
-        """A function of the terms: seeded weights, and the strategy's additional tensors."""
-        if self.config.task is not None:
-            raise InvalidConfig("start.model is missing: the first model of a task does not follow from the terms")
-        from fedgrove.node.learning.models import initial_tensors
+    def first_tensors(self) -> Tensors:
+        from fedgrove.node.learning.networks import first_tensors
         from fedgrove.node.learning.strategies import make_strategy
 
-        spec, strategy = self.config.trained, self.config.strategy
-        weights = initial_tensors(spec.name, spec.input_shape, spec.classes, self.config.federation.seed)
-        return self.first_from(weights | make_strategy(strategy.name, strategy.options).initial_extras(weights))
+        strategy = make_strategy(self.config.strategy.name, self.config.strategy.options)
+        return first_tensors(self.config.network, strategy, self.config.federation.seed)
 
-    def member_data(self, path: Path) -> Samples:
+    def samples(self, path: Path, part: Part) -> Samples:
         from fedgrove.node.learning.reproducible import keep_freed_memory
 
-        samples = self._samples(path, "train")
+        samples = part_from_file(path, part, self.config.network)
         keep_freed_memory()
         return samples
 
-    def test_data(self, path: Path) -> Samples:
-        return self._samples(path, "test")
+    def trainer(self, workplace: Workplace[Any, Samples]) -> Trainer:
+        from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 
-    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None = None) -> Predictor:
-        from fedgrove.node.methods.training.prediction import NetworkPredictor, TaskPredictor
+        hold_out, where = hold_out_of(self.config, workplace), (workplace.executor, workplace.device)
+        return NetworkTrainer(workplace.store, self.config, workplace.data, *where, hold_out)
 
-        if self.config.task is not None:
-            return TaskPredictor(self.config, tensors, open_task, form)
+    def evaluator(self, test: Samples) -> Evaluator[Tensors]:
+        from fedgrove.node.methods.training.network_trainer import evaluator
+
+        return evaluator(self.config, test)
+
+    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None) -> Predictor:
+        from fedgrove.node.methods.training.prediction import NetworkPredictor
+
         return NetworkPredictor(self.config, tensors)
 
-    def _samples(self, path: Path, part: Part) -> Samples:
-        """Labelled samples of a file of arrays; DatasetError if the model cannot take them."""
-        if self.config.task is not None:
-            raise InvalidConfig("the data of a task are read by its own code: open them with TaskData")
-        return part_from_file(path, part, self.config.trained)
+
+class ContainedLearning(Learning):
+    """A task whose code reads the data and trains on them, in the sandbox."""
+
+    first_follows: ClassVar[bool] = False
+
+    def first_tensors(self) -> Tensors:
+        raise InvalidConfig("start.model is missing: the first model of a task does not follow from the terms")
+
+    def samples(self, path: Path, part: Part) -> None:
+        return None
+
+    def trainer(self, workplace: Workplace[Any, TaskData]) -> Trainer:
+        hold_out = hold_out_of(self.config, workplace)
+        return workplace.data if hold_out is None else workplace.data.evaluating(hold_out)
+
+    def evaluator(self, test: TaskData) -> Evaluator[Tensors]:
+        return test.evaluate
+
+    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None) -> Predictor:
+        from fedgrove.node.methods.training.prediction import TaskPredictor
+
+        return TaskPredictor(self.config, tensors, open_task, form)
+
+
+def learning_of(config: FederationConfig) -> Learning:
+    """How these terms' model is trained."""
+    return InlineLearning(config) if config.contained is None else ContainedLearning(config)
+
+
+class ModelMethod(Method[ModelT, UpdateT, LearnedData]):
+    """Members train a model, or several, as their ``learning`` says."""
+
+    def __init__(self, config: FederationConfig, read_terms: Callable[[bytes], Method]) -> None:
+        super().__init__(config, read_terms)
+        self.learning = learning_of(config)
+
+    def first_model(self) -> bytes:
+        return self.first_from(self.learning.first_tensors())
+
+    def starting_model(self, store: ContentReader) -> bytes:
+        digest = self.config.first_digest
+        if self.learning.first_follows or digest is None:
+            return self.first_model()
+        return store.fetch(digest, self.config.max_blob_bytes)
+
+    def member_data(self, path: Path) -> Samples | None:
+        return self.learning.samples(path, "train")
+
+    def test_data(self, path: Path) -> Samples | None:
+        return self.learning.samples(path, "test")
+
+    def predictor(self, tensors: Tensors, open_task: OpenTask, form: TableFormat | None = None) -> Predictor:
+        return self.learning.predictor(tensors, open_task, form)

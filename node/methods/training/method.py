@@ -13,7 +13,7 @@ from fedgrove.node.base.tensors import Layout, Tensors, dump, load
 from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate
-from fedgrove.node.methods.training.learner import LearnedData, ModelMethod, evaluator_of, trainer_of
+from fedgrove.node.methods.training.learner import LearnedData, ModelMethod
 from fedgrove.node.methods.training.local import LocalUploads
 from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.methods.training.masked import MaskedUploads
@@ -100,13 +100,13 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
         return self.codec.parts(n)
 
     def work(self, workplace: Workplace[Tensors, LearnedData]) -> LocalWork[ModelUpdate]:
-        trainer = trainer_of(self.config, workplace)
+        trainer = self.learning.trainer(workplace)
         return LocalTraining(workplace.store, self.config, trainer, workplace.journal, workplace.inputs)
 
     def aides(self, keys: Keys | None, test: LearnedData | None) -> Aides[Tensors]:
         if test is None:
             return Aides()
-        evaluate = evaluator_of(self.config, test)
+        evaluate = self.learning.evaluator(test)
         return Aides(lambda published: evaluate(self.codec.server.model(published)))
 
     def one_model(self, model: Tensors, choice: ModelChoice) -> Tensors:

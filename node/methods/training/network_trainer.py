@@ -60,14 +60,14 @@ class NetworkTrainer:
         """As ``Trainer`` says; StoreError or DatasetError where the shared set cannot be had."""
         config, (own, held_out) = self._config, self._parts
         strategy = make_strategy(config.strategy.name, config.strategy.options)
-        work = (config.trained, model, own, fetch_shared(self._store, config), strategy, config.training)
+        work = (config.network, model, own, fetch_shared(self._store, config), strategy, config.training)
         more = {"client": client, "state": state, "held_out": held_out, "device": self._device}
         return self._begun(partial(train, *work, **position, **more))
 
     def measure(self, model: Tensors, state: Tensors) -> Future[HeldOutSums]:
         _, held_out = self._parts
         assert held_out is not None
-        return self._begun(partial(held_out_sums, self._config.trained, model, held_out, self._device))
+        return self._begun(partial(held_out_sums, self._config.network, model, held_out, self._device))
 
     def label_counts(self, labels: int) -> np.ndarray:
         counts = np.bincount(self._samples.y, minlength=labels)
@@ -76,7 +76,7 @@ class NetworkTrainer:
         return counts
 
     def training_loss(self, model: Tensors) -> float:
-        return evaluate(self._config.trained, model, self.training_samples, self._device).loss
+        return evaluate(self._config.network, model, self.training_samples, self._device).loss
 
     def _begun(self, job: Callable[[], _Found]) -> Future[_Found]:
         if self._executor is not None:
@@ -104,14 +104,14 @@ def fetch_shared(store: ContentReader, config: FederationConfig) -> Samples | No
     if not config.shared.digest:
         return None
     blob = store.fetch(bytes.fromhex(config.shared.digest), config.max_blob_bytes)
-    return shared_from_bytes(blob, config.trained)
+    return shared_from_bytes(blob, config.network)
 
 
 def evaluator(config: FederationConfig, test: Samples) -> Evaluator[Tensors]:
     """Maps a model to how it does on ``test``; its loss is in nats."""
 
     def score(model: Tensors) -> Evaluated:
-        result = evaluate(config.trained, model, test)
+        result = evaluate(config.network, model, test)
         found = (result.accuracy, finite(result.loss), result.samples, result.only_class)
         return Evaluated(*found, _scores(config, model, test))
 
@@ -122,7 +122,7 @@ def _scores(config: FederationConfig, model: Tensors, test: Samples) -> StatedSc
     """AUC and the like; None where there are many classes, or the model overflows."""
     if len(config.classes) > MAX_CONFUSED:
         return None
-    values = probabilities(config.trained, model, test.x)
+    values = probabilities(config.network, model, test.x)
     return class_scores(values, test.y, config.classes).statement() if np.isfinite(values).all() else None
 
 

@@ -25,7 +25,7 @@ class NetworkPredictor:
     """Predicts by a shipped network; its classes are numbers."""
 
     def __init__(self, config: FederationConfig, tensors: Tensors) -> None:
-        self._spec, self._tensors = config.trained, tensors
+        self._spec, self._tensors = config.network, tensors
 
     def predict(self, source: Path, labelled: bool = False) -> Predictions:
         """As ``Predictor`` says: of the array ``x`` of a file, or of ``x_test``, or else ``x_train``."""
@@ -35,8 +35,7 @@ class NetworkPredictor:
             samples = part_in(source, self._spec, MAX_VALUES)
             images, truth = samples.x, samples.y if labelled else None
         values = probabilities(self._spec, self._tensors, images)
-        classes = tuple(map(str, range(self._spec.classes)))
-        return Predictions("class", classes, values, np.arange(1, len(images) + 1), truth=truth)
+        return Predictions("class", self._spec.class_names, values, np.arange(1, len(images) + 1), truth=truth)
 
 
 class TaskPredictor:

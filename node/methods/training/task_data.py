@@ -122,8 +122,7 @@ class TaskTerms:
 
     @classmethod
     def of(cls, config: FederationConfig) -> "TaskTerms":
-        assert config.task is not None
-        return cls(config.task, config.privacy is None, config.strategy, config.training, config.federation.seed)
+        return cls(config.learned, config.privacy is None, config.strategy, config.training, config.federation.seed)
 
 
 class TaskProcess:

@@ -15,7 +15,7 @@ class TrainingTerms(MethodTerms):
     evaluates: ClassVar[bool] = True
 
     def check(self, config: FederationConfig) -> None:
-        if config.model is None and config.task is None:
+        if config.task is None:
             raise InvalidConfig("model is missing: add a [model] or [task] table, or [kmeans] for K-means")
 
     def to_table(self) -> dict[str, Any] | None:

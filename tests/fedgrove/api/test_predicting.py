@@ -18,6 +18,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import metadata
 from fedgrove.node.base.tensors import load, with_metadata
 from fedgrove.node.learning.datasets import DatasetError, load_dataset
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.kmeans.prediction import NearestCentre
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import method_of
@@ -242,7 +243,9 @@ def test_a_model_of_one_of_several_clusters_is_chosen_by_number_or_by_member():
 
     spec, approved = ModelSpec("small-mlp", (1, 2, 2), 2), MembershipSettings("approved")
     few, terms = LedgerSettings(max_clients=10), replace(TERMS, seats=0)
-    method = method_of(FederationConfig(method=terms, membership=approved, model=spec, ledger=few))
+    method = method_of(
+        FederationConfig(method=terms, membership=approved, task=TaskSettings.of_network(spec), ledger=few)
+    )
     state = replace(clustered(), stage="train", models=(model(1), model(2)), groups=(FIRST, SECOND))
     assert method.one_model(state, ModelChoice(cluster=2)) is state.models[1]
     assert method.one_model(state, ModelChoice(client=FIRST[0])) is state.models[0]

@@ -26,6 +26,7 @@ from fedgrove.ipfs.store import Unreachable
 from fedgrove.node.audit.content import ContentRules
 from fedgrove.node.audit.verdict import CannotTell
 from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.bad_record import RuleBroken
@@ -52,7 +53,9 @@ class History:
             "membership": MembershipSettings("approved"),
         }
         start = StartSettings(self.store.put(FIRST.to_bytes()).digest.hex())
-        self.config = FederationConfig(model=ModelSpec("small-cnn", (1, 8, 8), 10), start=start, **terms)
+        self.config = FederationConfig(
+            task=TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10)), start=start, **terms
+        )
         self.terms = self.store.put(self.config.to_bytes()).digest
         counted = replace(FIRST, stage="count", sets={n: ("ab" * 32, 9) for n in CLIENTS}, clients=CLIENTS)
         self.lie = self.store.put(counted.to_bytes()).digest

@@ -18,7 +18,9 @@ from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, StrategySettings
 
 FEDAVG = StrategySettings("fedavg")
-NETWORK = FederationConfig(TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10), strategy=FEDAVG)
+NETWORK = FederationConfig(
+    TrainingTerms(), TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10)), strategy=FEDAVG
+)
 TASK = FederationConfig(TrainingTerms(), task=TaskSettings("b" + "a" * 58), strategy=FEDAVG)
 
 

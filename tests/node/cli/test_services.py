@@ -158,9 +158,9 @@ def _terms(config) -> str:
 name = "{config.federation.name}"
 rounds = {config.federation.rounds}
 [model]
-name = "{config.model.name}"
-input_shape = {list(config.model.input_shape)}
-classes = {config.model.classes}
+name = "{config.network.name}"
+input_shape = {list(config.network.input_shape)}
+classes = {config.network.classes}
 [training]
 epochs = 1
 learning_rate = 0.05

@@ -32,7 +32,7 @@ def test_who_clusters_has_points_and_nobody_evaluates(founded):
     subject = PointsSubject(points, gather_blocks=7)
     config = founded(subject, scenario(clients=4, rounds=50, k=3, seed=7), Keys.generate())
     assert (config.method.k, config.method.dimensions, config.method.gather_blocks) == (3, 2, 7)
-    assert config.model is None and config.federation.rounds == 50 and config.federation.name == "gaussian demo"
+    assert config.task is None and config.federation.rounds == 50 and config.federation.name == "gaussian demo"
     assert np.array_equal(np.concatenate(subject.parts(config)), points.points) and subject.test(config) is None
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from fedgrove.common.errors import Refused
 from fedgrove.node.learning.held_out import HoldOutRule, mark_of, marks_of, split
 from fedgrove.node.learning.samples import Samples
+from fedgrove.node.learning.tasks.task import dataset_of
 
 RULE = HoldOutRule(bytes(32), 200_000)
 
@@ -73,6 +74,12 @@ def test_images_differ_by_pixels_and_by_labels():
     x[1, 0, 0, 0] = 1
     found = marks_of(Samples(x, np.array([0, 0, 1])), RULE)
     assert len(set(found)) == 3
+
+
+def test_a_network_and_a_task_hold_out_the_same_samples():
+    x, y = np.random.default_rng(2).random((6, 1, 2, 2), dtype=np.float32), np.arange(6) % 3
+    pairs = dataset_of((x, y))
+    assert marks_of(Samples(x, y), RULE) == [mark_of(pairs[index], RULE) for index in range(6)]
 
 
 def test_items_of_any_kind_have_marks_of_their_content():

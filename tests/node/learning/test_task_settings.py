@@ -1,13 +1,18 @@
 """The terms' table ``[task]``: a bundle, or a task that ships with fedgrove."""
 
+import json
+
 import pytest
 
+from fedgrove.common.wire import canonical_json
 from fedgrove.node.base.strict_tables import InvalidConfig
+from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import config_of, parse_config
 from tests.node.learning.tables.tables import options
 
 BUNDLE = "b" + 58 * "a"
+NETWORK = {"name": "small-mlp", "input_shape": [1, 2, 2], "classes": 3}
 TABULAR = {"name": "tabular", "options": options()}
 
 
@@ -19,6 +24,17 @@ def test_terms_with_a_shipped_task_survive_their_canonical_form():
     config = terms(TABULAR)
     assert parse_config(config.to_bytes()) == config
     assert config.task is not None and config.task.table is not None and config.task.table.target == "ill"
+
+
+def test_the_table_of_a_model_is_short_for_the_task_of_a_shipped_network():
+    short, _ = config_of({"strategy": {"name": "fedavg"}, "model": NETWORK})
+    config = terms({"name": "network", "options": NETWORK})
+    assert config == short and config.network == ModelSpec("small-mlp", (1, 2, 2), 3) and config.contained is None
+    assert parse_config(config.to_bytes()) == config and b'"model":{"name"' not in config.to_bytes()
+    stored = json.loads(config.to_bytes())
+    stored["model"] = stored.pop("task")["options"]
+    with pytest.raises(InvalidConfig, match="not in canonical form"):
+        parse_config(canonical_json(stored))
 
 
 def test_a_bundles_options_may_be_lists_and_tables():
@@ -41,7 +57,14 @@ def test_options_that_nest_too_deep_are_refused():
     [
         ({}, {}, "task must be given a bundle, or the name of a shipped task"),
         (TABULAR | {"bundle": BUNDLE}, {}, "task must be given a bundle, or the name of a shipped task"),
-        (TABULAR | {"name": "forest"}, {}, r"task\.name must be one of images, tabular"),
+        (TABULAR | {"name": "forest"}, {}, r"task\.name must be one of images, network, tabular"),
+        ({"name": "network", "options": {"name": "vgg"}}, {}, r"task\.options\.classes is missing"),
+        (
+            {"name": "network", "keep": ["*"], "options": NETWORK},
+            {},
+            r"task\.keep must be left out where task",
+        ),
+        (TABULAR, {"model": NETWORK}, r"model must be left out where \[task\] is given"),
         (TABULAR | {"shared": "x.csv"}, {}, r"task\.shared must be left out where task\.name is given"),
         (TABULAR | {"options": options(target=1)}, {}, r"task\.options\.target must be of type str"),
         (

@@ -80,7 +80,7 @@ class Scene:
     @property
     def config(self) -> FederationConfig:
         named = tuple(f"m{number}" for number in range(self.rates))
-        trained = {"model": ModelSpec("small-cnn", (1, 8, 8), 10)}
+        trained = {"task": TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10))}
         if named:
             trained = {"task": TaskSettings("b" + "a" * 58), "evaluation": EvaluationSettings(0.0, named)}
             trained["strategy"] = StrategySettings("fedavg")

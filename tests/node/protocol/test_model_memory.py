@@ -10,6 +10,7 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import Layout, dump, flatten, load, unflatten
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.ring import decode, encode
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.terms import TrainingTerms
@@ -59,7 +60,9 @@ def test_encoding_and_decoding_need_one_vector():
 
 def test_a_models_digest_needs_no_bytes_beside_it():
     terms = FederationConfig(
-        TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10), strategy=StrategySettings("fedavg")
+        TrainingTerms(),
+        TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10)),
+        strategy=StrategySettings("fedavg"),
     )
     method = method_of(terms)
     assert models_for(lambda: method.model_digest(MODEL)) < 0.3

@@ -36,7 +36,7 @@ def write(tmp_path, text):
 
 def test_a_minimal_file_gets_the_defaults(tmp_path):
     config, network = load_config(write(tmp_path, MINIMAL))
-    assert config.model.input_shape == (1, 8, 8)
+    assert config.network.input_shape == (1, 8, 8)
     assert config.masking.bound == 8.0 and config.rate_ppm(1) == 1_000_000
     assert network.rpc == ()
 
@@ -167,7 +167,7 @@ def test_a_mistake_about_privacy_is_one_sentence(tmp_path, addition, sentence):
 
 
 def weights_of(config):
-    spec = config.trained
+    spec = config.network
     return initial_tensors(spec.name, spec.input_shape, spec.classes, config.federation.seed)
 
 
@@ -234,7 +234,7 @@ CLUSTERING = "[kmeans]\nk = 4\ndimensions = 10\nstep = 0.01\n"
 
 def test_clustering_takes_the_place_of_a_model(tmp_path):
     config, _ = load_config(write(tmp_path, CLUSTERING))
-    assert config.model is None and config.method.k == 4 and config.mechanism == "none"
+    assert config.task is None and config.method.k == 4 and config.mechanism == "none"
     assert parse_config(config.to_bytes()) == config
     assert set(config.to_tables()) == {"kmeans", "federation", "ledger", "masking", "membership", "start"}
     plain, _ = load_config(write(tmp_path, MINIMAL))
@@ -244,7 +244,7 @@ def test_clustering_takes_the_place_of_a_model(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (CLUSTERING + MINIMAL, "model must be left out with a"),
+        (CLUSTERING + MINIMAL, "model or task must be left out with a"),
         (CLUSTERING + '[strategy]\nname = "fedavg"\n', "strategy must be left out"),
         (CLUSTERING + "[training]\nepochs = 3\n", "training must be left out"),
         (CLUSTERING + '[privacy]\nmechanism = "local"\n', "privacy must be left out"),

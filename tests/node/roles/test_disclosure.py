@@ -10,6 +10,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Drawn, Sealed, Shared
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.methods.training.terms import TrainingTerms
@@ -131,7 +132,7 @@ def test_what_was_made_once_and_lost_is_not_made_again(sealed, tmp_path):
 
 def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     """Who left all groups could else hold up each round, by committing to what it never publishes."""
-    config = FederationConfig(TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10))
+    config = FederationConfig(TrainingTerms(), TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10)))
     store, graph = DiskStore(tmp_path / "store"), Round.make(6, groups=((0, 1, 2, 3),), mode="pairwise").graph
     current = RoundRecords(SimpleNamespace(round=1), order=(7, 3, 9, 4, 8, 5))
     current.commits.update(

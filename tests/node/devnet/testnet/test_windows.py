@@ -10,6 +10,7 @@ from fedgrove.node.devnet.subjects import training_seconds
 from fedgrove.node.devnet.testnet.windows import windows
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec, TrainingSettings
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, StrategySettings
@@ -59,7 +60,7 @@ def part(count):
 def test_the_estimate_of_training_follows_the_number_of_samples():
     config = FederationConfig(
         TrainingTerms(),
-        ModelSpec("small-cnn", (1, 8, 8), 10),
+        TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10)),
         FederationSettings(rounds=1),
         TrainingSettings(epochs=1, batch_size=16),
         StrategySettings("fedavg"),

@@ -87,7 +87,7 @@ class Judged:
         )
 
     def trained(self, start: ClusterState, place: int) -> np.ndarray:
-        work = (self.config.model, start.models[0], self.samples[place], None, make_strategy("fedavg", {}))
+        work = (self.config.network, start.models[0], self.samples[place], None, make_strategy("fedavg", {}))
         return flatten(train(*work, self.config.training, **PLACE, client=MEMBERS[place]).tensors)
 
     def round_of_training(self) -> Entry:

@@ -64,7 +64,7 @@ def measured(federation, model_of):
         kept = federation.client(number).context.journal.kept(KEPT)
         rule, samples = HoldOutRule(kept[:32], HELD_OUT.millionths, kept[32:]), federation.samples[number - 1]
         held_out = samples.take(split(marks_of(samples, rule), rule).held_out)
-        own = sums_of(held_out_sums(federation.config.trained, model_of(number), held_out), HELD_OUT)
+        own = sums_of(held_out_sums(federation.config.network, model_of(number), held_out), HELD_OUT)
         totals = {name: own.sums[name] + (total.sums[name] if total else 0) for name in own.sums}
         total = MembersMetrics(own.samples + (total.samples if total else 0), totals)
     return total

@@ -14,7 +14,7 @@ from fedgrove.node.status.report import build_report
 from tests.node.federation import Federation
 from tests.node.methods.toy.method import MeanMethod, MeanTerms
 
-SILENT = {"model": None, "training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
+SILENT = {"task": None, "training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
 
 
 @pytest.fixture(autouse=True)

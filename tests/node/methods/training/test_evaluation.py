@@ -7,6 +7,7 @@ import pytest
 
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.settings import ModelSpec
+from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
@@ -15,7 +16,7 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.terms import FederationConfig, LedgerSettings, MembershipSettings
 
 TERMS = {"ledger": LedgerSettings(max_clients=100), "membership": MembershipSettings("approved")}
-CONFIG = FederationConfig(TrainingTerms(), ModelSpec("small-cnn", (1, 8, 8), 10), **TERMS)
+CONFIG = FederationConfig(TrainingTerms(), TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10)), **TERMS)
 
 
 @pytest.mark.parametrize("clusters", [None, ProCflTerms(counter="ab" * 32, signer="0x" + "ab" * 20)])

@@ -81,7 +81,7 @@ def alone(config, samples, rounds) -> list[Tensors]:
     state, updates = {}, []
     for number in rounds:
         place = {"number": number, "rounds": 4, "client": 1, "seed": config.federation.seed, "state": state}
-        update = train(config.model, load(method_of(config).first_model()), samples, None, Moon(), QUICK, **place)
+        update = train(config.network, load(method_of(config).first_model()), samples, None, Moon(), QUICK, **place)
         state = update.state
         updates.append(update.tensors)
     return updates

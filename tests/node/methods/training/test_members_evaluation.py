@@ -95,7 +95,7 @@ def test_each_round_states_the_exact_sum_of_its_survivors(run):
         for client in survivors:
             _, held_out = run.parts(client)
             own.append(
-                MetricSums.measured(len(held_out), held_out_sums(run.federation.config.trained, model, held_out).totals)
+                MetricSums.measured(len(held_out), held_out_sums(run.federation.config.network, model, held_out).totals)
             )
         assert stated.members.samples == sum(each.samples for each in own) == 15 * len(survivors)
         for name in ("right", "loss", "squared_loss"):
@@ -140,7 +140,7 @@ def test_nobody_trains_on_what_it_holds_out(run):
         own, held_out = run.parts(client)
         assert len(own) + len(held_out) == 60 and len(held_out) == 15
         strategy = make_strategy(config.strategy.name, {})
-        work = (config.trained, run.begun_with(0), own, None, strategy, QUICK)
+        work = (config.network, run.begun_with(0), own, None, strategy, QUICK)
         update = train(*work, **position, client=client, state={})
         total, expected = total + 60, expected + 60 * update.tensors["output.weight"].astype(np.float64)
     assert np.abs(run.begun_with(1)["output.weight"] - expected / total).max() < 1e-6
@@ -236,7 +236,7 @@ class OtherTask:
 
 def other_task(alone, journal, *metrics):
     config, store, digest, _, _ = alone
-    config = replace(config, model=None, task=TaskSettings("b" + "a" * 58), evaluation=EvaluationSettings(0.0, metrics))
+    config = replace(config, task=TaskSettings("b" + "a" * 58), evaluation=EvaluationSettings(0.0, metrics))
     return LocalTraining(store, config, OtherTask(), journal, inputs_of(False)).result(entry(1, digest), 1)
 
 

@@ -61,7 +61,7 @@ class Run:
         keys, samples = made.keys[client - 1], made.samples[client - 1]
         rule = HoldOut(Journal(made.directory / f"client-{client}", keys.storage), keys, 250_000).rule
         held_out = samples.take(split(marks_of(samples, rule), rule).held_out)
-        return held_out_sums(made.config.trained, load(made.store.fetch(digest, 1 << 24)), held_out).totals[
+        return held_out_sums(made.config.network, load(made.store.fetch(digest, 1 << 24)), held_out).totals[
             "right"
         ] / len(held_out)
 

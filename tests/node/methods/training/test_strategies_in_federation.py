@@ -55,7 +55,7 @@ def in_the_open(federation, shared, forgetful=False):
         words = np.zeros(layout.length, np.uint32)
         for client, samples in enumerate(federation.samples, 1):
             update = train(
-                config.model, models[-1], samples, shared, strategy, config.training, number=number, rounds=ROUNDS,
+                config.network, models[-1], samples, shared, strategy, config.training, number=number, rounds=ROUNDS,
                 client=client, seed=config.federation.seed, state=None if forgetful else states.get(client),
             )  # fmt: skip
             states[client] = update.state
