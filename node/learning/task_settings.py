@@ -75,7 +75,7 @@ class TaskSettings(Settings):
     @classmethod
     def of_network(cls, spec: ModelSpec) -> "TaskSettings":
         """The task of a shipped network: what ``[model]`` is short for."""
-        return cls(name=NETWORK, options=asdict(spec) | {"input_shape": list(spec.input_shape)})
+        return cls(name=NETWORK, options={**asdict(spec), "input_shape": list(spec.input_shape)})
 
     @cached_property
     def shipped(self) -> ShippedTask | None:

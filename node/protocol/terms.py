@@ -251,9 +251,10 @@ class FederationConfig:
     def __post_init__(self) -> None:
         # With two survivors each would learn the other's update from the sum.
         check_value(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
+        _check_silent(self)
         self.method.check(self)
-        if self.task is not None:
-            _check_task(self, self.task)
+        if "task" not in self.method.silent:
+            _check_task(self, self.learned)
         fault = bf16_fault(self.training, self.strategy.name, self.contained is not None)
         check_value(not fault, "training.precision", fault)
         _check_privacy(self.privacy, self.masking, self.strategy)
@@ -288,7 +289,7 @@ class FederationConfig:
     def learned(self) -> TaskSettings:
         """The task, of terms whose method learns one; raises InvalidConfig: they name none."""
         if self.task is None:
-            raise InvalidConfig("model is missing: add the model that the members train")
+            raise InvalidConfig("model is missing: add a [model] or [task] table, or [kmeans] for K-means")
         return self.task
 
     @property
@@ -350,6 +351,16 @@ class FederationConfig:
     @cached_property
     def _canonical(self) -> bytes:
         return canonical_json(self.to_tables())
+
+
+def _check_silent(config: FederationConfig) -> None:
+    """The tables that terms with this method leave out say nothing."""
+    for item in dataclasses.fields(config):
+        if item.name in config.method.silent:
+            plain = item.default_factory() if callable(item.default_factory) else item.default
+            said = f"left out with a [{config.method.name}] table: it is for training models"
+            key = "model or task" if item.name == "task" else item.name
+            check_value(getattr(config, item.name) == plain, key, said)
 
 
 def _check_task(config: FederationConfig, task: TaskSettings) -> None:
@@ -420,7 +431,7 @@ def _check_evaluation(config: FederationConfig) -> None:
         fine = settings.held_out > 0 and set(settings.metrics) <= {RIGHT, CONFUSION}
         known = f"{RIGHT} and {CONFUSION}"
         check_value(fine, "evaluation", f"a held_out above 0, and metrics {known} only, where [model] is given")
-    if CONFUSION in settings.metrics and config.task is not None and config.task.name:
+    if CONFUSION in settings.metrics and config.learned.name:
         fine = 2 <= len(config.classes) <= MAX_CONFUSED and config.privacy is None
         said = f"without {CONFUSION}, which is for 2 to {MAX_CONFUSED} classes and no [privacy]"
         check_value(fine, "evaluation.metrics", said)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
-from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
-from fedgrove.node.protocol.terms import FederationConfig, MethodTerms, SharedSettings, StrategySettings
+from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
 
 
 @dataclass(frozen=True)
@@ -20,11 +19,6 @@ class KMeansTerms(KMeansSettings, MethodTerms):
     def check(self, config: FederationConfig) -> None:
         """Check the requirements of K-means on the other terms."""
         table = "with a [kmeans] table"
-        silent = {"training": TrainingSettings(), "strategy": StrategySettings(), "shared": SharedSettings()}
-        check_value(config.task is None, "model or task", f"left out {table}: it is for training models")
-        for name in self.silent:
-            fine = getattr(config, name) == silent.get(name)
-            check_value(fine, name, f"left out {table}: it is for training models")
         check_value(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")
         # Field elements are masked as one vector, by every pair.
         check_value(config.masking.kappa == 1, "masking.kappa", f"1 {table}")

@@ -63,8 +63,6 @@ class ProCflTerms(ProCflSettings, MethodTerms):
     def check(self, config: FederationConfig) -> None:
         """Check the requirements of clusters on the other terms."""
         table = "with a [procfl] table"
-        if config.task is None:
-            raise InvalidConfig("model is missing: add a [model] or [task] table, which defines the clusters' models")
         self._check_labels(config)
         check_value(config.privacy is None, "privacy.mechanism", f"none {table}")
         check_value(config.federation.sampling_rate == 1, "federation.sampling_rate", f"1 {table}")

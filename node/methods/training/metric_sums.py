@@ -150,7 +150,7 @@ def sum_of(config: FederationConfig, words: np.ndarray, samples: Sequence[int]) 
 
 def least_loss(config: FederationConfig) -> float:
     """The smallest sum of losses that there is: the losses of what is shipped are cross-entropies and squares."""
-    return -math.inf if config.task is not None and config.task.bundle else 0.0
+    return -math.inf if config.learned.bundle else 0.0
 
 
 def with_course_before(inputs: RoundInputs, found: MembersMetrics, *, anew: bool) -> MembersMetrics:

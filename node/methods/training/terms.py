@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
 
 
@@ -15,8 +14,7 @@ class TrainingTerms(MethodTerms):
     evaluates: ClassVar[bool] = True
 
     def check(self, config: FederationConfig) -> None:
-        if config.task is None:
-            raise InvalidConfig("model is missing: add a [model] or [task] table, or [kmeans] for K-means")
+        """All other terms are checked for every method."""
 
     def to_table(self) -> dict[str, Any] | None:
         return None

@@ -23,7 +23,7 @@ class MeanTerms(MethodTerms):
     """The ``[mean]`` table: how long vectors are."""
 
     name: ClassVar[str] = "mean"
-    silent: ClassVar[tuple[str, ...]] = ("model", "training", "strategy", "shared", "privacy")
+    silent: ClassVar[tuple[str, ...]] = ("task", "training", "strategy", "shared", "privacy")
 
     length: int = 1
 
