@@ -26,7 +26,7 @@ def suits(model: TaskModel, samples: Any, term: LocalTerm, settings: TrainingSet
     """Whether a round is nothing but w ← w − η·∇ on a network without biases, with few enough samples to gain by it."""
     if not (isinstance(model, NetworkModel) and isinstance(model.module, FullyConnected)):
         return False
-    if settings.momentum or settings.weight_decay or settings.crop or settings.flip or settings.erase:
+    if settings.momentum or settings.weight_decay or settings.augmentations:
         return False
     plain = settings.precision == "fp32" and type(term) is LocalTerm
     return plain and len(samples) <= 2 * model.module.hidden1.in_features

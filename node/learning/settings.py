@@ -159,6 +159,11 @@ class TrainingSettings(Settings):
         fine = not self.portable or self.precision == "fp32"
         self.require(fine, "portable", "false where precision is bf16, which needs newer instructions")
 
+    @property
+    def augmentations(self) -> tuple[str, ...]:
+        """Names of the keys that ask for changed images."""
+        return tuple(name for name in ("crop", "flip", "erase") if getattr(self, name))
+
     def rate_of(self, number: int) -> float:
         return self.learning_rate * self.learning_rate_decay ** (number - 1)
 
@@ -242,6 +247,11 @@ class EvaluationSettings(Settings):
     def samples_of(self, total: int) -> int | None:
         """How many of ``total`` samples a member holds out; None where the task's data say."""
         return self.millionths * total // 1_000_000 if self.held_out else None
+
+    @property
+    def of_networks(self) -> bool:
+        """Whether a shipped network can be evaluated so: nothing but this says which samples are held out."""
+        return self.held_out > 0 and set(self.metrics) <= {RIGHT, CONFUSION}
 
     @property
     def millionths(self) -> int:

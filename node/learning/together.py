@@ -47,7 +47,7 @@ def check_suits(spec: ModelSpec, strategy: Strategy, settings: TrainingSettings)
         raise ValueError(f"clients are trained together on {' or '.join(networks)} only, not on {spec.name}")
     if type(strategy) not in (FedAvg, FedProx):
         raise ValueError(f"clients are trained together with fedavg or fedprox only, not with {strategy.name}")
-    if settings.crop or settings.flip or settings.erase:
+    if settings.augmentations:
         raise ValueError("clients are trained together without crop, flip and erase only")
 
 

@@ -374,9 +374,8 @@ def _check_task(config: FederationConfig, task: TaskSettings) -> None:
     check_value(not needs, "task.shared", f"a file of the bundle where strategy.name is {config.strategy.name}")
     if task.table is not None and task.table.scale == "federated":
         _check_sums(config)
-    for name in ("crop", "flip", "erase"):
-        fine = not getattr(config.training, name)
-        check_value(fine, f"training.{name}", "left out where [task] is given: the task's data() augments")
+    for name in config.training.augmentations:
+        check_value(False, f"training.{name}", "left out where [task] is given: the task's data() augments")
 
 
 def _check_sums(config: FederationConfig) -> None:
@@ -428,9 +427,10 @@ def _check_evaluation(config: FederationConfig) -> None:
     fine = config.ledger.max_clients <= MOST_CLIENTS
     check_value(fine, "ledger.max_clients", f"at most {MOST_CLIENTS} with [evaluation]: words must not overflow")
     if config.contained is None:
-        fine = settings.held_out > 0 and set(settings.metrics) <= {RIGHT, CONFUSION}
         known = f"{RIGHT} and {CONFUSION}"
-        check_value(fine, "evaluation", f"a held_out above 0, and metrics {known} only, where [model] is given")
+        check_value(
+            settings.of_networks, "evaluation", f"a held_out above 0, and metrics {known} only, where [model] is given"
+        )
     if CONFUSION in settings.metrics and config.learned.name:
         fine = 2 <= len(config.classes) <= MAX_CONFUSED and config.privacy is None
         said = f"without {CONFUSION}, which is for 2 to {MAX_CONFUSED} classes and no [privacy]"

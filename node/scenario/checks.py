@@ -27,9 +27,8 @@ def check_subject(scenario: Scenario) -> None:
         for key in keys:
             if getattr(settings, key) != getattr(plain, key):
                 raise InvalidConfig(f"{table}.{key} is for shipped networks: leave it out with a task")
-    for name in ("crop", "flip", "erase"):
-        if getattr(scenario.training, name):
-            raise InvalidConfig(f"training.{name} must be left out with a task, whose data() augments")
+    for name in scenario.training.augmentations:
+        raise InvalidConfig(f"training.{name} must be left out with a task, whose data() augments")
     if scenario.strategy.name in SHARING and not scenario.task.shared:
         name = scenario.strategy.name
         raise InvalidConfig(f"task.shared must name a file of the task's folder where strategy.name is {name}")

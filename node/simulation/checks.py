@@ -3,9 +3,9 @@
 import sys
 
 from fedgrove.node.base.strict_tables import InvalidConfig
-from fedgrove.node.learning.settings import CONFUSION, RIGHT, STEPPING, EvaluationSettings, bf16_fault
+from fedgrove.node.learning.settings import CONFUSION, RIGHT, STEPPING, EvaluationSettings
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
-from fedgrove.node.scenario.checks import check_subject
+from fedgrove.node.scenario.checks import check_subject, check_training
 from fedgrove.node.scenario.scenario import Scenario
 
 
@@ -28,9 +28,7 @@ def check_simulated(scenario: Scenario) -> None:
     _check_evaluation(scenario)
     if scenario.server is not None and scenario.strategy.name in STEPPING:
         raise InvalidConfig(f"server must be left out with {scenario.strategy.name}, which has a step of its own")
-    fault = bf16_fault(scenario.training, scenario.strategy.name, scenario.task is not None)
-    if fault:
-        raise InvalidConfig(f"training.precision must be {fault}")
+    check_training(scenario)
     _check_together(scenario)
 
 
@@ -68,7 +66,7 @@ def _check_evaluation(scenario: Scenario) -> None:
     elif privacy is not None:
         name = privacy.mechanism
         raise InvalidConfig(f"evaluation must be left out with {name}: members do not evaluate together there")
-    if scenario.task is None and (evaluation.held_out == 0 or set(evaluation.metrics) - {RIGHT, CONFUSION}):
+    if scenario.task is None and not evaluation.of_networks:
         known = f"{RIGHT} and {CONFUSION}"
         raise InvalidConfig(f"evaluation must have a held_out above 0, and metrics {known} only, without a task")
     if privacy and CONFUSION in evaluation.metrics:

@@ -15,7 +15,7 @@ from fedgrove.node.base.files import write_atomically
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.methods.procfl.settings import ProCflSettings
-from fedgrove.node.scenario.checks import check_data, check_training
+from fedgrove.node.scenario.checks import check_data
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import check_directory
 from fedgrove.node.simulation.checks import check_simulated
@@ -165,7 +165,6 @@ def open_session(runs: Runs) -> Iterator[SimulationSession]:
         There is no such executor.
     """
     check_simulated(runs.scenario)
-    check_training(runs.scenario)
     if runs.out is not None:
         for scenario in runs.scenarios:
             check_directory(runs.out / _name(scenario), scenario, runs.resume)
