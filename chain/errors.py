@@ -183,7 +183,7 @@ def _shown(key: str, value: Any) -> str:
 
 
 @functools.cache
-def artifact(name: str) -> dict:
+def artifact(name: str) -> dict[str, Any]:
     """A shipped contract: ABI, bytecode, deployed bytecode, immutable references. ``name`` is the contract's."""
     file = resources.files("fedgrove.chain.artifacts") / f"{name}.json"
     return json.loads(file.read_text("utf-8"))

@@ -80,7 +80,7 @@ def _read_length(stream: BinaryIO) -> int | None:
         encoded += _read_exactly(stream, 1)
     try:
         return read_varint(encoded, 0)[0]
-    except (ValueError, InvalidContent) as fault:
+    except InvalidContent as fault:
         raise InvalidContent(f"the archive has a malformed length: {fault}") from None
 
 

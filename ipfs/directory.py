@@ -116,7 +116,7 @@ def _scan_entries(data: bytes) -> Iterator[DirectoryEntry]:
         length, start = read_varint(data, position + 1)
         link, position = data[start : start + length], start + length
         if not link.startswith(_CID_FIELD):
-            raise ValueError("an entry is named by another kind of CID")
+            raise InvalidContent("an entry is named by another kind of CID")
         after = len(_CID_FIELD) + _CID_BYTES
         name_length, start = read_varint(link, after + 1)
         total_size, _ = read_varint(link, start + name_length + 1)

@@ -262,7 +262,7 @@ class DiskStore(DiskReader):
             yield
 
 
-def _entries(folder: Path) -> list[os.DirEntry]:
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
     """Entries of a folder, by name; empty if the folder does not exist."""
     try:
         with os.scandir(folder) as entries:

@@ -79,7 +79,7 @@ class _Api:
         """The answer to a command; _Refusal where the node says no, ValueError where it is no node."""
         data, headers = (None, {}) if archive is None else multipart.stream_bytes(chunk for chunk in archive)
         headers |= {"Accept-Encoding": "identity"}
-        sent = {"params": options, "data": data, "headers": headers}
+        sent: dict[str, Any] = {"params": options, "data": data, "headers": headers}
         with self._session() as session, answered(session, self._url + command, seconds, most_bytes, **sent) as answer:
             content = body(answer, most_bytes)
         if answer.status_code != requests.codes.ok:  # a redirection is no answer either

@@ -63,7 +63,7 @@ def build(chunks: Iterable[bytes | memoryview], profile: Profile = UNIXFS_V1_202
         level.append(Link(block.cid, len(chunk), len(chunk)))
         yield block
     while len(level) > 1:
-        parents = []
+        parents: list[Link] = []
         for start in range(0, len(level), profile.max_links):
             links = level[start : start + profile.max_links]
             node = encode_node(links)
@@ -147,20 +147,20 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 
     Raises
     ------
-    ValueError
+    InvalidContent
         Truncated, longer than 9 bytes (63 bits), or not the shortest form.
     """
     number = 0
     for count in range(9):
         if position + count >= len(data):
-            raise ValueError("truncated varint")
+            raise InvalidContent("truncated varint")
         byte = data[position + count]
         number |= (byte & 0x7F) << (7 * count)
         if byte < 0x80:
             if byte == 0 and count > 0:
-                raise ValueError("varint is not in its shortest form")
+                raise InvalidContent("varint is not in its shortest form")
             return number, position + count + 1
-    raise ValueError("varint is longer than 9 bytes")
+    raise InvalidContent("varint is longer than 9 bytes")
 
 
 def field(tag: int, value: bytes) -> bytes:
@@ -183,13 +183,13 @@ def _scan_node(data: bytes, profile: Profile) -> tuple[list[bytes], int]:
         try:
             digests.append(CID.from_bytes(cid).digest)
             length, position = read_varint(data, position + 1)
-        except (InvalidContent, ValueError):
+        except InvalidContent:
             raise InvalidContent("a link of the node is malformed") from None
         position += length
     try:
         _, position = read_varint(data, position + 1)
         size, _ = read_varint(data, position + len(_FILE_TYPE) + 1)
-    except (ValueError, InvalidContent):
+    except InvalidContent:
         raise InvalidContent("the node ends too early") from None
     return digests, size
 
@@ -202,7 +202,7 @@ def _rebuild(data: bytes, digests: list[bytes], size: int, depth: int, profile: 
     if len(digests) != -(-size // capacity):
         raise InvalidContent(f"a node of {size} bytes has {-(-size // capacity)} links, not {len(digests)}")
     codec = RAW if depth == 1 else DAG_PB
-    links = []
+    links: list[Link] = []
     for index, digest in enumerate(digests):
         part = min(capacity, size - index * capacity)
         links.append(Link(CID.from_digest(digest, codec), part, _total_size(part, depth - 1, profile)))

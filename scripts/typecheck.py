@@ -39,7 +39,16 @@ RULES = (
     "strictSetInference",
 )
 # Packages that are held to these rules as well. Those of the libraries' missing stubs are not among them.
-STRICT = ("fedgrove/common", "fedgrove/node/masking")
+STRICT = (
+    "fedgrove/api",
+    "fedgrove/chain/face",
+    "fedgrove/chain/records",
+    "fedgrove/common",
+    "fedgrove/ipfs",
+    "fedgrove/node/masking",
+    "fedgrove/node/privacy",
+    "fedgrove/node/tasks",
+)
 STRICT_RULES = (
     "reportMatchNotExhaustive",
     "reportMissingTypeArgument",

@@ -128,7 +128,7 @@ class AnvilNetwork(RpcNetwork):
 
     poll_seconds = 0.002
 
-    def __init__(self, url: str, process: subprocess.Popen) -> None:
+    def __init__(self, url: str, process: subprocess.Popen[bytes]) -> None:
         super().__init__(url)
         self.url = url
         self._process = process
@@ -173,10 +173,10 @@ def dying_with_parent(command: list[str], by: signal.Signals = signal.SIGTERM) -
     return [sys.executable, "-I", "-S", "-c", _DIES_WITH_PARENT, str(os.getpid()), str(int(by)), *command]
 
 
-def _start(command: list[str]) -> subprocess.Popen:
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
     """Start a program that ends when this process does, however that ends."""
     command = dying_with_parent(command)
-    started: queue.SimpleQueue[subprocess.Popen | OSError] = queue.SimpleQueue()
+    started: queue.SimpleQueue[subprocess.Popen[bytes] | OSError] = queue.SimpleQueue()
 
     def run() -> None:
         try:
@@ -196,7 +196,7 @@ def _start(command: list[str]) -> subprocess.Popen:
     return process
 
 
-def _wait_for(process: subprocess.Popen, port: int, timeout: float) -> None:
+def _wait_for(process: subprocess.Popen[bytes], port: int, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if process.poll() == anvil_state.NO_ROOM:
@@ -211,7 +211,7 @@ def _wait_for(process: subprocess.Popen, port: int, timeout: float) -> None:
     raise ConnectionFailed(f"anvil does not answer on port {port} after {timeout:.0f} s; try the embedded chain.")
 
 
-def _stop(process: subprocess.Popen) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
     process.terminate()

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ def decode_abi(kinds: Sequence[str], data: bytes) -> tuple[Any, ...]:
 @functools.cache
 def functions(contract: str) -> dict[str, Function]:
     """The functions of a shipped contract by name; none of them is overloaded."""
-    found = {}
+    found: dict[str, Function] = {}
     for item in artifact(contract)["abi"]:
         if item["type"] == "function":
             inputs, outputs = _types(item["inputs"]), _types(item["outputs"])
@@ -62,7 +62,7 @@ def events(contract: str) -> dict[str, list[tuple[str, str, bool]]]:
 def creation(contract: str, arguments: Sequence[Any]) -> bytes:
     """Data of the transaction that creates a shipped contract."""
     shipped = artifact(contract)
-    inputs = next((item["inputs"] for item in shipped["abi"] if item["type"] == "constructor"), [])
+    inputs = [each for item in shipped["abi"] if item["type"] == "constructor" for each in item["inputs"]]
     return bytes.fromhex(shipped["bytecode"][2:]) + encode(_types(inputs), list(arguments))
 
 
@@ -71,11 +71,11 @@ def snake_case(name: str) -> str:
     return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", name)
 
 
-def _types(parameters: Sequence[dict]) -> tuple[str, ...]:
+def _types(parameters: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(_type(parameter) for parameter in parameters)
 
 
-def _type(parameter: dict) -> str:
+def _type(parameter: Mapping[str, Any]) -> str:
     if not parameter["type"].startswith("tuple"):
         return parameter["type"]
     return f"({','.join(_types(parameter['components']))}){parameter['type'].removeprefix('tuple')}"

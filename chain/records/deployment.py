@@ -4,12 +4,12 @@ from dataclasses import asdict, astuple, dataclass
 from itertools import pairwise
 from typing import Annotated
 
-import rlp
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
 from msgspec import Meta
 
 from fedgrove.chain.errors import WrongChain, artifact
 from fedgrove.chain.records.abi import creation, snake_case
+from fedgrove.chain.records.rlp_bytes import rlp_bytes
 from fedgrove.common.settings import Settings
 from fedgrove.common.wire import Digest, Malformed, canonical_json, decode
 
@@ -207,4 +207,4 @@ def _immutables(deployment: Deployment) -> dict[str, int]:
 
 def created_address(sender: str, nonce: int) -> str:
     """The checksummed address of the contract that an account creates with the transaction of this nonce."""
-    return to_checksum_address(keccak(rlp.encode([to_canonical_address(sender), nonce]))[12:])
+    return to_checksum_address(keccak(rlp_bytes([to_canonical_address(sender), nonce]))[12:])

@@ -1,6 +1,8 @@
 """Draws that a client signs and somebody else submits (EIP-712), so that one transaction can carry many."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from eth_abi import encode
 from eth_utils import keccak, to_checksum_address
@@ -42,7 +44,7 @@ class SignedDraw:
         """Whether its message is that of an 81-byte proof: Γx and s begin the one, and are in the other."""
         return (self.message[:32], self.message[32:64]) == (proof[1:33], proof[49:])
 
-    def as_tuple(self) -> tuple:
+    def as_tuple(self) -> tuple[object, ...]:
         """The fields in the order of the Solidity struct."""
         keys = (self.vrf_x, self.vrf_y, self.mask_key, self.seal_key)
         return (self.account, *keys, self.samples, self.message, self.signature)
@@ -100,11 +102,11 @@ def _digest(deployment: Deployment, number: int, item: SignedDraw) -> bytes:
     return keccak(b"\x19\x01" + _struct("EIP712Domain", _DOMAIN, domain) + _struct("Draw", _DRAW, values))
 
 
-def _struct(name: str, fields: tuple[tuple[str, str], ...], values: tuple) -> bytes:
+def _struct(name: str, fields: tuple[tuple[str, str], ...], values: tuple[object, ...]) -> bytes:
     """hashStruct of EIP-712 for fields that are no structs: texts and bytes stand in it as their hashes."""
     kinds = [kind for _, kind in fields]
     members = ",".join(f"{kind} {field}" for field, kind in fields)
-    hashed = {"string": lambda text: keccak(text=text), "bytes": keccak}
+    hashed: dict[str, Callable[[Any], bytes]] = {"string": lambda text: keccak(text=text), "bytes": keccak}
     words = [hashed[kind](value) if kind in hashed else value for kind, value in zip(kinds, values, strict=True)]
     static = ["bytes32" if kind in hashed else kind for kind in kinds]
     return keccak(encode(["bytes32", *static], [keccak(text=f"{name}({members})"), *words]))

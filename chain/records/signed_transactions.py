@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import rlp
 from eth_utils import keccak, to_checksum_address
@@ -60,7 +60,7 @@ def decode_transaction(raw: bytes) -> SignedTransaction:
     """
     try:
         kind = raw[0] if raw and raw[0] < 0x80 else 0
-        fields = rlp.decode(raw[1:] if kind else raw)
+        fields = cast(Any, rlp).decode(raw[1:] if kind else raw)
         return _typed(kind, fields) if kind else _legacy(fields)
     except (RLPException, TypeError, RecursionError) as fault:
         raise InvalidContent(f"not a signed transaction ({type(fault).__name__})") from None

@@ -112,7 +112,7 @@ def audit(
     InvalidInput, ChainError, StoreError, BadHistory
         As ``fedgrove.api.auditing.read_live``; InvalidInput, too, for ``ledger`` or ``store`` with a path.
     """
-    report = None if progress is None else lambda done, of_all: progress(done)
+    report: Callable[[int, int], None] | None = None if progress is None else lambda done, _: progress(done)
     if is_endpoint(run):
         history, content = read_live(str(run), ledger, store)
         return Auditor(chain_facts(history), history.records(), content, report, pins).run()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.nested_tables import Tables, from_dotted, merged
@@ -144,9 +144,9 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _plain_value(value) for name, value in given.items()}
 
 
-def _plain_value(value: Any) -> Any:
+def _plain_value(value: object) -> Any:
     if isinstance(value, PathLike):
-        return fspath(value)
+        return fspath(cast(PathLike[str], value))
     if isinstance(value, tuple):
-        return list(value)
-    return _plain(value) if isinstance(value, Mapping) else value
+        return list(cast(tuple[object, ...], value))
+    return _plain(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else value

@@ -186,7 +186,7 @@ class History:
         """
         import torch
 
-        return {name: torch.from_numpy(value.copy()) for name, value in self.state_arrays(number).items()}
+        return {name: torch.tensor(value) for name, value in self.state_arrays(number).items()}
 
     def state_arrays(self, number: int | None = None) -> Tensors:
         """As ``state_dict``, of arrays; needs no torch."""
@@ -255,7 +255,7 @@ class History:
         return rounds
 
     @cached_property
-    def _method(self) -> Method:
+    def _method(self) -> Method[Any, Any, Any]:
         return fetch_method(self._store, self._first.opened.config_digest)
 
 

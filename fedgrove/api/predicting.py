@@ -56,7 +56,7 @@ class TaskAccess:
     folder: Path | None = None
     directory: Path | None = None
     account: str = ""
-    bases: Mapping[str, Path] = field(default_factory=dict)
+    bases: Mapping[str, Path] = field(default_factory=dict[str, Path])
     sandbox: str = AUTO
 
 
@@ -71,7 +71,7 @@ class Predictor:
 
     def __init__(
         self,
-        method: Method,
+        method: Method[Any, Any, Any],
         tensors: Tensors,
         about: Mapping[str, str],
         access: TaskAccess,

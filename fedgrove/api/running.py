@@ -71,4 +71,4 @@ class Run:
         """
         import torch
 
-        return {name: torch.from_numpy(value.copy()) for name, value in self._models(number).items()}
+        return {name: torch.tensor(value) for name, value in self._models(number).items()}

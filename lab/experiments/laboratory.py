@@ -193,7 +193,7 @@ def settle(plan: Scenario, overrides: Overrides) -> Scenario:
     plan = overrides.apply(plan)
     try:
         options = asdict(make_strategy(plan.strategy.name, plan.strategy.options))
-    except (ValueError, InvalidContent, InvalidInput) as fault:
+    except (InvalidContent, InvalidInput) as fault:
         raise InvalidInput(str(fault)) from None
     return plan.changed(strategy={"options": {name: float(value) for name, value in options.items()}})
 

@@ -20,7 +20,6 @@ from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.node.audit.findings import Findings, is_unfounded, name_lacking, name_left_out, name_liars
 from fedgrove.node.audit.verdict import CannotTell
-from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.recovery import RecoveryRecord, most_record_bytes
@@ -161,7 +160,7 @@ class ContentRules:
         number = record.round
         try:
             method = self.findings.get(lambda: fetch_method(self.store, record.config_digest), "opened.config", number)
-        except (InvalidConfig, ValueError, InvalidInput, InvalidContent) as fault:
+        except (InvalidInput, InvalidContent) as fault:
             raise bad("opened.config", str(fault), number) from None
         config = method.config
         other = difference(self.facts.deployment, config)
@@ -176,7 +175,7 @@ class ContentRules:
             raise bad("opened.model", str(fault), number) from None
         try:
             method.codec.check_model(model, number)
-        except (ValueError, InvalidInput, InvalidContent) as fault:
+        except (InvalidInput, InvalidContent) as fault:
             raise bad("opened.config", str(fault), number) from None
         if config.shared.digest:
             digest = bytes.fromhex(config.shared.digest)

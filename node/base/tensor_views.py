@@ -7,22 +7,34 @@ Tests hold its bytes and verdicts against these.
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
 from fedgrove.common.chunks import Buffer
 from fedgrove.common.errors import InvalidContent
+from fedgrove.common.wire import convert
 
 LENGTH = 8
 """Bytes of the header's length, with which a safetensors file begins; tensors begin at a multiple of it."""
 
 _FLOAT = np.dtype("<f4")
 _CODE = "F32"
+_MOST_SIDES = 32  # of an array that NumPy can hold
 MAX_HEADER = 4 << 20
 """Bytes of a header: 30,000 tensors with names. Parsed, it may take thirty times as much."""
-_METADATA = "__metadata__"
+METADATA = "__metadata__"
 _TYPES = {"F64": "float64", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32", "U8": "uint8"}
+
+
+class Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """A tensor as a header has it."""
+
+    dtype: str
+    shape: Annotated[tuple[Annotated[int, Meta(ge=0, lt=1 << 40)], ...], Meta(max_length=_MOST_SIDES)]
+    data_offsets: tuple[int, int]
 
 
 def parts(tensors: Mapping[str, np.ndarray]) -> Iterator[Buffer]:
@@ -49,15 +61,21 @@ def views(data: Buffer) -> dict[str, np.ndarray]:
         It is no safetensors file, or has tensors of another type than float32.
     """
     header, first = _header(data)
+    header.pop(METADATA, None)
     found, end = {}, 0
-    for name, entry in sorted(header.items(), key=_start):
-        shape, size = _shape(name, entry, end)
+    for name, entry in sorted(convert(dict[str, Entry], header).items(), key=lambda item: item[1].data_offsets):
+        if entry.dtype != _CODE:
+            kind = _TYPES.get(entry.dtype, entry.dtype[:8])
+            raise InvalidContent(f"tensor {name!r} has type {kind}, expected float32")
+        size = _FLOAT.itemsize * math.prod(entry.shape)
+        if entry.data_offsets != (end, end + size):
+            raise InvalidContent(f"tensor {name!r} does not lie where it should")
         end += size
         if first + end > len(data):
             raise InvalidContent("it ends too early")
         array = np.frombuffer(data, _FLOAT, size // _FLOAT.itemsize, first + end - size)
         try:
-            found[name] = array.reshape(shape)
+            found[name] = array.reshape(entry.shape)
         except ValueError:
             raise InvalidContent(f"tensor {name!r} has too many dimensions") from None
     if first + end != len(data):
@@ -67,21 +85,11 @@ def views(data: Buffer) -> dict[str, np.ndarray]:
 
 def metadata(data: Buffer) -> dict[str, str]:
     """Texts by name that a file states in its header; InvalidContent as ``views``, and where they are no texts."""
-    found = _entries(data)[0].get(_METADATA, {})
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        raise InvalidContent("its metadata are not texts by name")
-    return found
+    return convert(dict[str, str], _header(data)[0].get(METADATA, {}))
 
 
 def _header(data: Buffer) -> tuple[dict[str, Any], int]:
-    """The entries by name, and where the tensors begin."""
-    header, first = _entries(data)
-    header.pop(_METADATA, None)
-    return header, first
-
-
-def _entries(data: Buffer) -> tuple[dict[str, Any], int]:
-    """As ``_header``, with the metadata."""
+    """The entries by name, with the metadata, and where the tensors begin."""
     size = int.from_bytes(data[:LENGTH], "little")
     if len(data) < LENGTH or not 2 <= size <= min(len(data) - LENGTH, MAX_HEADER) or size % LENGTH:
         raise InvalidContent("the length of its header is wrong")
@@ -99,25 +107,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) != len(pairs):
         raise ValueError("a key occurs twice")
     return table
-
-
-def _start(item: tuple[str, Any]) -> int:
-    """Where a tensor begins."""
-    entry = item[1]
-    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
-    if not (isinstance(offsets, list) and len(offsets) == 2 and all(type(each) is int for each in offsets)):
-        raise InvalidContent("a tensor has no place in it")
-    return offsets[0]
-
-
-def _shape(name: str, entry: dict[str, Any], start: int) -> tuple[tuple[int, ...], int]:
-    """The shape and the bytes of a tensor that must begin at ``start``."""
-    code, shape = entry.get("dtype"), entry.get("shape")
-    if code != _CODE:
-        raise InvalidContent(f"tensor {name!r} has type {_TYPES.get(str(code), str(code)[:8])}, expected float32")
-    if not (isinstance(shape, list) and all(type(side) is int and side >= 0 for side in shape)):
-        raise InvalidContent(f"tensor {name!r} has no shape")
-    size = _FLOAT.itemsize * math.prod(shape)
-    if entry["data_offsets"] != [start, start + size] or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise InvalidContent(f"tensor {name!r} does not lie where it should")
-    return tuple(shape), size

@@ -144,7 +144,7 @@ def _training(
 
     try:
         return PlannedTraining(clients, rate, rounds, parameters, delta, dropouts)
-    except (ValueError, InvalidInput) as fault:
+    except InvalidInput as fault:
         raise CommandError(f"--{fault}") from None
 
 

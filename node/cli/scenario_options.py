@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedgrove.common.errors import InvalidContent, InvalidInput
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.nested_tables import Tables, merged, nested
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.strict_toml import parse_toml
@@ -195,7 +195,7 @@ def setting(given: str) -> Tables:
         raise CommandError(f"--set must be TABLE.KEY=VALUE, such as training.epochs=2, not {given!r}")
     try:
         return nested(key.strip(), parse_toml(f"value = {value}".encode())["value"])
-    except (ValueError, InvalidInput, InvalidContent) as fault:
+    except InvalidContent as fault:
         if re.fullmatch(r"\s*[A-Za-z][\w./:-]*\s*", value):
             return nested(key.strip(), value.strip())
         raise CommandError(f"--set {key.strip()} must have a TOML value, not {value!r}: {fault}") from None

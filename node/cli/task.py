@@ -106,7 +106,7 @@ def describe_base(
     content = content_of(path)
     try:
         base = FrozenBase(name, str(content.cid), content.size)
-    except (ValueError, InvalidInput) as fault:
+    except InvalidInput as fault:
         raise CommandError(f"{name}: {fault}") from None
     if place:
         publish_base(path, base, open_for_writing(place))

@@ -106,7 +106,7 @@ class Demo:
         try:
             config, first = self.subject.found(self.scenario, self.store, keys)
             config = replace(config, ledger=self._windows(state, config.ledger))
-        except (ValueError, InvalidInput, InvalidContent) as fault:
+        except (InvalidInput, InvalidContent) as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
         self._found(state, config, keys)
         aides = method_of(config).aides(keys, self.subject.test(config))

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedgrove.common.errors import InvalidContent
-from fedgrove.common.wire import parse_json
+from fedgrove.common.wire import convert, decode, parse_json
 from fedgrove.ipfs.store import ContentReader, StoreError
+from fedgrove.node.base.tensor_views import METADATA, Entry
 from fedgrove.node.base.visible import is_visible
 
 MAX_TEXT, MAX_NAME = 400, 40
@@ -42,7 +43,7 @@ def document(data: bytes) -> str:
     """A JSON document as indented lines, or what it is instead; bounded in length."""
     try:
         lines = json.dumps(parse_json(data), indent=2, ensure_ascii=True).splitlines()
-    except (ValueError, RecursionError, InvalidContent):
+    except InvalidContent:
         return f"not a JSON document: {inert(data[:MAX_TEXT].decode(errors='replace'))}"
     shown = "\n".join(lines)
     return shown if len(shown) <= MAX_DOCUMENT else f"{shown[:MAX_DOCUMENT]}\n… ({len(shown):,} characters)"
@@ -83,18 +84,17 @@ def contents_of_model(store: ContentReader, digest: bytes, max_bytes: int, start
         length = int.from_bytes(head[:8], "little")
         if len(head) < 8 or not 2 <= length <= min(MAX_HEADER_BYTES, len(head) - 8):
             return Contents(fault="it does not begin as a safetensors file does")
-        table = parse_json(head[8 : 8 + length])
-        named = sorted((str(name), fields) for name, fields in table.items() if name != "__metadata__")
-        tensors = tuple(_tensor(name, fields) for name, fields in named[:MAX_TENSORS])
+        table = decode(dict[str, Any], head[8 : 8 + length], MAX_HEADER_BYTES)
+        table.pop(METADATA, None)
+        named = sorted(convert(dict[str, Entry], table).items())
+        tensors = tuple(_tensor(name, entry) for name, entry in named[:MAX_TENSORS])
     except StoreError as fault:
         return Contents(fault=inert(fault))
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, InvalidContent):
+    except InvalidContent:
         return Contents(fault="its header is not that of a safetensors file")
     return Contents(tensors, max(0, len(named) - MAX_TENSORS))
 
 
-def _tensor(name: str, fields: dict) -> Tensor:
-    shape = [int(side) for side in fields["shape"]]
-    if len(shape) > 16 or any(not 0 <= side < 1 << 40 for side in shape):
-        raise ValueError("no shape")
-    return Tensor(inert(name, 80), inert(fields["dtype"], 12), " × ".join(map(str, shape)) or "1", math.prod(shape))
+def _tensor(name: str, entry: Entry) -> Tensor:
+    shape = " × ".join(map(str, entry.shape)) or "1"
+    return Tensor(inert(name, 80), inert(entry.dtype, 12), shape, math.prod(entry.shape))

@@ -9,6 +9,8 @@ import pickletools
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
+
 SHAPE = (3, 32, 32)
 PIXELS = 3 * 32 * 32
 CLASSES = 10
@@ -23,11 +25,11 @@ def parse_binary_batch(data: bytes) -> Images:
 
     Raises
     ------
-    ValueError
+    InvalidContent
         A length that is no multiple of a record, or a label above 9.
     """
     if not data or len(data) % (1 + PIXELS):
-        raise ValueError(f"{len(data)} bytes are not a whole number of CIFAR-10 records of {1 + PIXELS} bytes")
+        raise InvalidContent(f"{len(data)} bytes are not a whole number of CIFAR-10 records of {1 + PIXELS} bytes")
     records = np.frombuffer(data, np.uint8).reshape(-1, 1 + PIXELS)
     return _checked(records[:, 1:], records[:, 0].astype(np.int64))
 
@@ -40,7 +42,7 @@ def parse_python_batch(data: bytes) -> Images:
 
     Raises
     ------
-    ValueError
+    InvalidContent
         Not a pickle with a label from 0 to 9 for each 3,072 bytes.
     """
     pixels, labels, are_labels = b"", [], False
@@ -54,9 +56,9 @@ def parse_python_batch(data: bytes) -> Images:
             elif are_labels and opcode.name in _NUMBERS:
                 labels.append(argument)
     except (ValueError, IndexError) as fault:
-        raise ValueError(f"it is not a CIFAR-10 batch: {fault}") from None
+        raise InvalidContent(f"it is not a CIFAR-10 batch: {fault}") from None
     if not labels or len(pixels) != PIXELS * len(labels):
-        raise ValueError(f"it is not a CIFAR-10 batch: {len(pixels)} bytes of pixels with {len(labels)} labels")
+        raise InvalidContent(f"it is not a CIFAR-10 batch: {len(pixels)} bytes of pixels with {len(labels)} labels")
     return _checked(np.frombuffer(pixels, np.uint8), np.array(labels, dtype=np.int64))
 
 
@@ -68,5 +70,5 @@ def content_digest(images: np.ndarray, labels: np.ndarray) -> str:
 
 def _checked(pixels: np.ndarray, labels: np.ndarray) -> Images:
     if labels.min() < 0 or labels.max() >= CLASSES:
-        raise ValueError(f"it holds a label outside 0 … {CLASSES - 1}")
+        raise InvalidContent(f"it holds a label outside 0 … {CLASSES - 1}")
     return pixels.reshape(-1, *SHAPE), labels

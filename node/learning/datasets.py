@@ -96,9 +96,7 @@ def _idx(name: str, source: IdxSource, directory: Path) -> Dataset:
         path = _present(folder, file) or download(file, folder)
         try:
             arrays.append(parse_idx(read_verified(path, file)))
-        except DatasetError:
-            raise
-        except (ValueError, InvalidContent, InvalidInput) as fault:
+        except InvalidContent as fault:
             raise DatasetError(f"{path} is unusable: {fault}") from None
     parts = [_images(arrays[0], arrays[1], folder), _images(arrays[2], arrays[3], folder)]
     return _counted(name, parts, source.counts, folder)
@@ -107,7 +105,7 @@ def _idx(name: str, source: IdxSource, directory: Path) -> Dataset:
 def _images(images: np.ndarray, labels: np.ndarray, folder: Path) -> Samples:
     try:
         samples = as_samples(images, labels)
-    except (ValueError, InvalidContent, InvalidInput) as fault:
+    except InvalidInput as fault:
         raise DatasetError(f"the files in {folder} cannot be used: {fault}") from None
     if int(samples.y.max()) > 9:
         raise DatasetError(f"the files in {folder} cannot be used: a label is above 9")
@@ -139,7 +137,7 @@ def _cifar_batches(contents: list[bytes], parse: Callable, source: CifarSource, 
     for name, content, digest in zip(CIFAR_BATCHES, contents, source.batches, strict=True):
         try:
             images, labels = parse(content)
-        except (ValueError, InvalidContent, InvalidInput) as fault:
+        except InvalidContent as fault:
             raise DatasetError(f"{name} in {origin} is unusable: {fault}") from None
         if content_digest(images, labels) != digest:
             raise DatasetError(f"{name} in {origin} is not the published batch (wrong SHA-256): download it again")

@@ -8,6 +8,8 @@ import struct
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidContent
+
 UNSIGNED_BYTE = 0x08
 MAX_DIMENSIONS = 4
 
@@ -17,16 +19,16 @@ def parse_idx(data: bytes) -> np.ndarray:
 
     Raises
     ------
-    ValueError
+    InvalidContent
         Not IDX, another element type, or a length that does not match the stated shape.
     """
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] != UNSIGNED_BYTE:
-        raise ValueError("it is not an IDX file of unsigned bytes")
+        raise InvalidContent("it is not an IDX file of unsigned bytes")
     dimensions = data[3]
     header = 4 + 4 * dimensions
     if not 1 <= dimensions <= MAX_DIMENSIONS or len(data) < header:
-        raise ValueError("its IDX header is broken")
+        raise InvalidContent("its IDX header is broken")
     shape = struct.unpack(f">{dimensions}I", data[4:header])
     if len(data) != header + math.prod(shape):
-        raise ValueError(f"it states the shape {shape} but holds {len(data) - header} bytes")
+        raise InvalidContent(f"it states the shape {shape} but holds {len(data) - header} bytes")
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape)

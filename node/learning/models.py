@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.settings import ModelSpec
 
@@ -107,7 +107,7 @@ class ConvNet(Classifier):
         for _ in range(2):
             height, width = (height - lost) // 2, (width - lost) // 2
         if height < 1 or width < 1:
-            raise ValueError(
+            raise InvalidInput(
                 f"images of shape {tuple(input_shape)} are too small for this model: small-cnn needs at least 4 × 4"
             )
         self.centred = architecture.centred
@@ -189,7 +189,7 @@ def build_model(name: str, input_shape: tuple[int, ...], classes: int, seed: int
 
     Raises
     ------
-    ValueError
+    InvalidInput
         Unknown name, or images too small for the model.
     """
     model = empty_model(ModelSpec(name, tuple(input_shape), classes))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning import training
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate
@@ -72,7 +73,7 @@ def train(
 
     Raises
     ------
-    ValueError
+    InvalidInput
         Samples or shared set do not fit the model.
     """
     measured = None if held_out is None else held_out_sums(spec, tensors, held_out, device)
@@ -162,14 +163,14 @@ def _shared_pairs(spec: ModelSpec, shared: Samples | None, strategy: Strategy) -
     if not strategy.needs_shared:
         return None
     if shared is None:
-        raise ValueError(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
+        raise InvalidInput(f"{strategy.name} needs a shared set: give the federation one, or choose fedavg")
     return _pairs(spec, shared)
 
 
 def _pairs(spec: ModelSpec, samples: Samples) -> Pairs:
-    """Samples as a dataset of the task; ValueError where they do not fit the model."""
+    """Samples as a dataset of the task; InvalidInput where they do not fit the model."""
     if len(samples) == 0:
-        raise ValueError("there are no samples: a client needs at least one")
+        raise InvalidInput("there are no samples: a client needs at least one")
     if fault := misfit(samples, spec):
-        raise ValueError(fault)
+        raise InvalidInput(fault)
     return Pairs(samples.x, samples.y)

@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import PartitionSettings
 from fedgrove.node.learning.shared import draw_shared
@@ -27,7 +28,7 @@ def deal(
 
     Raises
     ------
-    ValueError
+    InvalidInput
         Too few samples, or shards that cannot be split.
     """
     parts = partition(training.y, clients, settings, seed)
@@ -39,7 +40,7 @@ def deal(
 def partition(labels: np.ndarray, clients: int, settings: PartitionSettings, seed: int) -> Partition:
     """Deal samples with labels (n,) to ``clients`` clients; the same arguments give the same split."""
     if clients % settings.copies:
-        raise ValueError(f"{settings.copies} copies of the data cannot be split equally over {clients} clients")
+        raise InvalidInput(f"{settings.copies} copies of the data cannot be split equally over {clients} clients")
     rng = np.random.default_rng([seed, clients])
     dealt = (_once(labels, clients // settings.copies, settings, rng) for _ in range(settings.copies))
     return tuple(chain.from_iterable(dealt))
@@ -80,7 +81,7 @@ def shards(labels: np.ndarray, clients: int, per_client: int, rng: np.random.Gen
     classes, counts = np.unique(labels, return_counts=True)
     total = clients * per_client
     if not len(classes) <= total <= len(labels):
-        raise ValueError(
+        raise InvalidInput(
             f"{clients} clients × {per_client} shards is {total} shards, "
             f"but there are {len(classes)} classes and {len(labels)} samples: choose a number in between"
         )
@@ -100,7 +101,7 @@ def groups(labels: np.ndarray, clients: int, count: int, others: float, rng: np.
     _check(labels, clients)
     classes = np.unique(labels)
     if not count <= min(clients, len(classes)):
-        raise ValueError(
+        raise InvalidInput(
             f"{count} groups need at least {count} clients and {count} labels: there are {clients} and {len(classes)}"
         )
     parts: list[list[np.ndarray]] = [[] for _ in range(clients)]
@@ -130,9 +131,9 @@ def _deal_evenly(indices: np.ndarray, parts: list[list[np.ndarray]]) -> None:
 
 def _check(labels: np.ndarray, clients: int) -> None:
     if clients < 1:
-        raise ValueError(f"the number of clients must be at least 1, not {clients}")
+        raise InvalidInput(f"the number of clients must be at least 1, not {clients}")
     if len(labels) < clients:
-        raise ValueError(f"{len(labels)} samples are too few to give each of {clients} clients one: use fewer clients")
+        raise InvalidInput(f"{len(labels)} samples are too few to give each of {clients} clients one: use fewer")
 
 
 def _shards_per_class(counts: np.ndarray, total: int) -> np.ndarray:

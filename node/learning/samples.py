@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.settings import ModelSpec
 
 
@@ -25,9 +26,11 @@ class Samples:
 
     def __post_init__(self) -> None:
         if self.x.dtype != np.float32 or self.x.ndim != 4:
-            raise ValueError(f"images must be float32 (n, channels, height, width), not {self.x.dtype} {self.x.shape}")
+            raise InvalidInput(
+                f"images must be float32 (n, channels, height, width), not {self.x.dtype} {self.x.shape}"
+            )
         if self.y.dtype != np.int64 or self.y.shape != self.x.shape[:1]:
-            raise ValueError(f"labels must be int64, one for each of the {len(self.x)} images")
+            raise InvalidInput(f"labels must be int64, one for each of the {len(self.x)} images")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -84,26 +87,26 @@ def as_samples(images: object, labels: object) -> Samples:
 
     Raises
     ------
-    ValueError
+    InvalidInput
         One sentence: what is wrong with which array.
     """
     x, y = np.asarray(images), np.asarray(labels)
     if x.ndim == 3:
         x = x[:, None]
     if x.ndim != 4 or 0 in x.shape:
-        raise ValueError(f"images must have shape (n, h, w) or (n, c, h, w) with n of at least 1, not {x.shape}")
+        raise InvalidInput(f"images must have shape (n, h, w) or (n, c, h, w) with n of at least 1, not {x.shape}")
     if y.shape != x.shape[:1]:
-        raise ValueError(f"there are {len(x)} images, but labels of shape {y.shape}")
+        raise InvalidInput(f"there are {len(x)} images, but labels of shape {y.shape}")
     if not np.issubdtype(y.dtype, np.integer) or int(y.min()) < 0:
-        raise ValueError("labels must be whole numbers from 0")
+        raise InvalidInput("labels must be whole numbers from 0")
     if x.dtype == np.uint8:
         x = x.astype(np.float32) / np.float32(255)
     elif np.issubdtype(x.dtype, np.floating):
         x = x.astype(np.float32)
     else:
-        raise ValueError(f"images must be unsigned bytes or floating point in [0, 1], not {x.dtype}")
+        raise InvalidInput(f"images must be unsigned bytes or floating point in [0, 1], not {x.dtype}")
     if not np.isfinite(x).all():
-        raise ValueError("images hold NaN or infinity: replace or leave out these samples")
+        raise InvalidInput("images hold NaN or infinity: replace or leave out these samples")
     if not (float(x.min()) >= 0 and float(x.max()) <= 1):
-        raise ValueError("images must lie in [0, 1] (or be unsigned bytes, which are divided by 255)")
+        raise InvalidInput("images must lie in [0, 1] (or be unsigned bytes, which are divided by 255)")
     return Samples(np.ascontiguousarray(x), np.ascontiguousarray(y, dtype=np.int64))

@@ -185,7 +185,7 @@ class StatedScores(Table, frozen=True):
             raise InvalidContent("its confusion matrix is not square")
 
     def check_samples(self, samples: int) -> None:
-        """Raise ValueError if a confusion matrix counts another number of samples."""
+        """Raise InvalidContent if a confusion matrix counts another number of samples."""
         if self.confusion is not None and sum(map(sum, self.confusion)) != samples:
             raise InvalidContent("its confusion matrix is not one of these samples")
 

@@ -3,7 +3,7 @@
 import numpy as np
 from safetensors.numpy import save as safetensors_save
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.arrays import arrays_of
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples
@@ -17,16 +17,16 @@ def draw_shared(samples: Samples, per_class: int, rng: np.random.Generator) -> S
 
     Raises
     ------
-    ValueError
+    InvalidInput
         A class has fewer samples.
     """
     if per_class < 1:
-        raise ValueError(f"the shared set needs at least 1 sample per class, not {per_class}")
+        raise InvalidInput(f"the shared set needs at least 1 sample per class, not {per_class}")
     chosen = []
     for label in np.unique(samples.y):
         indices = np.flatnonzero(samples.y == label)
         if len(indices) < per_class:
-            raise ValueError(f"class {label} has {len(indices)} samples, fewer than the {per_class} per class to share")
+            raise InvalidInput(f"class {label} has {len(indices)} samples, fewer than the {per_class} a class to share")
         chosen.append(np.sort(rng.choice(indices, per_class, replace=False)))
     return samples.take(np.concatenate(chosen))
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.models import FULLY_CONNECTED, PERCEPTRONS, Classifier, empty_model, load_tensors
 from fedgrove.node.learning.reproducible import generator_of, reproducible
 from fedgrove.node.learning.samples import Samples
@@ -41,14 +42,14 @@ class TogetherUpdate:
 
 
 def check_suits(spec: ModelSpec, strategy: Strategy, settings: TrainingSettings) -> None:
-    """Raise ValueError unless clients with these terms can be trained together."""
+    """Raise InvalidInput unless clients with these terms can be trained together."""
     networks = (*PERCEPTRONS, *FULLY_CONNECTED)
     if spec.name not in networks:
-        raise ValueError(f"clients are trained together on {' or '.join(networks)} only, not on {spec.name}")
+        raise InvalidInput(f"clients are trained together on {' or '.join(networks)} only, not on {spec.name}")
     if type(strategy) not in (FedAvg, FedProx):
-        raise ValueError(f"clients are trained together with fedavg or fedprox only, not with {strategy.name}")
+        raise InvalidInput(f"clients are trained together with fedavg or fedprox only, not with {strategy.name}")
     if settings.augmentations:
-        raise ValueError("clients are trained together without crop, flip and erase only")
+        raise InvalidInput("clients are trained together without crop, flip and erase only")
 
 
 def train_together(
@@ -75,13 +76,13 @@ def train_together(
 
     Raises
     ------
-    ValueError
+    InvalidInput
         Terms that do not suit (``check_suits``), or a client without samples.
     """
     check_suits(spec, strategy, settings)
     sizes = np.array([len(each) for each in samples])
     if not sizes.all():
-        raise ValueError("there are no samples: a client needs at least one")
+        raise InvalidInput("there are no samples: a client needs at least one")
     order = np.argsort(-sizes, kind="stable")  # who takes most steps comes first
     with reproducible(), torch.no_grad():
         model = empty_model(spec)

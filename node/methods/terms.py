@@ -32,17 +32,17 @@ _TAGGED: dict[str, tuple[str, Mapping[str, type]]] = {
 """Tables of several kinds: the key that tells them apart, and the kinds by its value."""
 
 
-def method_of(config: FederationConfig) -> Method:
+def method_of(config: FederationConfig) -> Method[Any, Any, Any]:
     """The method that the terms ask for."""
     return METHODS[type(config.method)](config, read_terms)
 
 
-def read_terms(data: bytes) -> Method:
+def read_terms(data: bytes) -> Method[Any, Any, Any]:
     """The method of terms in their canonical bytes; InvalidConfig if they are not."""
     return method_of(parse_config(data))
 
 
-def fetch_method(store: ContentReader, digest: bytes) -> Method:
+def fetch_method(store: ContentReader, digest: bytes) -> Method[Any, Any, Any]:
     """Fetch and parse a federation's terms, and return their method; raises StoreError, InvalidConfig."""
     return method_of(parse_config(store.fetch(digest, MAX_JSON_BYTES)))
 
@@ -108,7 +108,7 @@ def read_tables(path: Path, what: str) -> dict[str, Any]:
         raise InvalidConfig(f"{path} is larger than {MAX_CONFIG_BYTES} bytes: give {what}")
     try:
         return parse_toml(data)
-    except (ValueError, InvalidContent) as fault:
+    except InvalidContent as fault:
         raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from fedgrove.node.privacy.local import gaussian_delta, gaussian_epsilon, gaussian_sigma
 
@@ -150,13 +150,12 @@ def _excess(release: GaussianRelease, epsilon: float, delta: float) -> float:
 
 def _search(excess: Callable[[float], float], enough: float) -> float:
     """Where ``excess``, which falls, is zero, to within 10⁻⁶; below ``enough``."""
-    from scipy.optimize import brentq  # heavy, and only plans need it
+    from scipy import optimize  # heavy, and only plans need it
 
     low = enough / 2
     while excess(low) <= 0:
         low, enough = low / 2, low
-    root = brentq(excess, low, enough, rtol=1e-6)  # pyright: ignore[reportArgumentType] (scipy has no annotations)
-    return float(root)  # pyright: ignore[reportArgumentType]
+    return float(cast(Any, optimize).brentq(excess, low, enough, rtol=1e-6))  # scipy has no annotations
 
 
 def _merged(releases: Iterable[Release]) -> tuple[Release, ...]:

@@ -25,6 +25,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import kept_within
@@ -85,14 +86,14 @@ def mechanism_for(settings: LocalSettings, length: int) -> LocalMechanism:
 
     Raises
     ------
-    ValueError
+    InvalidInput
         The grid is too coarse for the clip: ε is tiny, or the model has billions of parameters.
     """
     mechanism = LocalMechanism(
         length, settings.clip, gaussian_sigma(settings.epsilon, settings.delta, 2 * settings.clip)
     )
     if _room(mechanism) < settings.clip / 2:
-        raise ValueError(f"a model of {length} parameters is too large for local privacy with ε = {settings.epsilon:g}")
+        raise InvalidInput(f"a model of {length} parameters is too large for local privacy at ε = {settings.epsilon:g}")
     return mechanism
 
 
@@ -113,7 +114,7 @@ def randomize(mechanism: LocalMechanism, update: np.ndarray, random: Random) -> 
 
     Raises
     ------
-    ValueError
+    InvalidInput
         Wrong shape or type.
     """
     check_update(update, mechanism.length)

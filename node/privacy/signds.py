@@ -24,7 +24,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, add
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.ring import WORD
@@ -154,11 +154,11 @@ def mechanism_for(settings: SignDsSettings, length: int) -> SignDsMechanism:
 
     Raises
     ------
-    ValueError
+    InvalidInput
         The model has fewer than 2, or too few parameters for h, or more than 2³².
     """
     if not max(2, settings.dimensions) <= length <= MAX_LENGTH:
-        raise ValueError(f"SignDS cannot choose {settings.dimensions} dimensions of a model of {length} parameters")
+        raise InvalidInput(f"SignDS cannot choose {settings.dimensions} dimensions of a model of {length} parameters")
     top = max(1, round(settings.top * length))
     boost = boost_of(settings.epsilon)
     if settings.dimensions:
@@ -184,7 +184,7 @@ def select(mechanism: SignDsMechanism, update: np.ndarray, random: Random) -> Se
 
     Raises
     ------
-    ValueError
+    InvalidInput
         Wrong shape or type.
     """
     check_update(update, mechanism.length)
@@ -200,7 +200,7 @@ def select(mechanism: SignDsMechanism, update: np.ndarray, random: Random) -> Se
 
 @dataclass(frozen=True)
 class SignDsVotes(Mechanism):
-    """Votes on a few dimensions in one round, and the step that they make; ValueError where no such model is for them.
+    """Votes on a few dimensions in one round, and the step that they make; InvalidInput where no model is for them.
 
     A federation uploads the selection itself, which is public and needs no masks.
     """

@@ -83,7 +83,8 @@ class Triangles:
 
     def _add_pairs(self, words: np.ndarray, step: int, stream: Stream) -> None:
         most = min(_CHUNK, len(words)) // 2
-        room, drawn, rest = np.empty(most, np.intp), np.empty(most, np.uint32), []
+        room, drawn = np.empty(most, np.intp), np.empty(most, np.uint32)
+        rest: list[tuple[np.ndarray, ...]] = []
         for start in range(0, len(words), _CHUNK):
             part = words[start : start + _CHUNK].view(np.int32)
             pairs = len(part) // 2

@@ -85,7 +85,7 @@ class Metrics(Table, frozen=True):
             metrics = super().from_bytes(data)
             if metrics.scores is not None:
                 metrics.scores.check_samples(metrics.samples)
-        except (ValueError, InvalidContent) as fault:
+        except InvalidContent as fault:
             raise InvalidContent(f"the metrics are not in their JSON form: {fault}") from None
         return metrics
 

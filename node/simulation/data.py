@@ -82,13 +82,13 @@ def deal_data(scenario: Scenario, dataset: Dataset, with_shared: bool) -> Dealt:
         parts, shared = deal(training, scenario.clients, scenario.partition, per_class, scenario.seed)
         name = scenario.model.name or default_model(dataset.name, dataset.input_shape)
         return Dealt(ModelSpec(name, dataset.input_shape, dataset.classes), training, parts, test, shared)
-    except (ValueError, InvalidInput, InvalidContent) as fault:
+    except (InvalidInput, InvalidContent) as fault:
         raise InvalidConfig(f"the data do not suit this scenario: {fault}") from None
 
 
 def _subset(samples: Samples, count: int, seed: int) -> Samples:
     if count > len(samples):
-        raise ValueError(f"there are {len(samples)} training samples, not the {count} of train_samples")
+        raise InvalidInput(f"there are {len(samples)} training samples, not the {count} of train_samples")
     return samples.take(np.sort(np.random.default_rng([seed, 2]).choice(len(samples), count, replace=False)))
 
 
@@ -96,7 +96,7 @@ def _split(samples: Samples, share: float, seed: int) -> tuple[Samples, Samples]
     """Training and validation samples."""
     count = int(share * len(samples))
     if count == 0:
-        raise ValueError(f"scenario.validation leaves none of the {len(samples)} training samples to test on")
+        raise InvalidInput(f"scenario.validation leaves none of the {len(samples)} training samples to test on")
     held_out = np.zeros(len(samples), bool)
     held_out[np.random.default_rng([seed, 5]).choice(len(samples), count, replace=False)] = True
     return samples.take(np.flatnonzero(~held_out)), samples.take(np.flatnonzero(held_out))

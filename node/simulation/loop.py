@@ -94,7 +94,7 @@ class SimulationRun(ABC):
             self._models = [self._subject.first_model(seed) for seed in self._model_seeds()]
             self._layout = Layout.of(self._models[0])
             self._prepare()
-        except (ValueError, InvalidInput, InvalidContent) as fault:
+        except (InvalidInput, InvalidContent) as fault:
             raise InvalidConfig(str(fault)) from None
 
     @property

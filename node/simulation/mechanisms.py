@@ -13,6 +13,7 @@ from statistics import median
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import SENDING
@@ -95,11 +96,11 @@ def releases_of(scenario: Scenario, layout: Layout) -> Releases:
 
     Raises
     ------
-    ValueError
+    InvalidInput
         The model does not suit the mechanism.
     """
     if getattr(scenario.privacy, "budget", 0):
-        raise ValueError("budget is enforced in federations only: leave it out, the record says what is spent")
+        raise InvalidInput("budget is enforced in federations only: leave it out, the record says what is spent")
     match scenario.privacy:
         case ClientLevelSettings():
             return ClientLevel(scenario, scenario.privacy, layout)
@@ -293,7 +294,7 @@ class SignDs(_EachUpload):
     def __init__(self, scenario: Scenario, settings: SignDsSettings, layout: Layout) -> None:
         super().__init__()
         if scenario.strategy.name in SENDING:
-            raise ValueError(f"SignDS moves weights only: choose another strategy than {scenario.strategy.name}")
+            raise InvalidInput(f"SignDS moves weights only: choose another strategy than {scenario.strategy.name}")
         self._settings, self._layout = settings, layout
         self._mechanism = self._votes(1).mechanism
         self._costs: dict[int, float] = {}  # ε by number of uploads

@@ -108,7 +108,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _globals_of(kind: type) -> Mapping[str, Any]:
-    return next((each.__globals__ for each in _functions(kind)), {})
+    return next((each.__globals__ for each in _functions(kind)), dict[str, Any]())
 
 
 def _functions(value: FunctionType | type) -> Iterator[FunctionType]:

@@ -6,7 +6,7 @@ shown as removed and the new ones as added.
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,7 +41,8 @@ class FileChange:
 
 def changes(old: Bundle | None, new: Bundle) -> tuple[FileChange, ...]:
     """The files that differ, code first, then sorted by path; all of them where there is no old bundle."""
-    before, after = {} if old is None else old.contents, new.contents
+    before: Mapping[str, bytes] = {} if old is None else old.contents
+    after = new.contents
     return tuple(
         _change(path, before.get(path), after.get(path))
         for path in sorted(before.keys() | after.keys(), key=lambda path: (not path.endswith(".py"), path))

@@ -36,7 +36,7 @@ def check_paths(paths: Iterable[str]) -> None:
     InvalidBundle
     """
     known: dict[str, str] = {}
-    files = set()
+    files: set[str] = set()
     for path in paths:
         check_path(path)
         for place in _places(path):

@@ -180,5 +180,5 @@ def test_varint_round_trip(number, rest):
 
 @pytest.mark.parametrize("encoded", [b"", b"\x80", b"\x80\x00", b"\xff" * 9, b"\x80" * 9 + b"\x01"])
 def test_malformed_varints_are_refused(encoded):
-    with pytest.raises(ValueError, match="varint"):
+    with pytest.raises(InvalidContent, match="varint"):
         read_varint(encoded, 0)

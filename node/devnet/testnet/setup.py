@@ -86,7 +86,7 @@ def _terms(layout: TestnetPaths, scenario: Scenario, subject: Subject, founder: 
             return replace(config, ledger=windows_of(scenario, config, subject, first))
     except DivergedTraining as fault:
         raise RunFailed(f"training diverges: {fault}") from None
-    except (ValueError, InvalidInput, InvalidContent, Refused) as fault:
+    except (InvalidInput, InvalidContent, Refused) as fault:
         if scenario.task is not None:
             raise
         raise RunFailed(f"the data do not fit this testnet: {fault}") from None

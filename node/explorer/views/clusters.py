@@ -354,7 +354,7 @@ def _output(proof: str) -> bytes | None:
     """β of a proof in hex; None for what is no proof, which no contract of ours took."""
     try:
         return proof_to_hash(bytes.fromhex(proof))
-    except (InvalidContent, ValueError, Refused):
+    except (InvalidContent, ValueError):
         return None
 
 

@@ -141,9 +141,9 @@ def points_from_file(path: Path, grid: BinGrid) -> np.ndarray:
     points = points_of_file(path)
     try:
         if points.shape[1] != grid.dimensions:
-            raise ValueError(f"points of shape {points.shape} instead of {grid.dimensions} coordinates each")
+            raise InvalidInput(f"points of shape {points.shape} instead of {grid.dimensions} coordinates each")
         grid.quantise(points)
-    except (ValueError, InvalidInput, InvalidContent) as fault:
+    except InvalidInput as fault:
         raise DatasetError(f"{path} cannot be used: {fault}") from None
     return points
 
@@ -153,13 +153,12 @@ def points_of_file(path: Path) -> np.ndarray:
 
     Raises DatasetError.
     """
+    found = _load(path, ("points",))["points"]
     try:
-        points = np.asarray(_load(path, ("points",))["points"], np.float64)
+        points = np.asarray(found, np.float64)
         if points.ndim != 2 or not points.size or not np.isfinite(points).all():
             raise ValueError(f"its points have the shape {points.shape}, or some are not finite")
-    except DatasetError:
-        raise
-    except (TypeError, ValueError, InvalidInput, InvalidContent) as fault:
+    except (TypeError, ValueError) as fault:
         raise DatasetError(f"{path} cannot be used: {fault}") from None
     return points
 

@@ -37,9 +37,9 @@ class BinGrid:
 
     def __post_init__(self) -> None:
         if self.dimensions < 1 or self.half < 1 or not 0 < self.step < math.inf:
-            raise ValueError("a grid needs at least one dimension, a positive step, and a level on either side of 0")
+            raise InvalidInput("a grid needs at least one dimension, a positive step, and a level on either side of 0")
         if self.half >= 1 << 20:
-            raise ValueError(f"a grid of {self.radix} levels per dimension is too fine; use at most {(1 << 21) - 1}")
+            raise InvalidInput(f"a grid of {self.radix} levels per dimension is too fine; use at most {(1 << 21) - 1}")
 
     @classmethod
     def covering(cls, dimensions: int, step: float, bound: float = 1.0) -> "BinGrid":

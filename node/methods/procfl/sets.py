@@ -6,6 +6,8 @@ counts: two sets have Σₗ min(Xₙˡ, Xₘˡ) elements in common.
 
 import numpy as np
 
+from fedgrove.common.errors import InvalidInput
+
 Q_MAX = 1 << 32
 """Q_max: more samples of one label than any client has."""
 
@@ -30,7 +32,7 @@ def label_counts(labels: np.ndarray, classes: int) -> np.ndarray:
     """
     counts = np.bincount(labels, minlength=classes)
     if len(counts) != classes:
-        raise ValueError(f"there is a label {len(counts) - 1}, but labels range from 0 to {classes - 1}")
+        raise InvalidInput(f"there is a label {len(counts) - 1}, but labels range from 0 to {classes - 1}")
     return counts.astype(np.int64)
 
 
@@ -49,11 +51,11 @@ def elements(counts: np.ndarray) -> np.ndarray:
 
     Raises
     ------
-    ValueError
+    InvalidInput
         No sample, too many, or a negative count.
     """
     total = int(counts.sum())
     if not 1 <= total <= MAX_ELEMENTS or int(counts.min()) < 0 or len(counts) > MAX_LABELS:
-        raise ValueError(f"a client compares from 1 to {MAX_ELEMENTS} samples, not {total}: use fewer")
+        raise InvalidInput(f"a client compares from 1 to {MAX_ELEMENTS} samples, not {total}: use fewer")
     parts = [np.arange(1, count + 1, dtype=np.uint64) + np.uint64(label * Q_MAX) for label, count in enumerate(counts)]
     return np.concatenate(parts).astype(ELEMENT)

@@ -62,15 +62,15 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
 
         Raises
         ------
-        ValueError
+        InvalidInput
             The terms' mechanism does not suit such a model; the message says why.
         """
 
     def check_model(self, model: Tensors, number: int) -> None:
         try:
             self.upload_bytes(Layout.of(self.server.model(model)))
-        except (ValueError, InvalidInput, InvalidContent) as fault:
-            raise ValueError(f"privacy: {fault}") from None
+        except (InvalidInput, InvalidContent) as fault:
+            raise InvalidInput(f"privacy: {fault}") from None
 
     def expected_bytes(self, inputs: RoundInputs[Tensors], client: int) -> int:
         return self.upload_bytes(uploaded(inputs)) if inputs.sums(client) else 0

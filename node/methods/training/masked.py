@@ -55,7 +55,7 @@ class MaskedUploads(ModelCodec):
         layout = Layout.of(update.tensors)
         try:
             mechanism = self.mechanism(layout)
-        except (ValueError, InvalidInput, InvalidContent) as fault:
+        except (InvalidInput, InvalidContent) as fault:
             raise MaskingRefused(str(fault)) from None
         weight = weight_of(inputs, [inputs.current.order.index(client)])
         words = mechanism.encode(flatten(update.tensors), partial(self._start, inputs), weight, os.urandom)

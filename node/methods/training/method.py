@@ -55,7 +55,7 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
     def first_from(self, tensors: Tensors) -> bytes:
         try:
             self.codec.upload_bytes(Layout.of(tensors))
-        except (ValueError, InvalidInput, InvalidContent) as fault:
+        except (InvalidInput, InvalidContent) as fault:
             raise InvalidConfig(f"privacy: {fault}") from None
         try:
             return dump(self.codec.server.first(tensors))

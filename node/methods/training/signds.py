@@ -44,7 +44,7 @@ class SignDsUploads(ModelCodec):
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         try:
             votes = self._votes(inputs, Layout.of(update.tensors))
-        except (ValueError, InvalidInput, InvalidContent) as fault:
+        except (InvalidInput, InvalidContent) as fault:
             raise MaskingRefused(str(fault)) from None
         return votes.select(flatten(update.tensors), lambda: inputs.previous, os.urandom).to_bytes()
 

@@ -73,5 +73,5 @@ def read_suggestion(text: bytes | None, where: str, changes: Mapping[str, Any] |
     """The suggestion in a file's bytes; the defaults for None, InvalidConfig where they are not right."""
     try:
         return build(SuggestedTerms, merged(parse_toml(text or b""), changes or {}), "")
-    except (ValueError, InvalidInput, InvalidContent) as fault:
+    except (InvalidInput, InvalidContent) as fault:
         raise InvalidConfig(f"{where}: {fault}") from None

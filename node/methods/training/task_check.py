@@ -220,7 +220,7 @@ def _done(name: str, work: Callable[[], tuple[str, dict[str, Any]]], reason: str
 def _upload_bytes(config: FederationConfig, sent: Layout) -> int:
     try:
         return codec_of(config).upload_bytes(sent)
-    except (ValueError, InvalidInput, InvalidContent) as fault:
+    except (InvalidInput, InvalidContent) as fault:
         raise TaskFailed(f"privacy: {fault}") from None
 
 

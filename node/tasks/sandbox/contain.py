@@ -57,7 +57,7 @@ def _mount_scratch(settings: WarmSettings) -> None:
     kernel.own_mounts()
     options = f"size={settings.limits.scratch},nr_inodes={_SPARE_FILES},mode=755"
     kernel.mount("tmpfs", str(SCRATCH), "tmpfs", kernel.NO_SETUID | kernel.NO_DEVICES, options)
-    for name, place in {"home": None, "tmp": "/tmp" if settings.temporary else None, "shm": "/dev/shm"}.items():
+    for name, place in (("home", ""), ("tmp", "/tmp" if settings.temporary else ""), ("shm", "/dev/shm")):
         folder = SCRATCH / name
         folder.mkdir()
         folder.chmod(0o1777)

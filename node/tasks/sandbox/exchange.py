@@ -3,7 +3,7 @@
 import os
 import selectors
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from fedgrove.common.chunks import Buffer
 from fedgrove.node.tasks.sandbox.faults import JobFailed
@@ -56,7 +56,7 @@ def exchange(
                         return end.value
 
 
-def _ready(selector: selectors.BaseSelector, deadline: float) -> list:
+def _ready(selector: selectors.BaseSelector, deadline: float) -> list[tuple[selectors.SelectorKey, int]]:
     left = deadline - time.monotonic()
     if left <= 0:
         raise DeadlinePassed
@@ -75,7 +75,7 @@ def _write(parts: Sequence[Buffer], descriptor: int) -> Iterator[None]:
     yield
 
 
-def _read(descriptor: int, limits: tuple[int, int]):
+def _read(descriptor: int, limits: tuple[int, int]) -> Generator[None, None, tuple[bytearray, bytearray]]:
     """Read a piece at each step; the value at the end is the header and the body."""
     first = yield from _exactly(descriptor, SIZES.size)
     sizes = SIZES.unpack(first)
@@ -87,7 +87,7 @@ def _read(descriptor: int, limits: tuple[int, int]):
     return header, body
 
 
-def _exactly(descriptor: int, size: int):
+def _exactly(descriptor: int, size: int) -> Generator[None, None, bytearray]:
     data = bytearray(size)
     view, done = memoryview(data), 0
     while done < size:

@@ -8,7 +8,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from fedgrove.common.chunks import Buffer
 from fedgrove.common.errors import InvalidContent
@@ -52,9 +52,9 @@ def parse_header(text: bytes | bytearray) -> dict[str, Any]:
             json.dumps(header, ensure_ascii=False).encode()
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
         raise JobFailed("the task's reply has a header that is not JSON of finite numbers") from None
-    if not isinstance(header, dict) or _deeper_than(header, _DEPTH):
+    if not isinstance(header, dict) or _deeper_than(cast(object, header), _DEPTH):
         raise JobFailed("the task's reply has a header that is not a flat JSON object")
-    return header
+    return cast(dict[str, Any], header)
 
 
 def parse_tensors(body: Buffer, expected: Layout | None) -> Tensors:
@@ -95,5 +95,5 @@ def _not_finite(text: str) -> float:
 def _deeper_than(value: object, depth: int) -> bool:
     if not isinstance(value, dict | list):
         return False
-    inner = value.values() if isinstance(value, dict) else value
+    inner = cast(dict[str, object], value).values() if isinstance(value, dict) else cast(list[object], value)
     return depth == 0 or any(_deeper_than(one, depth - 1) for one in inner)

@@ -27,7 +27,7 @@ _PATIENCE = 5.0  # seconds for a process that is asked to end
 class Launched:
     """A process in a sandbox: as it was started, the first one inside (a descriptor), and its standard error."""
 
-    process: subprocess.Popen
+    process: subprocess.Popen[bytes]
     first: int
     complaints: IO[bytes]
 
@@ -105,7 +105,7 @@ def _in_namespaces(
 
 def _popen(
     command: Sequence[str], descriptors: list[int], home: Path, environment: Mapping[str, str]
-) -> tuple[subprocess.Popen, IO[bytes]]:
+) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
     complaints = tempfile.TemporaryFile()  # noqa: SIM115 - Launched.close closes it
     process = subprocess.Popen(
         [*_KILLED_FIRST, *command],

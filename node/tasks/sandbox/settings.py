@@ -32,7 +32,7 @@ class Visible:
 
     task: Path
     data: Path | None = None
-    bases: Mapping[str, Path] = field(default_factory=dict)
+    bases: Mapping[str, Path] = field(default_factory=dict[str, Path])
 
     @property
     def paths(self) -> list[Path]:

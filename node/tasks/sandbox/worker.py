@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from fedgrove.common.chunks import Buffer
 from fedgrove.common.text import one_line
@@ -217,7 +217,7 @@ def _outcome(header: dict[str, Any]) -> Mapping[str, Any]:
     """Return the header of the task's answer; raise what the job reported instead."""
     answer = header.get("header")
     if header.get("outcome") == "done" and isinstance(answer, dict):
-        return answer
+        return cast(dict[str, Any], answer)
     if header.get("outcome") == "memory":
         raise JobOutOfMemory("the task's code needed more memory than it may use")
     if header.get("outcome") != "raised":

@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning import datasets, publishers
 from fedgrove.node.learning.cifar import PIXELS, parse_binary_batch
 from fedgrove.node.learning.datasets import DatasetError, load_dataset
@@ -337,5 +338,5 @@ def test_an_npz_with_a_pickle_inside_is_refused(tmp_path):
     ],
 )
 def test_unusable_arrays_are_a_sentence(images, labels, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InvalidInput, match=message):
         as_samples(images, labels)

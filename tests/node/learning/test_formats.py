@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.learning.cifar import PIXELS, parse_binary_batch, parse_python_batch
 from fedgrove.node.learning.idx import parse_idx
 
@@ -41,21 +42,21 @@ def test_idx_round_trip(shape, random):
     ],
 )
 def test_hostile_idx_is_refused(data):
-    with pytest.raises(ValueError):
+    with pytest.raises(InvalidContent):
         parse_idx(data)
 
 
 @given(st.binary(max_size=64))
-def test_random_bytes_are_idx_or_a_value_error(data):
+def test_random_bytes_are_idx_or_refused(data):
     try:
         parse_idx(data)
-    except ValueError as fault:
+    except InvalidContent as fault:
         assert "\n" not in str(fault)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 3072, b"\0" * 3074, b"\x0a" + b"\0" * 3072])
 def test_hostile_binary_batches_are_refused(data):
-    with pytest.raises(ValueError):
+    with pytest.raises(InvalidContent):
         parse_binary_batch(data)
 
 
@@ -99,7 +100,7 @@ def test_a_malicious_pickle_does_not_run(tmp_path):
     trace = tmp_path / "ran"
     for call in ((os.mkdir, (str(trace),)), (eval, (f"__import__('os').mkdir({str(trace)!r})",))):
         for protocol in (0, 1, 2, 3, 4, 5):
-            with pytest.raises(ValueError, match="not a CIFAR-10 batch"):
+            with pytest.raises(InvalidContent, match="not a CIFAR-10 batch"):
                 parse_python_batch(pickle.dumps({b"data": Evil(*call), b"labels": [1]}, protocol=protocol))
     assert not trace.exists()
     assert pickle.loads(pickle.dumps(Evil(os.mkdir, (str(trace),)), protocol=2)) is None and trace.exists(), (
@@ -123,7 +124,7 @@ def test_a_malicious_pickle_does_not_run(tmp_path):
     ],
 )
 def test_wrong_batches_are_refused(batch):
-    with pytest.raises(ValueError, match=r"CIFAR-10 batch|label"):
+    with pytest.raises(InvalidContent, match=r"CIFAR-10 batch|label"):
         parse_python_batch(pickle.dumps(batch, protocol=2))
 
 
@@ -132,5 +133,5 @@ def test_wrong_batches_are_refused(batch):
 @example(b"}(U\x04dataT\xff\xff\xff\x7fabc")  # a length beyond the end
 @example(b"X\x02\0\0\0\xff\xff")
 def test_random_pickles_are_refused(data):
-    with pytest.raises(ValueError, match="not a CIFAR-10 batch"):
+    with pytest.raises(InvalidContent, match="not a CIFAR-10 batch"):
         parse_python_batch(b"\x80\x02" + data)

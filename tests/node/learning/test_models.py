@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.learning.models import build_model, initial_tensors, load_tensors, to_tensors
 
@@ -57,7 +57,7 @@ def test_missing_or_misshapen_weights_are_named():
 
 
 def test_images_too_small_for_the_model_are_a_sentence():
-    with pytest.raises(ValueError, match="too small for this model: small-cnn needs at least 4 × 4"):
+    with pytest.raises(InvalidInput, match="too small for this model: small-cnn needs at least 4 × 4"):
         build_model("paper-cnn", (1, 8, 8), 10, seed=0)
 
 

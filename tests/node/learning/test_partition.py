@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.partition import partition, shards
 from fedgrove.node.learning.settings import PartitionSettings
 
@@ -26,7 +27,9 @@ def test_every_sample_is_dealt_once_and_the_same_again(labels, clients, kind, al
     different = len(np.unique(labels))
     fits = {"shards": different <= clients * count <= len(labels), "groups": count <= min(clients, different)}
     if len(labels) < clients or not fits.get(kind, True):
-        with pytest.raises(ValueError, match=r"groups need at least|choose a number in between|clients one: use fewer"):
+        with pytest.raises(
+            InvalidInput, match=r"groups need at least|choose a number in between|clients one: use fewer"
+        ):
             partition(labels, clients, terms, seed)
         return
     parts = partition(labels, clients, terms, seed)
@@ -60,9 +63,9 @@ def test_other_seeds_give_other_splits():
 
 
 def test_more_clients_than_samples_is_a_sentence():
-    with pytest.raises(ValueError, match="3 samples are too few to give each of 4 clients"):
+    with pytest.raises(InvalidInput, match="3 samples are too few to give each of 4 clients"):
         partition(np.array([0, 1, 2]), 4, PartitionSettings(), seed=0)
-    with pytest.raises(ValueError, match="clients must be at least 1"):
+    with pytest.raises(InvalidInput, match="clients must be at least 1"):
         partition(np.array([0, 1, 2]), 0, PartitionSettings(), seed=0)
 
 
@@ -73,7 +76,7 @@ def test_copies_are_dealt_one_after_the_other():
     assert (owners == 3).all()
     assert all((np.bincount(np.concatenate(parts[i : i + 10]), minlength=300) == 1).all() for i in (0, 10, 20))
     assert not all(np.array_equal(parts[i], parts[10 + i]) for i in range(10)), "each copy is dealt anew"
-    with pytest.raises(ValueError, match="cannot be split equally over 31 clients"):
+    with pytest.raises(InvalidInput, match="cannot be split equally over 31 clients"):
         partition(labels, 31, PartitionSettings("shards", copies=3), seed=4)
 
 

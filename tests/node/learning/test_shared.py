@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import ModelSpec
@@ -25,9 +26,9 @@ def test_draws_the_same_number_of_each_label(samples):
 
 
 def test_too_few_samples_of_a_class_is_a_sentence(samples):
-    with pytest.raises(ValueError, match="class 0 has 20 samples, fewer than the 21"):
+    with pytest.raises(InvalidInput, match="class 0 has 20 samples, fewer than the 21"):
         draw_shared(samples, 21, np.random.default_rng(1))
-    with pytest.raises(ValueError, match="at least 1 sample per class"):
+    with pytest.raises(InvalidInput, match="at least 1 sample per class"):
         draw_shared(samples, 0, np.random.default_rng(1))
 
 

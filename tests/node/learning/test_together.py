@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.local_update import LocalUpdate
 from fedgrove.node.learning.models import initial_tensors
@@ -83,11 +84,11 @@ def test_a_client_that_diverges_does_not_touch_the_others():
     ],
 )
 def test_what_cannot_be_trained_together_is_refused(model, strategy, changes, word):
-    with pytest.raises(ValueError, match=word):
+    with pytest.raises(InvalidInput, match=word):
         check_suits(ModelSpec(model, SHAPE, CLASSES), make_strategy(strategy), TrainingSettings(**changes))
 
 
 def test_a_client_without_samples_is_refused():
     spec = ModelSpec("small-mlp", SHAPE, CLASSES)
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(InvalidInput, match="at least one"):
         together(spec, {1: 3, 2: 0}, make_strategy("fedavg"), PLAIN)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.base.tensors import Tensors, dump
 from fedgrove.node.learning.datasets import Dataset, load_dataset
 from fedgrove.node.learning.local_update import DivergedTraining, LocalUpdate
@@ -86,7 +87,7 @@ def test_what_is_common_to_a_round_may_be_prepared_once_for_all_its_clients(digi
         assert dump(run(start, samples, shared, client=client, prepared=prepared).tensors) == dump(alone.tensors)
     assert prepare(SPEC, start, shared, strategy, number=3, rounds=3) is None, "its weight is zero by then"
     assert prepare(SPEC, start, None, make_strategy("fedavg"), number=1, rounds=3) is None
-    with pytest.raises(ValueError, match="fedaom needs a shared set"):
+    with pytest.raises(InvalidInput, match="fedaom needs a shared set"):
         prepare(SPEC, start, None, strategy, number=1, rounds=3)
 
 
@@ -125,7 +126,7 @@ def test_samples_that_do_not_fit_the_model_are_a_sentence(digits, shared, start)
         (small, None, "fedaom needs a shared set"),
     ]
     for samples, common, message in cases:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(InvalidInput, match=message):
             run(start, samples, common)
 
 

@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import integrate, stats
 from scipy.special import log_ndtr
 
+from fedgrove.common.errors import InvalidInput
 from fedgrove.node.privacy import local
 from fedgrove.node.privacy.local import gaussian_delta, gaussian_epsilon, gaussian_sigma, mechanism_for, randomize
 from fedgrove.node.privacy.settings import LocalSettings
@@ -162,5 +163,5 @@ def test_honest_noise_dwarfs_a_dense_update():
 
 
 def test_a_model_too_large_for_the_grid_is_refused():
-    with pytest.raises(ValueError, match="too large for local privacy"):
+    with pytest.raises(InvalidInput, match="too large for local privacy"):
         mechanism_for(LocalSettings(epsilon=1e-3, delta=1e-12), 1 << 31)

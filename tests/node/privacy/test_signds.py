@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.privacy import signds
 from fedgrove.node.privacy.accountant import PureRelease, epsilon_of
 from fedgrove.node.privacy.settings import SignDsSettings
@@ -400,7 +400,7 @@ def test_one_client_moves_h_dimensions_by_its_share_of_the_step():
 
 @pytest.mark.parametrize(("length", "size"), [(1, 0), (5, 6), (2**32 + 1, 0)])
 def test_a_model_too_small_or_too_large_is_refused(length, size):
-    with pytest.raises(ValueError, match="cannot choose"):
+    with pytest.raises(InvalidInput, match="cannot choose"):
         mechanism_for(SignDsSettings(dimensions=size), length)
 
 

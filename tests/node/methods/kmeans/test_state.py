@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-from fedgrove.common.errors import InvalidContent
-from fedgrove.common.settings import InvalidConfig
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.methods.kmeans.clustering import kmeans, most_points
 from fedgrove.node.methods.kmeans.counts import BinCounts
 from fedgrove.node.methods.kmeans.state import KMeansState
@@ -103,7 +102,7 @@ def test_other_types_names_and_bytes_are_refused():
     ],
 )
 def test_terms_out_of_range_are_refused(terms):
-    with pytest.raises((InvalidConfig, ValueError)):
+    with pytest.raises(InvalidInput):
         KMeansTerms(**{"k": 2, "dimensions": 2, "step": 0.1, **terms})
 
 

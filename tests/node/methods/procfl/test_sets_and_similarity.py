@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.methods.procfl.sets import MAX_ELEMENTS, Q_MAX, elements, label_counts
 from fedgrove.node.methods.procfl.similarity import Intersection, Similarity, assemble, in_the_clear, pairs
 
@@ -26,7 +26,7 @@ def python_set(counts) -> set[int]:
 
 def test_labels_are_counted():
     assert label_counts(np.array([2, 0, 2]), 4).tolist() == [1, 0, 2, 0]
-    with pytest.raises(ValueError, match="a label 7"):
+    with pytest.raises(InvalidInput, match="a label 7"):
         label_counts(np.array([7]), 4)
 
 
@@ -44,7 +44,7 @@ def test_sets_and_overlaps_are_those_of_the_definition(counts):
 
 @pytest.mark.parametrize("counts", [[0, 0], [MAX_ELEMENTS, 1], [5, -1]])
 def test_sets_that_nobody_has_are_refused(counts):
-    with pytest.raises(ValueError, match="use fewer"):
+    with pytest.raises(InvalidInput, match="use fewer"):
         elements(np.array(counts))
 
 
