@@ -27,3 +27,8 @@ def duration(seconds: float | None) -> str:
             rest = whole % large // small
             return f"{whole // large} {unit}" + (f" {rest} {rest_unit}" if rest else "")
     return f"{whole} s"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things; ``many`` is their plural where it is not ``one`` with an s."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"

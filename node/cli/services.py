@@ -38,7 +38,6 @@ from fedgrove.node.cli.reach import check_reach, find_federation, lone_endpoint,
 from fedgrove.node.cli.task_data import approved_data
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.terms import load_config, method_of
-from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -330,7 +329,7 @@ def check_device(terms: FederationConfig, reach: NetworkSettings) -> None:
         raise CommandError(f"network.device: {fault}" if reach.device != "cpu" else str(fault)) from None
     if reach.device == "cpu":
         return
-    if not isinstance(terms.method, TrainingTerms):
+    if not terms.method.on_gpu:
         raise CommandError(f"network.device must be cpu: {terms.method.name} computes on the processor only")
     if terms.contained is not None and reach.sandbox != Mode.OFF:
         raise CommandError(

@@ -30,7 +30,6 @@ from fedgrove.node.cli.output import (
 )
 from fedgrove.node.cli.reach import check_reach, lone_endpoint, open_network, open_store
 from fedgrove.node.methods.procfl.standing import ClusterStanding
-from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.step import name_clients
@@ -73,7 +72,7 @@ def status(
         if depends := lone_endpoint(reach):
             complain(depends)
         deployment = read_deployment(network, reach.ledger, reach.block or None)
-        needs_store = isinstance(terms.method, ProCflTerms) or terms.privacy or terms.evaluation
+        needs_store = terms.method.staged or terms.privacy or terms.evaluation
         store = open_store(config, reach) if needs_store or _has_store(reach) else None
         reader = StatusReader(network, Ledger(network, deployment, None), terms, store, own, keys)
         display = Display(deployment, own or "", price)

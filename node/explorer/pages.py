@@ -24,6 +24,7 @@ from fedgrove.node.explorer.views.clients import forgettings, members, one_clien
 from fedgrove.node.explorer.views.cluster_course import curves, grid, said, score_name
 from fedgrove.node.explorer.views.clusters import clusters_of
 from fedgrove.node.explorer.views.contracts import approvals, foundings, gas
+from fedgrove.node.explorer.views.own_pages import OWN_PAGES
 from fedgrove.node.explorer.views.rounds import leaves_of, one_round, regrouped, round_list
 from fedgrove.node.explorer.views.rows import Blob, text_of
 from fedgrove.node.explorer.views.runs import RunView
@@ -32,6 +33,7 @@ from fedgrove.node.explorer.views.search import place_of, search
 from fedgrove.node.explorer.views.settings import hyper_parameters
 from fedgrove.node.explorer.views.words import KINDS, OUTCOMES, ROLES, STAGES, people
 from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.status.clusters import tensors_start
 from fedgrove.node.status.price import Price
 
@@ -142,7 +144,7 @@ class _Request:
     def render(self, template: str, title: str, section: str, **values: object) -> str:
         """Fill a template; every page has the badge of the history and the way to check it."""
         run, static = self._run, self._site.has is not None
-        terms = terms_tables(run.config)
+        terms, method = terms_tables(run.config), run.config.method if run.config is not None else TrainingTerms()
         return self._site.templates.get_template(template).render(
             title=title,
             section=section,
@@ -164,8 +166,8 @@ class _Request:
             head_hash=run.head_hash,
             terms=terms,
             subject=run.subject,
-            kmeans=bool(terms) and "kmeans" in terms,
-            clustered=bool(terms) and "procfl" in terms,
+            method=method,
+            own=OWN_PAGES.get(method.name),
             **values,
         )
 

@@ -192,6 +192,28 @@ class MembershipSettings(Settings):
         self.require(fine, "members", "left out if membership.mode is open: anybody could spoil the rounds")
 
 
+@dataclass(frozen=True)
+class MethodWords:
+    """A method in words, for pages and commands.
+
+    Attributes
+    ----------
+    models : str
+        What the model is that a round leaves, in one sentence or two.
+    learned : str
+        What is learned, as a noun phrase that begins a sentence; empty where a network or a task is trained.
+    manner : str
+        How, in a few words; where something is trained, words behind the strategy's name.
+    members : str
+        What else members can do, in one sentence; empty for nothing.
+    """
+
+    models: str
+    learned: str = ""
+    manner: str = ""
+    members: str = ""
+
+
 class MethodTerms(ABC):
     """Terms of a method: the table that each method defines.
 
@@ -205,12 +227,19 @@ class MethodTerms(ABC):
         Members can evaluate the model that a round begins with.
     membership : str
         Who may join federations that are made on one machine: ``open`` or ``approved``.
+    staged : bool
+        Rounds have different purposes, which their models tell.
+    on_gpu : bool
+        Members may compute on a GPU.
+    words : MethodWords
     """
 
     name: ClassVar[str]
     silent: ClassVar[tuple[str, ...]] = ()
     evaluates: ClassVar[bool] = False
     membership: ClassVar[Literal["open", "approved"]] = "open"
+    staged: ClassVar[bool] = False
+    on_gpu: ClassVar[bool] = False
 
     @property
     def first_rounds(self) -> int:
@@ -224,6 +253,11 @@ class MethodTerms(ABC):
     @abstractmethod
     def to_table(self) -> dict[str, Any] | None:
         """The table, JSON-ready, without entries that have no effect; None for a method without a table."""
+
+    @property
+    @abstractmethod
+    def words(self) -> MethodWords:
+        """The method with these terms, in words."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, state_after
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
@@ -103,8 +102,9 @@ class StatusReader:
             self._parts["last model"] = LastRoundReader(terms, store).read
             if terms.privacy is not None:
                 self._parts["privacy"] = PrivacyReader(terms, store, account).read
-            if isinstance(terms.method, ProCflTerms):
-                self._parts["clusters"] = ClusterStageReader(terms, store, (ledger.chain_id, ledger.address)).read
+            name, reader = _OF_METHODS.get(terms.method.name, ("", None))
+            if reader is not None:
+                self._parts[name] = reader(terms, store, (ledger.chain_id, ledger.address)).read
 
     def read(self) -> FederationStatus:
         """The state as it is now. Raises ChainError."""
@@ -220,3 +220,7 @@ class ClusterStageReader:
         if self._known is None or self._known[0] != key:
             self._known = (key, state_after(base, self._terms, self._store))
         return self._known[1]
+
+
+_OF_METHODS = {"procfl": ("clusters", ClusterStageReader)}
+"""What is read only of federations with a method: its name in the status, and what reads it."""

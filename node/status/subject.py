@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
+from fedgrove.common.text import counted
 from fedgrove.node.base.visible import is_visible
 from fedgrove.node.learning.image_settings import ImageSettings
 from fedgrove.node.learning.settings import ModelSpec
 from fedgrove.node.learning.tables.settings import TableSettings
 from fedgrove.node.learning.task_settings import TaskSettings
-from fedgrove.node.methods.kmeans.terms import KMeansTerms
-from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.terms import FederationConfig
 
 MECHANISMS = {
@@ -27,7 +26,8 @@ class Subject:
     Attributes
     ----------
     kind : str
-        ``network`` (one that ships with fedgrove), ``table``, ``images``, ``task`` (the members' own code), ``kmeans``.
+        ``network`` (one that ships with fedgrove), ``table``, ``images``, ``task`` (the members' own code), or the
+        name of a method that trains none of them.
     words : str
         What is learned, as a noun phrase that begins a sentence.
     manner : str
@@ -46,10 +46,9 @@ class Subject:
 
 def subject_of(config: FederationConfig) -> Subject:
     """What the terms say that is learned. Names of columns and classes are cut, with characters that do not show."""
-    if isinstance(config.method, KMeansTerms):
-        k, dimensions = config.method.k, config.method.dimensions
-        words = f"Federated K-means: {_counted(k, 'centre')} of points with {_counted(dimensions, 'coordinate')}"
-        return Subject("kmeans", words, "computed from masked sums")
+    method = config.method.words
+    if method.learned:
+        return Subject(config.method.name, method.learned, method.manner)
     kind, words = _task(config.learned)
     return Subject(kind, words, _manner(config))
 
@@ -61,7 +60,7 @@ def _task(task: TaskSettings) -> tuple[str, str]:
     if isinstance(options, TableSettings):
         return "table", _table(options)
     if isinstance(options, ImageSettings):
-        return "images", f"{_counted(len(options.classes), 'class', 'classes')} of images, by {_network(options.spec)}"
+        return "images", f"{counted(len(options.classes), 'class', 'classes')} of images, by {_network(options.spec)}"
     return "task", f"A task of the members’ own, {task.bundle[:12]}…{task.bundle[-6:]}"
 
 
@@ -71,20 +70,14 @@ def _network(spec: ModelSpec) -> str:
 
 def _table(options: TableSettings) -> str:
     asked = f"{len(options.classes)} classes of" if options.kind == "classification" else "The number in"
-    model = {"linear": "a linear model", "mlp": f"a network of {_counted(len(options.hidden), 'hidden layer')}"}
-    columns = _counted(len(options.columns), "column")
+    model = {"linear": "a linear model", "mlp": f"a network of {counted(len(options.hidden), 'hidden layer')}"}
+    columns = counted(len(options.columns), "column")
     return f"{asked} “{_named(options.target)}”, from {columns} of a table, by {model[options.model]}"
 
 
 def _manner(config: FederationConfig) -> str:
-    clustered = isinstance(config.method, ProCflTerms)
-    several = ", with one model for each cluster of similar clients," if clustered else ""
     privacy = f" and {MECHANISMS[config.mechanism]}" if config.privacy is not None else ""
-    return f"trained with {config.strategy.name}{several} under {config.masking.mode} masks{privacy}"
-
-
-def _counted(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+    return f"trained with {config.strategy.name}{config.method.words.manner} under {config.masking.mode} masks{privacy}"
 
 
 def _named(text: str) -> str:

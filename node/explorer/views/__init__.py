@@ -9,6 +9,7 @@
 - ``clusters``, ``cluster_course``: clusters and judgements, and their course
 - ``blobs``: the models in their order, what a blob holds, the terms
 - ``contracts``: gas a call, and the registry's own records
+- ``own_pages``: pages that only histories with one method have
 - ``settings``: the terms one by one, and the hyper-parameters among them
 - ``comparison``: several runs next to each other
 - ``search``: pages that a name or a number leads to

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from fedgrove.node.explorer.inert import inert
+from fedgrove.node.methods.registry import METHODS
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.terms import FederationConfig
 
 LEARNING = (
@@ -10,8 +12,7 @@ LEARNING = (
     "strategy",
     "training",
     "server",
-    "kmeans",
-    "procfl",
+    *(kind.name for kind in METHODS if kind is not TrainingTerms),
     "privacy",
     "masking",
     "evaluation",

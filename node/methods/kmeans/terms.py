@@ -4,9 +4,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from fedgrove.common.text import counted
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
-from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
+from fedgrove.node.protocol.terms import FederationConfig, MethodTerms, MethodWords
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,16 @@ class KMeansTerms(KMeansSettings, MethodTerms):
 
     def to_table(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    @property
+    def words(self) -> MethodWords:
+        return MethodWords(
+            "Each holds counts of points in bins, added to the previous counts under masks, and the centres computed "
+            "from them.",
+            f"Federated K-means: {counted(self.k, 'centre')} of points with {counted(self.dimensions, 'coordinate')}",
+            "computed from masked sums",
+            "Members can ask for their points to be forgotten.",
+        )
 
 
 def terms_of(config: FederationConfig) -> KMeansTerms:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.methods.procfl.comparing import STAGES
 from fedgrove.node.methods.procfl.settings import ProCflSettings
-from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
+from fedgrove.node.protocol.terms import FederationConfig, MethodTerms, MethodWords
 
 MAX_CLUSTERED = 400
 MAX_TASK_LABELS = 10_000
@@ -36,6 +36,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
     """
 
     evaluates: ClassVar[bool] = True
+    staged: ClassVar[bool] = True
     membership: ClassVar[Literal["open", "approved"]] = "approved"
 
     counter: str = ""
@@ -90,6 +91,14 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         """The table; without committees nobody shows anything, and a shipped model says how many labels there are."""
         silent = {name for name, spoken in (("shown", self.seats), ("labels", self.labels)) if not spoken}
         return {name: value for name, value in dataclasses.asdict(self).items() if name not in silent}
+
+    @property
+    def words(self) -> MethodWords:
+        return MethodWords(
+            "Each is a state: the next step, the models, and the members of each cluster. It is computed from the "
+            "previous state and the clients' commitments.",
+            manner=", with one model for each cluster of similar clients,",
+        )
 
 
 def labels_of(config: FederationConfig) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fedgrove.node.protocol.terms import FederationConfig, MethodTerms
+from fedgrove.node.protocol.terms import FederationConfig, MethodTerms, MethodWords
 
 
 @dataclass(frozen=True)
@@ -12,9 +12,14 @@ class TrainingTerms(MethodTerms):
 
     name: ClassVar[str] = "training"
     evaluates: ClassVar[bool] = True
+    on_gpu: ClassVar[bool] = True
 
     def check(self, config: FederationConfig) -> None:
         """All other terms are checked for every method."""
 
     def to_table(self) -> dict[str, Any] | None:
         return None
+
+    @property
+    def words(self) -> MethodWords:
+        return MethodWords("Each model is the previous one plus the sum of masked updates.")

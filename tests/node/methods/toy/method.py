@@ -15,7 +15,7 @@ from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.method import Aides, Method
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.schedule import Schedule
-from fedgrove.node.protocol.terms import MethodTerms
+from fedgrove.node.protocol.terms import MethodTerms, MethodWords
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class MeanTerms(MethodTerms):
 
     def to_table(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def words(self) -> MethodWords:
+        return MethodWords("Each is the mean of the members' vectors.", "Means of vectors", "summed under masks")
 
 
 @dataclass(frozen=True)
