@@ -114,8 +114,10 @@ def print_runs(runs: Sequence[SimulatedRun]) -> None:
             *((f"{spent['epsilon']:.3g}", f"{getattr(plan.privacy, 'delta', 0):g}") if spent else ()),
         )
     answer_with(table)
-    for run in runs if plan.method.several else ():
-        answer(_of_clusters(run.record))
+    from fedgrove.node.simulation.kinds import kind_of  # it brings torch
+
+    for sentence in filter(None, (kind_of(plan).summary(run.record) for run in runs)):
+        answer(sentence)
     if plan.task and runs[0].record.rounds[-1].loss is None:
         sentence = "The task's data() holds nothing out, so models are not evaluated; the records have train_loss."
         answer(sentence)
@@ -146,16 +148,6 @@ def _print_members(record: RunRecord) -> None:
     if record.ending:
         line = f"ended after round {len(record.rounds)}, seed {seed}: {record.ending}"
         answer(line)
-
-
-def _of_clusters(record: RunRecord) -> str:
-    """A sentence on a clustered run."""
-    last = record.rounds[-1].clusters
-    expelled = sum(len(found.expelled) for result in record.rounds for found in result.clusters.judgements)
-    return (
-        f"Seed {record.scenario.seed}: personalised accuracy {last.personal_accuracy:.4f}, "
-        f"{sum(map(bool, last.groups))} models in the last round, {expelled} clients expelled"
-    )
 
 
 def _figure(value: float | None) -> str:

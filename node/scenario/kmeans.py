@@ -31,6 +31,7 @@ class KMeansChoice(MethodChoice):
     stated: ClassVar[str] = "dimensions"
     trains: ClassVar[bool] = False
     on_request: ClassVar[bool] = True
+    unsimulated: ClassVar[str] = "trains no model: `fedgrove kmeans --simulate` compares clusterings"
 
     k: Annotated[int, Meta(ge=0, le=1000)] = 0
     iterations: Annotated[int, Meta(ge=0, le=1000)] = 0

@@ -30,6 +30,8 @@ class MethodChoice(Settings):
         They train several models, each of them some clients.
     on_request : bool
         Rounds are held when members ask for one, not one after the other.
+    unsimulated : str
+        Why ``fedgrove simulate`` does not run it, behind its name; of a method that it runs nobody asks.
     """
 
     name: ClassVar[str]
@@ -38,6 +40,7 @@ class MethodChoice(Settings):
     trains: ClassVar[bool] = True
     several: ClassVar[bool] = False
     on_request: ClassVar[bool] = False
+    unsimulated: ClassVar[str] = "has no simulation"
 
     @classmethod
     def suited(cls, tables: Tables) -> Tables:

@@ -16,7 +16,7 @@ run          a round of one model
 subjects     what is trained: a network on a data set, or a task
 task_folder  a user's own task and its data, opened
 clustered    clustered training, attacks on it, and its rivals
-kinds        the simulation that suits a scenario
+kinds        the simulations of methods, by their names
 figures      accuracy with its band over the seeds, the partition, accuracy out of distribution
 
 The same scenario gives the same bytes, whatever the executor and the number of workers: each client's round has

@@ -1,12 +1,14 @@
 """What can be simulated, and what not."""
 
 import sys
+from collections.abc import Callable
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.settings import CONFUSION, RIGHT, STEPPING, EvaluationSettings
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
 from fedgrove.node.scenario.checks import check_subject, check_training
 from fedgrove.node.scenario.scenario import Scenario
+from fedgrove.node.simulation.clustered.checks import check_clusters
 
 
 def check_simulated(scenario: Scenario) -> None:
@@ -15,8 +17,8 @@ def check_simulated(scenario: Scenario) -> None:
     options = scenario.strategy.options.values()
     if not all(type(value) in (int, float) and abs(value) <= sys.float_info.max for value in options):
         raise InvalidConfig(f"strategy.options must be finite numbers by name, not {scenario.strategy.options!r}")
-    if not scenario.method.trains:
-        raise InvalidConfig("kmeans trains no model: `fedgrove kmeans --simulate` compares clusterings")
+    if scenario.method.name not in _OF_METHODS:
+        raise InvalidConfig(f"{scenario.method.name} {scenario.method.unsimulated}")
     check_subject(scenario)
     if scenario.cast.table_format:
         raise InvalidConfig(
@@ -24,7 +26,7 @@ def check_simulated(scenario: Scenario) -> None:
         )
     if scenario.cast.drop:
         raise InvalidConfig("scenario.drop is for demonstrations: in a simulation everybody who is drawn trains")
-    _check_clusters(scenario)
+    _OF_METHODS[scenario.method.name](scenario)
     _check_evaluation(scenario)
     if scenario.server is not None and scenario.strategy.name in STEPPING:
         raise InvalidConfig(f"server must be left out with {scenario.strategy.name}, which has a step of its own")
@@ -32,26 +34,9 @@ def check_simulated(scenario: Scenario) -> None:
     _check_together(scenario)
 
 
-def _check_clusters(scenario: Scenario) -> None:
-    if not scenario.method.several:
-        if scenario.attack is not None:
-            raise InvalidConfig("attack is simulated with a method for clusters only: give procfl, ifca or global, too")
-        return
-    name = scenario.method.name
-    if scenario.task is not None:
-        raise InvalidConfig(f"{name} trains shipped networks, and no task: leave out one of the tables {name} and task")
-    if scenario.privacy is not None:
-        raise InvalidConfig(f"privacy and {name} are not simulated together: leave out one of them")
-    if scenario.masking.masked != "weights":
-        raise InvalidConfig(f"masking.masked must be weights with {name}, not {scenario.masking.masked!r}")
-    if scenario.server is not None:
-        raise InvalidConfig(f"server must be left out with {name}: its step is on one model")
-    if scenario.run.probe_every:
-        raise InvalidConfig(f"run.probe_every must be 0 with {name}, which measures personalised accuracy instead")
-    if scenario.attack is not None and scenario.partition.copies > 1:
-        raise InvalidConfig(
-            "partition.copies must be 1 with an attack: samples of several owners cannot be poisoned for one"
-        )
+def _check_one_model(scenario: Scenario) -> None:
+    if scenario.attack is not None:
+        raise InvalidConfig("attack is simulated with a method for clusters only: give procfl, ifca or global, too")
 
 
 def _check_evaluation(scenario: Scenario) -> None:
@@ -98,3 +83,12 @@ def _check_together(scenario: Scenario) -> None:
     if scenario.run.together > 1 and any(others.values()):
         names = ", ".join(name for name, there in others.items() if there)
         raise InvalidConfig(f"run.together must be 1 with {names}")
+
+
+_OF_METHODS: dict[str, Callable[[Scenario], None]] = {
+    "training": _check_one_model,
+    "procfl": check_clusters,
+    "ifca": check_clusters,
+    "global": check_clusters,
+}
+"""What each method that is simulated needs; ``kinds`` has their simulations, which bring torch."""

@@ -1,4 +1,4 @@
-"""The simulation that suits a scenario."""
+"""The simulations of methods, by their names."""
 
 from concurrent.futures import Executor
 from pathlib import Path
@@ -9,6 +9,18 @@ from fedgrove.node.simulation.clustered.run import ClusteredSimulation
 from fedgrove.node.simulation.loop import Progress, SimulationRun
 from fedgrove.node.simulation.run import Simulation
 from fedgrove.node.simulation.task_folder import OpenedTask
+
+KINDS: dict[str, type[SimulationRun]] = {
+    "training": Simulation,
+    "procfl": ClusteredSimulation,
+    "ifca": ClusteredSimulation,
+    "global": ClusteredSimulation,
+}
+
+
+def kind_of(scenario: Scenario) -> type[SimulationRun]:
+    """The simulation of the scenario's method."""
+    return KINDS[scenario.method.name]
 
 
 def simulation_of(
@@ -21,5 +33,4 @@ def simulation_of(
     progress: Progress | None = None,
 ) -> SimulationRun:
     """A simulation of the scenario on a data set, or of its task; other arguments are those of ``SimulationRun``."""
-    kind = ClusteredSimulation if scenario.method.several else Simulation
-    return kind(scenario, subject, executor, workers, directory, resume, progress)
+    return kind_of(scenario)(scenario, subject, executor, workers, directory, resume, progress)

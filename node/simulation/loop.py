@@ -4,7 +4,7 @@ import hashlib
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -96,6 +96,16 @@ class SimulationRun(ABC):
             self._prepare()
         except (InvalidInput, InvalidContent) as fault:
             raise InvalidConfig(str(fault)) from None
+
+    @classmethod
+    def draw(cls, out: Path, records: Sequence[RunRecord]) -> None:
+        """Draw, into ``out``, what runs from several seeds measured in addition to accuracy and loss."""
+        return
+
+    @classmethod
+    def summary(cls, record: RunRecord) -> str:
+        """What else a run came to, in one sentence for people; empty for nothing."""
+        return ""
 
     @property
     def record(self) -> RunRecord:

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -202,6 +203,11 @@ class RunRecord:
         if [result.round for result in results] != list(range(1, len(results) + 1)):
             raise InvalidContent("it is not the record of a simulation: its rounds do not follow each other")
         return record
+
+
+def folder_of(out: Path, scenario: Scenario) -> Path:
+    """The folder of a run among those from other seeds."""
+    return out / f"seed-{scenario.seed}"
 
 
 def ending_of(scenario: Scenario, rounds: Iterable[RoundResult]) -> str:

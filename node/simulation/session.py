@@ -14,13 +14,12 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.samples import Dataset
-from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.scenario.checks import check_data
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.checkpoint import check_directory
 from fedgrove.node.simulation.checks import check_simulated
 from fedgrove.node.simulation.executors import open_executor
-from fedgrove.node.simulation.record import RoundResult, RunRecord
+from fedgrove.node.simulation.record import RoundResult, RunRecord, folder_of
 
 if TYPE_CHECKING:  # it brings torch, which this process loads while its workers do
     from fedgrove.node.simulation.task_folder import OpenedTask
@@ -121,6 +120,7 @@ class SimulationSession:
         """Draw accuracy over the rounds, the partition of the first seed, and what else the scenario measures."""
         from fedgrove.node.simulation import figures
         from fedgrove.node.simulation.data import deal_data
+        from fedgrove.node.simulation.kinds import kind_of
         from fedgrove.node.simulation.task_folder import OpenedTask
 
         scenario, out = records[0].scenario, self._runs.out
@@ -137,18 +137,14 @@ class SimulationSession:
             data = deal_data(scenario, self._subject, with_shared=False)
             partition = partial(figures.draw_partition, labels=data.training.y, parts=data.parts)
             figures.write_figure(out / "partition.png", partition)
-        if scenario.method.several:
-            curves("personal", scenario.method.name)
-        if isinstance(scenario.method, ProCflSettings):
-            for record in records:
-                _draw_clusters(out / _name(record.scenario))
+        kind_of(scenario).draw(out, records)
         if any(result.ood_accuracy is not None for result in records[0].rounds):
             curves("ood", scenario.strategy.name)
 
 
 def run_directory(runs: Runs, scenario: Scenario) -> Path | None:
     """Where a run of these runs is kept; None where nothing is."""
-    return runs.out / _name(scenario) if runs.out is not None else None
+    return folder_of(runs.out, scenario) if runs.out is not None else None
 
 
 @contextmanager
@@ -167,7 +163,7 @@ def open_session(runs: Runs) -> Iterator[SimulationSession]:
     check_simulated(runs.scenario)
     if runs.out is not None:
         for scenario in runs.scenarios:
-            check_directory(runs.out / _name(scenario), scenario, runs.resume)
+            check_directory(folder_of(runs.out, scenario), scenario, runs.resume)
         _make(runs.out)
     with ExitStack() as stack:
         task = stack.enter_context(_opened_task(runs)) if runs.scenario.task is not None else None
@@ -222,18 +218,3 @@ def _make(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise InvalidContent(f"cannot make the directory {out}: {fault.strerror}") from None
-
-
-def _name(scenario: Scenario) -> str:
-    """The folder of a run in its request's."""
-    return f"seed-{scenario.seed}"
-
-
-def _draw_clusters(directory: Path) -> None:
-    """The matrix of similarities and the clusters, of one seed."""
-    from fedgrove.node.simulation import figures
-    from fedgrove.node.simulation.clustered.similarity import read_clusters
-
-    found = read_clusters(directory)
-    clusters = {"ism": found.similarity.ism, "clusters": found.members, "attackers": found.attackers}
-    figures.write_figure(directory / "clusters.png", partial(figures.draw_clusters, **clusters))

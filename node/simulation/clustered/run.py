@@ -25,6 +25,7 @@ from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.methods.training.metric_sums import figures_of
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
+from fedgrove.node.simulation import figures
 from fedgrove.node.simulation.clustered import robust
 from fedgrove.node.simulation.clustered.attackers import attackers_of
 from fedgrove.node.simulation.clustered.crew import Crew, together
@@ -34,10 +35,11 @@ from fedgrove.node.simulation.clustered.similarity import (
     InitialClusters,
     compare_all,
     find_clusters,
+    read_clusters,
 )
 from fedgrove.node.simulation.data import Dealt
 from fedgrove.node.simulation.loop import SimulationRun
-from fedgrove.node.simulation.record import ClusterResult, Released, RoundResult
+from fedgrove.node.simulation.record import ClusterResult, Released, RoundResult, RunRecord, folder_of
 from fedgrove.node.simulation.run import round_result
 from fedgrove.node.simulation.subjects import NetworkSubject
 from fedgrove.node.simulation.tasks import TaskMaker
@@ -109,6 +111,26 @@ class ClusteredSimulation(SimulationRun):
             raise InvalidConfig(
                 f"clustering is simulated for at most {MAX_CLIENTS} clients, not {self._scenario.clients}"
             )
+
+    @classmethod
+    def draw(cls, out: Path, records: Sequence[RunRecord]) -> None:
+        method = records[0].scenario.method
+        curves = partial(figures.draw_curves, groups={method.name: records}, what="personal")
+        figures.write_figure(out / "personal.png", curves)
+        for record in records if isinstance(method, SimulatedProCfl) else ():
+            directory = folder_of(out, record.scenario)
+            found = read_clusters(directory)
+            clusters = {"ism": found.similarity.ism, "clusters": found.members, "attackers": found.attackers}
+            figures.write_figure(directory / "clusters.png", partial(figures.draw_clusters, **clusters))
+
+    @classmethod
+    def summary(cls, record: RunRecord) -> str:
+        last = record.rounds[-1].clusters
+        expelled = sum(len(found.expelled) for result in record.rounds for found in result.clusters.judgements)
+        return (
+            f"Seed {record.scenario.seed}: personalised accuracy {last.personal_accuracy:.4f}, "
+            f"{sum(map(bool, last.groups))} models in the last round, {expelled} clients expelled"
+        )
 
     @property
     def data(self) -> Dealt:
