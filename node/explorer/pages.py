@@ -167,7 +167,7 @@ class _Request:
             terms=terms,
             subject=run.subject,
             method=method,
-            own=OWN_PAGES.get(method.name),
+            method_page=OWN_PAGES.get(method.name),
             **values,
         )
 
