@@ -22,9 +22,9 @@ from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.process_pool import process_pool
-from fedgrove.node.devnet.method import Subject
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.silence import Silence
+from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.devnet.windows import by_time
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.founding import found

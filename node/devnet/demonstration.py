@@ -1,7 +1,6 @@
 """A demonstration from its options to the auditor's verdict, for the command and for ``fedgrove.demo``."""
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -19,10 +18,9 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.demo import Demo, DemoFailed
 from fedgrove.node.devnet.keeping import keep, open_store
-from fedgrove.node.devnet.method import Subject
 from fedgrove.node.devnet.methods import check_federation, subject_of
 from fedgrove.node.devnet.run_state import RunState
-from fedgrove.node.devnet.subjects import DatasetSubject
+from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.scenario.scenario import Scenario
@@ -165,12 +163,7 @@ def _subject(scenario: Scenario, audience: Audience, stack: ExitStack) -> tuple[
     The audience is told of suggestions that are not followed.
     """
     subject = subject_of(scenario, stack, audience.say, "--held-out")
-    workers = 1  # a task's training has processes of its own
-    if isinstance(subject, DatasetSubject):
-        # Two or more processes pay off only when there is much to train.
-        most = min(os.cpu_count() or 1, 8) if len(subject.dataset.train()) > 10_000 else 1
-        workers = scenario.run.workers or most
-    return scenario.changed(run={"workers": workers}), subject
+    return scenario.changed(run={"workers": subject.workers(scenario.run.workers)}), subject
 
 
 def _prepare(directory: Path, state: RunState) -> None:

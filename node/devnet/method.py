@@ -4,14 +4,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence, Sized
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
-import numpy as np
-
-from fedgrove.chain.crypto.keys import Keys
-from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.silence import check_drop
+from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset
@@ -24,40 +21,6 @@ from fedgrove.node.scenario.scenario import Scenario
 
 _UNTRAINED = (("federation", "name"), ("federation", "rounds"), ("federation", "repeats"), ("federation", "seed"))
 """Keys that mean something where nothing is trained."""
-
-
-class Subject(Protocol):
-    """What a federation learns, and on which data."""
-
-    def found(self, scenario: Scenario, store: ContentStore, keys: Keys) -> tuple[FederationConfig, bytes]:
-        """The terms, complete, and the first model's bytes; what the terms name is put into the store.
-
-        Raises
-        ------
-        ValueError
-            The data do not suit the scenario.
-        """
-        ...
-
-    def parts(self, config: FederationConfig) -> Sequence[Any]:
-        """Each client's data."""
-        ...
-
-    def test(self, config: FederationConfig) -> Any:
-        """What the coordinator evaluates on; None for nothing."""
-        ...
-
-    def seconds(self, config: FederationConfig, first: bytes) -> float:
-        """About how long the clients compute in a round here, all together; ``first`` is the first model."""
-        ...
-
-
-class Arrays(Subject, Protocol):
-    """A subject whose data can be written to files of arrays, one for each participant."""
-
-    def arrays(self, data: Any, use: str) -> dict[str, np.ndarray]:
-        """The arrays of a client's data, to ``train``, or of the coordinator's, to ``test``."""
-        ...
 
 
 class MethodRunner(ABC):
@@ -76,9 +39,7 @@ class MethodRunner(ABC):
         """Raise InvalidConfig unless the method can be run as the scenario says."""
 
     @abstractmethod
-    def subject(
-        self, scenario: Scenario, stack: ExitStack, say: Callable[[str], None], remedy: str = ""
-    ) -> Arrays | TaskSubject:
+    def subject(self, scenario: Scenario, stack: ExitStack, say: Callable[[str], None], remedy: str = "") -> Subject:
         """What is learned, and on which data; arguments and errors are those of ``methods.subject_of``."""
 
     def seconds(self, config: FederationConfig, parts: Sequence[Sized], computing: float) -> float:
@@ -95,9 +56,7 @@ class TrainingRunner(MethodRunner):
         if hopeless:
             raise InvalidConfig(f"scenario.drop {hopeless}")
 
-    def subject(
-        self, scenario: Scenario, stack: ExitStack, say: Callable[[str], None], remedy: str = ""
-    ) -> Arrays | TaskSubject:
+    def subject(self, scenario: Scenario, stack: ExitStack, say: Callable[[str], None], remedy: str = "") -> Subject:
         if scenario.task is None:
             folder = scenario.run.data_dir
             return DatasetSubject(load_dataset(scenario.cast.dataset, Path(folder) if folder else None))

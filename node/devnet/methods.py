@@ -5,9 +5,9 @@ from contextlib import ExitStack
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.clusters import ClustersRunner
-from fedgrove.node.devnet.method import Arrays, MethodRunner, TrainingRunner
+from fedgrove.node.devnet.method import MethodRunner, TrainingRunner
 from fedgrove.node.devnet.points import PointsRunner
-from fedgrove.node.devnet.task_subject import TaskSubject
+from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.scenario.scenario import Scenario
 
 LEAST_CLIENTS, MOST_CLIENTS, MOST_ROUNDS = 3, 1000, 10_000
@@ -39,9 +39,7 @@ def check_federation(scenario: Scenario, most_clients: int = MOST_CLIENTS) -> No
     runner_of(scenario).check(scenario)
 
 
-def subject_of(
-    scenario: Scenario, stack: ExitStack, say: Callable[[str], None], remedy: str = ""
-) -> Arrays | TaskSubject:
+def subject_of(scenario: Scenario, stack: ExitStack, say: Callable[[str], None], remedy: str = "") -> Subject:
     """The subject of a scenario for processes on a chain of their own.
 
     Parameters

@@ -12,6 +12,7 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.method import MethodRunner, check_untrained
+from fedgrove.node.devnet.subject import ArraysSubject
 from fedgrove.node.devnet.windows import windows
 from fedgrove.node.methods.kmeans.datasets import Points, celltype, covtype, dealt, gaussian, points_of_file
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
@@ -26,7 +27,7 @@ _CLUSTERING_SECONDS = 1.0  # seeding and a sum of counts, all clients together
 _GATHER_SECONDS = 5.0  # for which a testnet gathers requests to forget: people are looking on
 
 
-class PointsSubject:
+class PointsSubject(ArraysSubject):
     """Points that the clients cluster.
 
     Parameters

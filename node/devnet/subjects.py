@@ -8,6 +8,7 @@ import numpy as np
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentStore
+from fedgrove.node.devnet.subject import ArraysSubject
 from fedgrove.node.devnet.terms import terms_on
 from fedgrove.node.learning import partition
 from fedgrove.node.learning.local_update import RoundPosition
@@ -20,7 +21,7 @@ from fedgrove.node.scenario.scenario import Scenario
 _PROBE_SAMPLES = 64
 
 
-class DatasetSubject:
+class DatasetSubject(ArraysSubject):
     """A shipped network on a data set, whose training samples are split among the clients.
 
     Attributes
@@ -57,6 +58,11 @@ class DatasetSubject:
     def seconds(self, config: FederationConfig, first: bytes) -> float:
         """As ``Subject`` says."""
         return training_seconds(config, self._parts, self.shared)
+
+    def workers(self, asked: int) -> int:
+        """As ``Subject`` says: two or more pay off only when there is much to train."""
+        most = min(os.cpu_count() or 1, 8) if len(self.dataset.train()) > 10_000 else 1
+        return asked or most
 
     def arrays(self, data: Samples, use: str) -> dict[str, np.ndarray]:
         """Samples, as members' files have them."""

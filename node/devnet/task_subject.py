@@ -3,13 +3,15 @@
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.base.tensors import load
+from fedgrove.node.devnet.members import COORDINATOR, ParticipantPaths, client_name
+from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.devnet.terms import terms_of_task
 from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.learning.tables.formats import TableFormat
@@ -20,21 +22,14 @@ from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.scenario.sources import packed, sources_of
+from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import publish
 from fedgrove.node.tasks.sandbox.modes import choose
 from fedgrove.node.tasks.sandbox.settings import Visible
 
 
-@dataclass(frozen=True)
-class TaskPart:
-    """A client's source of data, and which part of it, as (index, clients), where several practise on one source."""
-
-    source: Path
-    part: tuple[int, int] | None = None
-
-
-class TaskSubject:
+class TaskSubject(Subject):
     """A scenario's task on its source of data.
 
     Parameters
@@ -55,8 +50,8 @@ class TaskSubject:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedgrove-")))
         self._folder = place / "task"
         write_code(self._folder, self.bundle)
-        sources = BaseSources({name: Path(path) for name, path in cast.bases.items()})
-        self._bases = BaseShelf(place).open_all(scenario.task.bases, sources)
+        self._given = {name: Path(path) for name, path in cast.bases.items()}
+        self._bases = BaseShelf(place).open_all(scenario.task.bases, BaseSources(self._given))
         self._own, self._test_source = sources_of(self._source, cast.clients)
         if not self._own:
             self._test_source = self._source
@@ -73,19 +68,9 @@ class TaskSubject:
         store.put(first)
         return with_first_model(config, first), first
 
-    def places(self) -> list[TaskPart]:
-        """Where each client's data are."""
-        if self._own:
-            return [TaskPart(each) for each in self._own]
-        return [TaskPart(self._source, (index, self._clients)) for index in range(self._clients)]
-
     def parts(self, config: FederationConfig) -> list[TaskData]:
         """Each client's data."""
-        return [self._open(config, each.source, each.part) for each in self.places()]
-
-    def test_place(self, config: FederationConfig) -> Path | None:
-        """Where the coordinator's data are; None if the task holds nothing out."""
-        return None if self.test(config) is None else self._test_source
+        return [self._open(config, source, part) for source, part in self._places()]
 
     def test(self, config: FederationConfig) -> TaskData | None:
         """What the source holds out; None if the task holds nothing out."""
@@ -105,6 +90,30 @@ class TaskSubject:
             spent = time.perf_counter() - started
         return spent * max(1.0, len(parts) / (os.cpu_count() or 1))
 
+    def hand_out(
+        self, config: FederationConfig, places: Mapping[str, ParticipantPaths], everyone: Mapping[str, Keys]
+    ) -> dict[str, list[str]]:
+        """As ``Subject`` says, by links to the sources.
+
+        The task is approved for each participant, in whose name the user, who makes them, decides. Nobody has to
+        approve a shipped task, which has no bundle.
+        """
+        if self.bundle is not None:
+            for name, keys in everyone.items():
+                Approvals(places[name].state, keys.address).approve(keys.account, self.bundle)
+        named = {client_name(number): each for number, each in enumerate(self._places(), 1)}
+        if self._test_source is not None and self.test(config) is not None:
+            named[COORDINATOR] = (self._test_source, None)
+        bases = [word for name, path in self._given.items() for word in ("--base", f"{name}={path}")]
+        options = {name: [*_linked(places[name], *each), *bases] for name, each in named.items()}
+        return {COORDINATOR: []} | options
+
+    def _places(self) -> list[tuple[Path, tuple[int, int] | None]]:
+        """Each client's source, and which part of it, as (index, clients), where several practise on one source."""
+        if self._own:
+            return [(each, None) for each in self._own]
+        return [(self._source, (index, self._clients)) for index in range(self._clients)]
+
     def _open(self, config: FederationConfig, source: Path | None, part: tuple[int, int] | None = None) -> TaskData:
         if source not in self._processes:
             visible, portable = Visible(self._folder, source, self._bases), config.training.portable
@@ -113,3 +122,12 @@ class TaskSubject:
         data = TaskData(config, self._processes[source], part, form=self._form)
         self._stack.callback(data.close)
         return data
+
+
+def _linked(place: ParticipantPaths, source: Path, part: tuple[int, int] | None) -> list[str]:
+    """The options for a link to a source in the participant's folder: a client writes next to its data, too."""
+    link = place.root / "source" / source.name
+    link.parent.mkdir()
+    link.symlink_to(source)
+    data = ["--data", str(link)]
+    return data if part is None else [*data, "--part", f"{part[0] + 1}/{part[1]}"]

@@ -14,7 +14,7 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.devnet.demo import Demo
-from fedgrove.node.devnet.method import Subject
+from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.devnet.subjects import DatasetSubject
 from fedgrove.node.devnet.task_subject import TaskSubject
 from fedgrove.node.learning.datasets import load_dataset

@@ -4,12 +4,10 @@ Whatever is here was made in one go: the record is written last, and a directory
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import anvil, embedded
@@ -19,16 +17,14 @@ from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.members import COORDINATOR, check_written, client_name, found_with_funds
-from fedgrove.node.devnet.method import Arrays, Subject
 from fedgrove.node.devnet.methods import subject_of
-from fedgrove.node.devnet.task_subject import TaskPart, TaskSubject
+from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, clear, groups, kubo_name, write_record
 from fedgrove.node.devnet.testnet.processes import local_kubo, with_ports, write_configs
 from fedgrove.node.devnet.testnet.windows import windows_of
 from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
-from fedgrove.node.tasks.approval import Approvals
 from fedgrove.node.tasks.sandbox.settings import Visible
 from fedgrove.node.tasks.sandbox.worker import refuse_private
 
@@ -54,10 +50,8 @@ def make(layout: TestnetPaths, scenario: Scenario, say: Progress = lambda senten
         subject = _subject(layout, scenario, stack, say)
         config = _terms(layout, scenario, subject, everyone[COORDINATOR])
         _equip(layout, everyone)
-        if isinstance(subject, TaskSubject):
-            sources = _placed(layout, scenario, subject, config, everyone)
-        else:
-            sources = _written(layout, subject, config)
+        places = {name: layout.participant(name) for name in everyone}
+        sources = subject.hand_out(config, places, everyone)
     say("deploying the contracts")
     deployment = _found(layout, scenario, config, everyone)
     accounts = {name: keys.address for name, keys in everyone.items()}
@@ -69,7 +63,7 @@ def make(layout: TestnetPaths, scenario: Scenario, say: Progress = lambda senten
     return testnet
 
 
-def _subject(layout: TestnetPaths, scenario: Scenario, stack: ExitStack, say: Progress) -> Arrays | TaskSubject:
+def _subject(layout: TestnetPaths, scenario: Scenario, stack: ExitStack, say: Progress) -> Subject:
     if scenario.task is None:
         say(f"splitting {scenario.cast.dataset} over {scenario.cast.clients} clients")
     else:
@@ -92,51 +86,6 @@ def _terms(layout: TestnetPaths, scenario: Scenario, subject: Subject, founder: 
         raise RunFailed(f"the data do not fit this testnet: {fault}") from None
 
 
-def _written(layout: TestnetPaths, subject: Arrays, config: FederationConfig) -> dict[str, list[str]]:
-    """Write everybody's file of data, and give each service's options for it, by a path in its own folder."""
-    files = {client_name(number): (part, "train") for number, part in enumerate(subject.parts(config), 1)}
-    test = subject.test(config)
-    if test is not None:
-        files[COORDINATOR] = (test, "test")
-    for name, (data, use) in files.items():
-        _save_arrays(layout.participant(name).data, **subject.arrays(data, use))
-    sources = {name: ["--data", layout.participant(name).data.name] for name in files}
-    return {COORDINATOR: []} | sources
-
-
-def _placed(
-    layout: TestnetPaths,
-    scenario: Scenario,
-    subject: TaskSubject,
-    config: FederationConfig,
-    everyone: Mapping[str, Keys],
-) -> dict[str, list[str]]:
-    """The options of each participant's service that say what its data are.
-
-    The task is approved for each of them, in whose name the user, who makes them, decides. Nobody has to approve a
-    shipped task, which has no bundle.
-    """
-    if subject.bundle is not None:
-        for name, keys in everyone.items():
-            Approvals(layout.participant(name).state, keys.address).approve(keys.account, subject.bundle)
-    named = {client_name(number): each for number, each in enumerate(subject.places(), 1)}
-    test = subject.test_place(config)
-    if test is not None:
-        named[COORDINATOR] = TaskPart(test)
-    bases = [word for name, path in _bases(scenario).items() for word in ("--base", f"{name}={path}")]
-    sources = {name: [*_options(layout, name, each), *bases] for name, each in named.items()}
-    return {COORDINATOR: []} | sources
-
-
-def _options(layout: TestnetPaths, name: str, each: TaskPart) -> list[str]:
-    """The options for a link to the data in the participant's folder: a client writes next to its data, too."""
-    link = layout.participant(name).root / "source" / each.source.name
-    link.parent.mkdir()
-    link.symlink_to(each.source)
-    data = ["--data", str(link)]
-    return data if each.part is None else [*data, "--part", f"{each.part[0] + 1}/{each.part[1]}"]
-
-
 def _bases(scenario: Scenario) -> dict[str, Path]:
     return {name: Path(path) for name, path in scenario.cast.bases.items()}
 
@@ -155,11 +104,6 @@ def _equip(layout: TestnetPaths, everyone: dict[str, Keys]) -> None:
     for name, keys in everyone.items():
         layout.participant(name).equip(keys)
         layout.participant(name).state.mkdir(mode=0o700)
-
-
-def _save_arrays(path: Path, **arrays: np.ndarray) -> None:
-    path.touch(mode=0o600)
-    np.savez(path, allow_pickle=True, **arrays)
 
 
 def _found(layout: TestnetPaths, scenario: Scenario, config: FederationConfig, everyone: dict[str, Keys]) -> Deployment:

@@ -7,8 +7,8 @@ process that is slow, or that was killed and has to start again.
 import math
 
 from fedgrove.chain.records.deployment import LedgerSettings
-from fedgrove.node.devnet.method import Subject
 from fedgrove.node.devnet.methods import runner_of
+from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
 
