@@ -18,7 +18,6 @@ from fedgrove.node.devnet.points import NAMES, points_of
 from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.methods.kmeans.datasets import reference_loss
 from fedgrove.node.protocol.step import Kind, Step
-from fedgrove.node.scenario.reading import CLUSTERING
 from fedgrove.node.scenario.scenario import Scenario
 
 _DIRECTORY = Path("clusters")
@@ -26,7 +25,7 @@ _DIRECTORY = Path("clusters")
 
 @takes(
     *("clients", "dataset", "k", "clusters_each", "points", "iterations", "seed", "store", "data_dir"),
-    preset=CLUSTERING,
+    preset={"kmeans": {}},
     dataset=words(*NAMES, other="FILE"),
 )
 def kmeans(

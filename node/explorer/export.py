@@ -17,11 +17,11 @@ from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.placing import UPLOADS
+from fedgrove.node.explorer.views.own_pages import OWN_PAGES
 from fedgrove.node.explorer.views.rounds import ROUNDS_A_PAGE
 from fedgrove.node.explorer.views.search import place_of
 from fedgrove.node.explorer.views.words import FOUND
 from fedgrove.node.explorer.watch import IndexWatch
-from fedgrove.node.status.clusters import has_clusters
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -127,7 +127,9 @@ def _paths(index: Index) -> list[str]:
     marks = ", ".join("?" for _ in UPLOADS)
     blobs = index.rows(f"SELECT digest FROM blobs WHERE role NOT IN ({marks})", *UPLOADS)
     fixed = ["", "clients/", "models/", "contracts/", "help/", "search/"]
-    fixed += ["clusters/"] if has_clusters(index.latest_config()) else []
+    config = index.latest_config()
+    page = OWN_PAGES.get(config.method.name) if config is not None else None
+    fixed += [page.path] if page else []
     return [*fixed, *rounds, *clients, *(f"blobs/{row['digest'].hex()}/" for row in blobs)]
 
 

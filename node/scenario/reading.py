@@ -30,8 +30,6 @@ MANY_CLIENTS: Tables = {
     "strategy": {"name": "fedavg"},
 }
 """What ``fedgrove simulate`` runs where neither a file nor an option says otherwise."""
-CLUSTERING: Tables = {"kmeans": {}}
-"""What ``fedgrove kmeans`` runs where neither a file nor an option says otherwise."""
 MANY = Scenario.from_tables(MANY_CLIENTS)
 """The same, to change: the training settings are the defaults of theirs, not those that suit a data set."""
 IN_PYTHON: Tables = {"run": {"executor": "inline", "workers": 1}}
