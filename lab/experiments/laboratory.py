@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
-from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.local_update import DivergedTraining
@@ -191,10 +190,7 @@ def settle(plan: Scenario, overrides: Overrides) -> Scenario:
     A strategy's defaults may change; a record must say what it was made with.
     """
     plan = overrides.apply(plan)
-    try:
-        options = asdict(make_strategy(plan.strategy.name, plan.strategy.options))
-    except (InvalidContent, InvalidInput) as fault:
-        raise InvalidInput(str(fault)) from None
+    options = asdict(make_strategy(plan.strategy.name, plan.strategy.options))
     return plan.changed(strategy={"options": {name: float(value) for name, value in options.items()}})
 
 

@@ -17,7 +17,7 @@ from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import canonical_json, decode, parse_json
-from fedgrove.node.base.files import AlreadyInUse, exclusive, write_atomically
+from fedgrove.node.base.files import exclusive, write_atomically
 from fedgrove.node.scenario.scenario import Scenario
 
 Kept = TypeVar("Kept")
@@ -71,11 +71,8 @@ class RunState:
         """
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._check_own()
-        try:
-            with exclusive(self.root):
-                yield
-        except AlreadyInUse as fault:
-            raise RunFailed(str(fault)) from None
+        with exclusive(self.root):
+            yield
 
     def keep_scenario(self, scenario: Scenario) -> None:
         """Keep what the run was asked for; from now on it has begun."""

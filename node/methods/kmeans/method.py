@@ -9,7 +9,6 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
-from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.kmeans.codec import CountCodec
 from fedgrove.node.methods.kmeans.counts import BinCounts
@@ -63,10 +62,7 @@ class KMeans(Method[KMeansState, BinCounts, np.ndarray]):
         return RoundInputs(rounds, current, graph, self.config, store, lambda: state)
 
     def member_data(self, path: Path) -> np.ndarray:
-        try:
-            return points_from_file(path, terms_of(self.config).grid)
-        except DatasetError as fault:
-            raise InvalidConfig(str(fault)) from None
+        return points_from_file(path, terms_of(self.config).grid)
 
     def one_model(self, model: KMeansState, choice: ModelChoice) -> Tensors:
         if choice:

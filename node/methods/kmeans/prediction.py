@@ -7,7 +7,6 @@ import numpy as np
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
-from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.kmeans.clustering import nearest
 from fedgrove.node.methods.kmeans.datasets import points_from_file
 from fedgrove.node.methods.kmeans.terms import terms_of
@@ -32,10 +31,7 @@ class NearestCentre:
         """As ``Predictor`` says."""
         if labelled:
             raise InvalidConfig("points have no labels, so nothing can be evaluated: predict without")
-        try:
-            points = points_from_file(source, self._grid)
-        except DatasetError as fault:
-            raise InvalidConfig(str(fault)) from None
+        points = points_from_file(source, self._grid)
         found = nearest(points, self._centres)
         distances = np.sqrt(np.square(points - self._centres[found]).sum(1))
         rows = np.arange(1, len(points) + 1)

@@ -120,7 +120,7 @@ class ClusteredSimulation(SimulationRun):
         for record in records if isinstance(method, SimulatedProCfl) else ():
             directory = folder_of(out, record.scenario)
             found = read_clusters(directory)
-            clusters = {"ism": found.similarity.ism, "clusters": found.members, "attackers": found.attackers}
+            clusters = {"ism": found.ism, "clusters": found.members, "attackers": found.attackers}
             figures.write_figure(directory / "clusters.png", partial(figures.draw_clusters, **clusters))
 
     @classmethod
@@ -287,7 +287,7 @@ class ClusteredSimulation(SimulationRun):
         work = self._workforce
         compared = compare_all(self._counts, settings, work.executor, work.count, directory, self._progress)
         self._clusters = find_clusters(compared, settings.alpha, self.attackers)
-        write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_json()) + "\n").encode())
+        write_atomically(directory / CLUSTERS, (json.dumps(self._clusters.to_table()) + "\n").encode())
         first = self._models[0], scenario.rounds, scenario.masking.bound
         return SimulatedProCflCourse(settings, compared, self._counts, *first, self._attackers, scenario.seed)
 

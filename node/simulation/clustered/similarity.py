@@ -8,14 +8,15 @@ import hashlib
 import json
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
+import msgspec
 import numpy as np
 
 from fedgrove.common.errors import InvalidContent
+from fedgrove.common.wire import Count, Table, convert, decode, parse_json
 from fedgrove.node.methods.procfl.cover import MAX_OPTIMUM, best_cover, candidates, greedy_cover, total_cost
 from fedgrove.node.methods.procfl.similarity import Intersection, Similarity, assemble, in_the_clear, pairs
 from fedgrove.node.methods.procfl.training import Cluster
@@ -28,15 +29,15 @@ COMPARISONS = "comparisons.jsonl"
 CLUSTERS = "clusters.json"
 # Comparisons a task: half a second by Diffie–Hellman, some seconds by RSA.
 CHUNK = 10
+_Entry = tuple[Count, Count, Count, Count, Count]
 
 
-@dataclass(frozen=True)
-class InitialClusters:
+class InitialClusters(Table, frozen=True, omit_defaults=False):
     """What is known before the first round.
 
     Attributes
     ----------
-    similarity : Similarity
+    overlaps : tuple of (tuple of int)
         Of clients 1, 2, … in order.
     members : tuple of Cluster
         Clients of each cluster, numbered from 1, ascending.
@@ -48,21 +49,17 @@ class InitialClusters:
         Who poisons the simulation; a federation would not know.
     """
 
-    similarity: Similarity
-    members: tuple[Cluster, ...]
+    max_bytes: ClassVar[int] = 1 << 28
+    overlaps: tuple[tuple[Count, ...], ...]
+    members: tuple[Cluster, ...] = msgspec.field(name="clusters")
     cost: float
     best_cost: float | None
     attackers: Cluster = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "overlaps": self.similarity.overlaps.tolist(),
-            "clusters": [list(cluster) for cluster in self.members],
-            "cost": self.cost,
-            "best_cost": self.best_cost,
-            "attackers": list(self.attackers),
-        }
+    @property
+    def ism(self) -> np.ndarray:
+        """Similarities of all pairs: float64 array of shape (clients, clients)."""
+        return Similarity(np.array(self.overlaps, np.int64)).ism
 
 
 def read_clusters(directory: Path) -> InitialClusters:
@@ -75,11 +72,8 @@ def read_clusters(directory: Path) -> InitialClusters:
     """
     path = directory / CLUSTERS
     try:
-        value = json.loads(path.read_bytes())
-        similarity = Similarity(np.array(value["overlaps"], np.int64))
-        members = tuple(map(tuple, value["clusters"]))
-        return InitialClusters(similarity, members, value["cost"], value["best_cost"], tuple(value["attackers"]))
-    except (OSError, ValueError, KeyError, TypeError, InvalidContent) as fault:
+        return decode(InitialClusters, path.read_bytes(), InitialClusters.max_bytes)
+    except (OSError, InvalidContent) as fault:
         raise InvalidContent(f"{path} is missing or damaged ({fault}): start the run anew") from None
 
 
@@ -89,7 +83,8 @@ def find_clusters(similarity: Similarity, alpha: float, attackers: Cluster = ())
     cover = greedy_cover(found)
     best = float(total_cost(best_cover(found))) if len(found) <= MAX_OPTIMUM else None
     members = tuple(tuple(client + 1 for client in candidate.members) for candidate in cover)
-    return InitialClusters(similarity, members, float(total_cost(cover)), best, attackers)
+    overlaps = tuple(map(tuple, similarity.overlaps.tolist()))
+    return InitialClusters(overlaps, members, float(total_cost(cover)), best, attackers)
 
 
 def compare_all(
@@ -150,9 +145,9 @@ def _known(path: Path, session: str) -> dict[tuple[int, int], Intersection]:
     if whole != content:
         path.write_bytes(whole)
     try:
-        head, *chunks = map(json.loads, whole.splitlines())
-        found = [Intersection(*entry) for chunk in chunks for entry in chunk]
-    except (ValueError, TypeError, InvalidContent) as fault:
+        head, *chunks = map(parse_json, whole.splitlines())
+        found = [Intersection(*entry) for chunk in chunks for entry in convert(list[_Entry], chunk)]
+    except InvalidContent as fault:
         raise InvalidContent(f"{path} is damaged ({fault}): remove it, and clients are compared again") from None
     if head != session:
         raise InvalidContent(f"{path} is of other clients: give another directory")
