@@ -230,13 +230,13 @@ network up --clients 4 --standby 5 | --standby
 network up --dataset nothing | dataset
 network up --method procfl --clients 5 | --clients must be from 6
 network up --method procfl --epsilon 8 | cannot be combined
-network up --method ifca | --method must be training or procfl
+network up --method ifca | --method must be one of training, procfl, kmeans
 network up --task points | scenario.data is missing: give --data
 network up --task points --data nosuch.csv | --data: there is no nosuch.csv
 network up --task points --data . --k 3 | --k is not for tasks: leave it out with --task
 network up --task points --data . --dataset mnist | --dataset is not for tasks
 network up --task nowhere --data points.csv | nowhere is neither a folder nor a Python file
-network up --k 3 --method procfl | --method is for models
+network up --k 3 --method procfl | a scenario has one method
 network up --k 3 --held-out 0.2 | --held-out is for models
 network up --held-out 1 | --held-out must be from 0 to 0.9
 network up --masking none | --masking must be one of bbtsa, pairwise
@@ -330,7 +330,7 @@ kmeans --points 3 --clients 4 | 3 points are too few for 4 clients
 kmeans --clients 2 | --clients must be a whole number from 3 to 1000, not 2
 kmeans --set training.epochs=3 | training.epochs is for models
 kmeans --set federation.patience=3 | federation.patience is for models
-kmeans --set procfl.alpha=0.5 | method is for models
+kmeans --set procfl.alpha=0.5 | give a scenario with a table [kmeans]
 kmeans --set run.chain=embedded | run.chain must be anvil
 kmeans --dir points | is not empty
 """.splitlines()[1:]
