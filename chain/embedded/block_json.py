@@ -106,12 +106,19 @@ def receipts_json(block: BlockAPI, receipts: tuple[ReceiptAPI, ...]) -> list[dic
                 "status": hex(receipt.state_root == b"\x01"),
                 "cumulativeGasUsed": hex(receipt.gas_used),
                 "gasUsed": hex(receipt.gas_used - gas),
+                "effectiveGasPrice": hex(gas_price(transaction, block)),
                 "logsBloom": _bloom(receipt.bloom),
                 "logs": _logs(receipt, place, logs),
             }
         )
         gas, logs = receipt.gas_used, logs + len(receipt.logs)
     return found
+
+
+def gas_price(transaction: Any, block: BlockAPI) -> int:
+    """What a transaction in a block paid for each unit of gas, in wei."""
+    base = block.header.base_fee_per_gas or 0
+    return min(transaction.max_fee_per_gas, base + transaction.max_priority_fee_per_gas)
 
 
 def _logs(receipt: ReceiptAPI, place: dict[str, Any], first: int) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from eth_utils import ValidationError, to_canonical_address, to_checksum_address
 from web3 import EthereumTesterProvider, Web3
 
 from fedgrove.chain.crypto.account import Account
+from fedgrove.chain.embedded.block_json import gas_price
 from fedgrove.chain.embedded.blocks_file import StateFile
 from fedgrove.chain.errors import ChainError, InsufficientFunds, NonceConflict, TransactionRefused, decode_revert
 from fedgrove.chain.network.access import Mined, Network, Paid, Payer
@@ -164,9 +165,7 @@ class EmbeddedNetwork(Network):
 
     def _paid(self, transaction: bytes) -> Paid:
         block, fields, _, gas = self._found(transaction)
-        base = block.header.base_fee_per_gas or 0
-        price = min(fields.max_fee_per_gas, base + fields.max_priority_fee_per_gas)
-        return Paid(to_checksum_address(fields.sender), gas, gas * price)
+        return Paid(to_checksum_address(fields.sender), gas, gas * gas_price(fields, block))
 
     def _found(self, transaction: bytes) -> tuple[BlockAPI, SignedTransactionAPI, ReceiptAPI, int]:
         """A transaction's block, itself, its receipt, and the gas that it used."""

@@ -116,6 +116,8 @@ def test_a_round_over_the_wire_as_in_the_process(served):
     history = capture(network, federation.deployment)
     history.verify()
     assert history.transactions[receipt.transaction].gas_used == receipt.gas_used
+    (paid,) = network.paid([receipt.transaction])
+    assert paid.gas_used == receipt.gas_used and paid.fee > paid.gas_used
     with pytest.raises(ContractRevert) as refusal:
         federation.clients[0].commit(1, b"x" * 32, b"y" * 32)
     assert refusal.value.name == "WrongPhase"
