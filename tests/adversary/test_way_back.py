@@ -174,7 +174,9 @@ def course_after(anew: bool) -> LossCourse:
     settings = EvaluationSettings()
     federation = SimpleNamespace(patience=1)
     inputs = SimpleNamespace(
-        config=SimpleNamespace(evaluation=settings, federation=federation, task=None, classes=()),
+        config=SimpleNamespace(
+            evaluation=settings, federation=federation, learned=SimpleNamespace(bundle=""), classes=()
+        ),
         graph=SimpleNamespace(participants=[SimpleNamespace(samples=50)]),
         stated=SimpleNamespace(members=MembersMetrics(0, {}, course=LossCourse(0.1))),
         only_evaluates=False,

@@ -46,7 +46,7 @@ def test_the_file_gives_task_training_and_bound(suggested):
         ),
         ("[training]\nepochs = 0", "terms.toml: training.epochs must be"),
         ("[task.options]\nborn = 1970-01-01", "terms.toml: task.options.born must be text, a number, true or false"),
-        ("[task]\nname = 'mine'", "terms.toml: task.name must be one of images, tabular"),
+        ("[task]\nname = 'mine'", "terms.toml: task.name must be one of images, network, tabular"),
         ("[task]\nname = 'tabular'", "terms.toml: task.options.columns is missing"),
     ],
 )
