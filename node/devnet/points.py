@@ -20,6 +20,7 @@ from fedgrove.node.methods.kmeans.vector import stated_bound
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings
 from fedgrove.node.scenario.kmeans import KMeansChoice
+from fedgrove.node.scenario.method import TrainingChoice
 from fedgrove.node.scenario.scenario import Scenario
 
 NAMES = ("gaussian", "celltype", "covtype")
@@ -85,9 +86,11 @@ class PointsRunner(MethodRunner):
 
 def choice_of(scenario: Scenario) -> KMeansChoice:
     """The scenario's table ``[kmeans]``; InvalidConfig if it has none."""
-    if not isinstance(scenario.method, KMeansChoice):
+    if isinstance(scenario.method, KMeansChoice):
+        return scenario.method
+    if type(scenario.method) is TrainingChoice:
         raise InvalidConfig("kmeans is missing: give a scenario with a table [kmeans]")
-    return scenario.method
+    raise InvalidConfig(f"{scenario.method.name} is for models: leave it out with kmeans")
 
 
 def points_of(scenario: Scenario) -> Points:

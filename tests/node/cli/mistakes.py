@@ -330,7 +330,7 @@ kmeans --points 3 --clients 4 | 3 points are too few for 4 clients
 kmeans --clients 2 | --clients must be a whole number from 3 to 1000, not 2
 kmeans --set training.epochs=3 | training.epochs is for models
 kmeans --set federation.patience=3 | federation.patience is for models
-kmeans --set procfl.alpha=0.5 | give a scenario with a table [kmeans]
+kmeans --set procfl.alpha=0.5 | procfl is for models: leave it out with kmeans
 kmeans --set run.chain=embedded | run.chain must be anvil
 kmeans --dir points | is not empty
 """.splitlines()[1:]
