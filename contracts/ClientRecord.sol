@@ -8,26 +8,23 @@ pragma solidity 0.8.37;
 /// | 0-159   | keyTag     | low 160 bits of keccak256(abi.encode(vrfX, vrfY)) of the current VRF key        |
 /// | 160-191 | client     | index, from 1; 0 when not registered                                            |
 /// | 192-231 | activeFrom | block from which the client may be drawn                                        |
-/// | 232-247 | absences   | absences counted; saturates                                                     |
 /// | 248     | approved   | whether the account may take part                                               |
 /// | 249     | left       | whether the client took back all its data, for good                             |
 type ClientRecord is uint256;
 
 uint256 constant APPROVED = 1 << 248;
 uint256 constant LEFT = 1 << 249;
-uint256 constant MAX_ABSENCES = type(uint16).max;
 
 using {
     keyTag,
     client,
     activeFrom,
-    absences,
     approved,
     hasLeft,
     withKey,
     withApproval,
     withoutApproval,
-    withAbsence,
+    withActiveFrom,
     withLeave
 } for ClientRecord global;
 
@@ -57,10 +54,6 @@ function activeFrom(ClientRecord record) pure returns (uint64) {
     return uint40(ClientRecord.unwrap(record) >> 192);
 }
 
-function absences(ClientRecord record) pure returns (uint32) {
-    return uint16(ClientRecord.unwrap(record) >> 232);
-}
-
 function approved(ClientRecord record) pure returns (bool) {
     return ClientRecord.unwrap(record) & APPROVED != 0;
 }
@@ -76,7 +69,7 @@ function withKey(ClientRecord record, uint160 tag, uint256 from) pure returns (C
 
 /// @dev Approval of a registered client takes effect at block `from`; before registration there is nothing to delay.
 function withApproval(ClientRecord record, uint256 from) pure returns (ClientRecord) {
-    if (record.client() != 0) record = record.withKey(record.keyTag(), from);
+    if (record.client() != 0) record = record.withActiveFrom(from);
     return ClientRecord.wrap(ClientRecord.unwrap(record) | APPROVED);
 }
 
@@ -84,10 +77,8 @@ function withoutApproval(ClientRecord record) pure returns (ClientRecord) {
     return ClientRecord.wrap(ClientRecord.unwrap(record) & ~APPROVED);
 }
 
-/// @dev One more absence, up to {MAX_ABSENCES}.
-function withAbsence(ClientRecord record) pure returns (ClientRecord) {
-    if (record.absences() == MAX_ABSENCES) return record;
-    return ClientRecord.wrap(ClientRecord.unwrap(record) + (1 << 232));
+function withActiveFrom(ClientRecord record, uint256 from) pure returns (ClientRecord) {
+    return record.withKey(record.keyTag(), from);
 }
 
 function withLeave(ClientRecord record) pure returns (ClientRecord) {

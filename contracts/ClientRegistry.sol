@@ -4,14 +4,13 @@ pragma solidity 0.8.37;
 import {ClientRecord, keyTagOf, newRecord} from "./ClientRecord.sol";
 import {DirectCalls} from "./DirectCalls.sol";
 import {ECVRF} from "./ECVRF.sol";
-import {IClientRegistry, ClientView} from "./interfaces/IClientRegistry.sol";
+import {ClientView, IClientRegistry, Membership} from "./interfaces/IClientRegistry.sol";
 import {ITrainingLedger} from "./interfaces/ITrainingLedger.sol";
 
 /// @title ClientRegistry
 /// @notice See {IClientRegistry}. Nothing here is upgradeable, payable or removable.
 ///
-/// WARNING: `admin` can keep accounts out (approval mode) but can neither register, nor change a key, nor touch a
-/// round.
+/// WARNING: `admin` can keep accounts out but can neither register, nor change a key, nor touch a round.
 contract ClientRegistry is IClientRegistry, DirectCalls {
     /// @dev One slot for each VRF key ever used: its owner, and a tag of the owner's mailbox key that tells a restart
     /// (same keys) from a change of keys. The tag of a key that was rotated away is stale and never read.
@@ -20,39 +19,49 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         uint96 mailboxTag;
     }
 
-    bool public immutable openMembership;
+    Membership public immutable membership;
     address public immutable admin;
+    /// @dev Who may name members before the first round, where there is no admin.
+    address private immutable founder;
     address public immutable ledger;
     uint64 public immutable activationDelay;
 
     uint32 public clientCount;
+    uint32 public memberCount;
+    uint64 public changedAt;
     mapping(address account => ClientRecord) private _records;
     mapping(uint160 keyTag => KeySlot) private _keys;
     /// @inheritdoc IClientRegistry
     mapping(address account => uint64 number) public revokedAt;
 
-    /// @param openMembership_ whether everybody may take part
-    /// @param admin_ who approves; may be zero only where membership is open
+    /// @param membership_ who may take part
+    /// @param admin_ who approves and revokes; not zero exactly where membership is approved
     /// @param ledger_ address of the TrainingLedger, computed before its deployment
     /// @param activationDelay_ blocks, 1 to 2³²−1
-    constructor(bool openMembership_, address admin_, address ledger_, uint64 activationDelay_) {
+    /// @param members the first accounts that may take part; none where membership is open
+    constructor(
+        Membership membership_,
+        address admin_,
+        address ledger_,
+        uint64 activationDelay_,
+        address[] memory members
+    ) {
         if (ledger_ == address(0)) revert ZeroAddress("ledger");
-        if (admin_ == address(0) && !openMembership_) revert ZeroAddress("admin");
+        if ((admin_ == address(0)) == (membership_ == Membership.Approved)) revert WrongAdmin(membership_, admin_);
         // Whoever registers in the block in which a round opens must not be in it: the round counts on those before.
         if (activationDelay_ == 0 || activationDelay_ > type(uint32).max) {
             revert ActivationDelayOutOfRange(activationDelay_);
         }
-        openMembership = openMembership_;
+        membership = membership_;
         admin = admin_;
+        founder = msg.sender;
         ledger = ledger_;
         activationDelay = activationDelay_;
         emit RegistryFounded();
-    }
-
-    modifier onlyAdmin() {
-        if (openMembership) revert MembershipIsOpen();
-        if (msg.sender != admin) revert NotAdmin(msg.sender);
-        _;
+        if (membership_ == Membership.Open && members.length != 0) revert MembershipIsOpen();
+        for (uint256 i = 0; i < members.length; ++i) {
+            _approve(members[i]);
+        }
     }
 
     /// @inheritdoc IClientRegistry
@@ -68,12 +77,23 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
             if (record.keyTag() == tag && _keys[tag].mailboxTag == mailboxTag) return record.client();
             revert AlreadyRegistered(msg.sender, record.client());
         }
+        if (membership != Membership.Open && !record.approved()) revert NotApproved(msg.sender);
         bytes memory proof = _takeKey(vrfX, vrfY, tag, mailboxTag, message);
         client = clientCount + 1;
         clientCount = client;
+        _changeMembers(memberCount + 1);
         uint256 activeFrom = _activeFrom();
-        _records[msg.sender] = newRecord(tag, client, activeFrom, openMembership || record.approved());
+        _records[msg.sender] = newRecord(tag, client, activeFrom, true);
         emit Registered(msg.sender, client, vrfX, vrfY, mailboxKey, uint64(activeFrom), proof);
+    }
+
+    /// @inheritdoc IClientRegistry
+    function resume() external direct {
+        ClientRecord record = _registered(msg.sender);
+        uint256 activeFrom = _activeFrom();
+        _records[msg.sender] = record.withActiveFrom(activeFrom);
+        _changeMembers(memberCount);
+        emit Resumed(msg.sender, record.client(), uint64(activeFrom));
     }
 
     /// @inheritdoc IClientRegistry
@@ -83,6 +103,7 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         bytes memory proof = _takeKey(vrfX, vrfY, tag, _keys[record.keyTag()].mailboxTag, message);
         uint256 activeFrom = _activeFrom();
         _records[msg.sender] = record.withKey(tag, activeFrom);
+        _changeMembers(memberCount);
         emit VrfKeyRotated(msg.sender, record.client(), vrfX, vrfY, uint64(activeFrom), proof);
     }
 
@@ -96,43 +117,52 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
     /// @inheritdoc IClientRegistry
     function withdraw(uint32 points, bytes32 digest) external direct {
         ClientRecord record = _registered(msg.sender);
-        if (points == 0) _records[msg.sender] = record.withLeave();
+        if (points == 0 && !record.hasLeft()) {
+            _records[msg.sender] = record.withLeave();
+            _changeMembers(record.approved() ? memberCount - 1 : memberCount);
+        }
         emit Withdrawn(msg.sender, record.client(), points, digest);
     }
 
     /// @inheritdoc IClientRegistry
-    function approve(address account) external direct onlyAdmin {
-        ClientRecord record = _records[account];
-        if (record.approved()) return;
-        // An approval must not add the client to a round that runs. One that takes back a revocation before the next
-        // round must not take the client out of it either, so it leaves `activeFrom` as it was.
-        _records[account] = record.withApproval(_hasActed(revokedAt[account]) ? _activeFrom() : record.activeFrom());
-        emit Approved(account);
+    function approve(address[] calldata accounts) external direct {
+        if (membership == Membership.Named) {
+            if (msg.sender != founder) revert NotAdmin(msg.sender);
+            if (ITrainingLedger(ledger).currentRound() != 0) revert MembersFixed();
+        } else {
+            _onlyAdmin();
+        }
+        for (uint256 i = 0; i < accounts.length; ++i) {
+            _approve(accounts[i]);
+        }
     }
 
     /// @inheritdoc IClientRegistry
-    function revoke(address account) external direct onlyAdmin {
+    function revoke(address account) external direct {
+        _onlyAdmin();
         ClientRecord record = _records[account];
         if (!record.approved()) return;
         _records[account] = record.withoutApproval();
         revokedAt[account] = uint64(block.number);
+        _changeMembers(_counts(record) ? memberCount - 1 : memberCount);
         emit Revoked(account);
     }
 
     /// @inheritdoc IClientRegistry
-    function recordAbsence(address account) external returns (uint32 absences) {
-        if (msg.sender != ledger) revert NotLedger(msg.sender);
-        ClientRecord record = _registered(account).withAbsence();
-        _records[account] = record;
-        absences = record.absences();
-        emit AbsenceRecorded(record.client(), absences);
+    function verifyVrf(uint256 vrfX, uint256 vrfY, bytes32 alpha, bytes calldata message)
+        external
+        view
+        returns (bytes32 beta, bytes memory proof)
+    {
+        uint128 challenge;
+        (beta, challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
+        proof = ECVRF.proofOf(message, challenge);
     }
 
     /// @inheritdoc IClientRegistry
     function clientOf(address account) external view returns (ClientView memory) {
         ClientRecord record = _records[account];
-        return
-            ClientView(record.client(), record.activeFrom(), record.absences(), record.approved(), record.keyTag());
+        return ClientView(record.client(), record.activeFrom(), record.approved(), record.hasLeft(), record.keyTag());
     }
 
     /// @inheritdoc IClientRegistry
@@ -155,6 +185,32 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         (, uint128 challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
         _keys[tag] = KeySlot(msg.sender, mailboxTag);
         return ECVRF.proofOf(message, challenge);
+    }
+
+    function _approve(address account) private {
+        ClientRecord record = _records[account];
+        if (record.approved()) return;
+        // An approval must not add the client to a round that runs. One that takes back a revocation before the next
+        // round must not take the client out of it either, so it leaves `activeFrom` as it was.
+        record = record.withApproval(_hasActed(revokedAt[account]) ? _activeFrom() : record.activeFrom());
+        _records[account] = record;
+        _changeMembers(_counts(record) ? memberCount + 1 : memberCount);
+        emit Approved(account);
+    }
+
+    function _changeMembers(uint32 count) private {
+        memberCount = count;
+        changedAt = uint64(block.number);
+    }
+
+    /// @dev Whether an account is one of {memberCount}.
+    function _counts(ClientRecord record) private pure returns (bool) {
+        return record.client() != 0 && record.approved() && !record.hasLeft();
+    }
+
+    function _onlyAdmin() private view {
+        if (membership == Membership.Open) revert MembershipIsOpen();
+        if (msg.sender != admin) revert NotAdmin(msg.sender);
     }
 
     function _registered(address account) private view returns (ClientRecord record) {

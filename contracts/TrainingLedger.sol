@@ -3,10 +3,10 @@ pragma solidity 0.8.37;
 
 import {CooperationTree} from "./CooperationTree.sol";
 import {IClientRegistry} from "./interfaces/IClientRegistry.sol";
-import {FailureReason, Phase, Settings, Terms} from "./interfaces/ITrainingLedger.sol";
+import {Phase, Settings, Terms} from "./interfaces/ITrainingLedger.sol";
 import {ClientState, COMMITTED, RELEASED, SHARED} from "./ledger/ClientState.sol";
-import {DisputePhase} from "./ledger/DisputePhase.sol";
 import {DrawPhase} from "./ledger/DrawPhase.sol";
+import {JudgePhase} from "./ledger/JudgePhase.sol";
 import {RoundClock} from "./ledger/RoundClock.sol";
 import {COMMIT_END, newRoundState, RoundState, SHARE_END, Status} from "./ledger/RoundState.sol";
 import {RoundStore} from "./ledger/RoundStore.sol";
@@ -14,9 +14,9 @@ import {SealPhase} from "./ledger/SealPhase.sol";
 
 /// @title TrainingLedger
 /// @notice See {ITrainingLedger}. {RoundClock} says when, {RoundStore} holds what, {DrawPhase} and {SealPhase} do the
-/// first half of a round, this contract the second, {DisputePhase} what may come after. Nothing is upgradeable, payable
+/// first half of a round, this contract the second, {JudgePhase} what its clients say of it. Nothing is upgradeable, payable
 /// or pausable, and no function deletes.
-contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
+contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
     /// @param registry_ must name this contract as its ledger
@@ -32,10 +32,9 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
         } else {
             RoundState ended = _round(previous).state;
             if (ended.status() < Status.Closed) revert RoundRunning(previous, _phaseOf(ended));
-            _onlyCoordinator(ended.endedAt());
+            _onlyCoordinatorOrMember(ended.endedAt());
         }
-        uint32 closed = closedRounds;
-        if (closed == rounds || previous >= uint256(rounds) + repeats) revert FederationOver(previous, closed);
+        if (closedRounds == rounds || failedRounds > repeats) revert FederationOver(closedRounds, failedRounds);
         if (modelDigest != currentModel) revert WrongModel(modelDigest, currentModel);
         round = previous + 1;
         uint32 samplingRate = _nextRate(round);
@@ -52,9 +51,11 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
 
     function skip(uint64 round) external direct {
         RoundState state = _running(round);
-        uint256 drawEnd = state.openedAt() + _drawEnd(state);
+        uint256 drawEnd = state.openedAt() + _drawWindowEnd();
         if (block.number <= drawEnd) revert DrawStillOpen(round, drawEnd);
         if (state.drawn() >= quorum) revert QuorumReached(round, state.drawn(), quorum);
+        _onlyCoordinatorOrMember(drawEnd);
+        if (msg.sender != coordinator && state.samplingRate() == EVERYONE) _onlyWithReason(round, state);
         _round(round).state = state.ended(Status.Skipped, block.number);
         emit Skipped(round, state.drawn());
     }
@@ -101,86 +102,63 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
     }
 
     function release(uint64 round, bytes32 digest) external direct {
-        _recovering(round);
+        Round storage entry = _round(round);
+        RoundState roundState = entry.state;
+        uint256 commitEnd = _commitEnd(roundState);
+        Status needed = roundState.status() == Status.Closed ? Status.Closed : Status.Sealed;
+        if (!_isBetween(roundState, needed, commitEnd, commitEnd + recoverWindow)) {
+            _wrongPhase(round, roundState, Phase.Recover);
+        }
         Client storage client = _client(msg.sender);
         ClientState state = client.state;
         _onlyDrawn(round, state);
         if (state.has(RELEASED)) revert AlreadyReleased(round, state.client());
         client.state = state.withFlag(RELEASED);
+        entry.state = roundState.withRelease();
         emit Released(round, state.client(), digest);
-    }
-
-    function recover(uint64 round, bytes32 digest) external direct {
-        Round storage entry = _recovering(round);
-        RoundState state = entry.state;
-        _onlyCoordinator(state.openedAt() + _commitEnd(state));
-        entry.state = state.withRecovery(block.number);
-        emit Recovered(round, digest, state.committed());
     }
 
     function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external direct {
         Round storage entry = _round(round);
         RoundState state = entry.state;
-        if (_phaseOf(state) != Phase.Close) _wrongPhase(round, state, Phase.Close);
-        _onlyCoordinator(state.openedAt() + _recoverEnd(state));
-        if (modelDigest == 0) revert ZeroDigest(round);
+        if (_phaseOf(state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
+        if (state.released() < releases) revert ReleasesMissing(round, state.released(), releases);
+        bool isCoordinator = msg.sender == coordinator;
+        if (!isCoordinator && !_client(msg.sender).state.isAt(round, COMMITTED, COMMITTED)) {
+            revert NotCommitted(round, msg.sender);
+        }
+        uint256 lot = isCoordinator ? 0 : uint256(keccak256(abi.encode(entry.orderRoot, msg.sender)));
+        _onlyCoordinator(state.openedAt() + _commitEnd(state), lot % (uint256(coordinatorGrace) + 1));
+        if (modelDigest == 0 || metricsDigest == 0) revert ZeroDigest(round);
         entry.state = state.ended(Status.Closed, block.number);
         currentModel = modelDigest;
+        currentMetrics = metricsDigest;
         lastClosed = round;
+        closer = msg.sender;
         ++closedRounds;
         emit Closed(round, modelDigest, metricsDigest);
     }
 
-    function fail(uint64 round, FailureReason reason, bytes32 evidence) external direct {
+    function fail(uint64 round) external direct {
+        Round storage entry = _round(round);
         RoundState state = _running(round);
         Phase current = _phaseOf(state);
-        if (current == Phase.Overdue) {
-            reason = FailureReason.Deadline;
-        } else {
-            if (current != Phase.Recover && current != Phase.Close) revert WrongPhase(round, current, Phase.Overdue);
-            _onlyCoordinator(state.openedAt() + (current == Phase.Recover ? _commitEnd(state) : _recoverEnd(state)));
-            if (reason <= FailureReason.Deadline) revert ReasonNotAllowed(reason);
-        }
-        _round(round).state = state.ended(Status.Failed, block.number);
-        emit Failed(round, reason, evidence);
-    }
-
-    function reportAbsences(uint64 round, address[] calldata accounts_) external direct {
-        RoundState state = _round(round).state;
-        uint64 current = currentRound;
-        RoundState newest = _round(current).state;
-        uint64 latest = newest.status() < Status.Closed && current != 0 ? current - 1 : current;
-        if (round != latest || state.status() != Status.Closed) revert NotLatestClosed(round, latest);
-        // A report may make clients sit out, from the next round on: nobody is taken out of a round that still draws.
-        uint256 drawEnd = newest.openedAt() + _drawEnd(newest);
-        if (latest != current && block.number <= drawEnd) revert DrawStillOpen(current, drawEnd);
-        uint256 absent = state.drawn() - state.committed();
-        if (accounts_.length != absent) revert ReportIncomplete(accounts_.length, absent);
-        address before = address(0);
-        for (uint256 i = 0; i < absent; ++i) {
-            if (accounts_[i] <= before) revert ReportNotAscending(accounts_[i]);
-            before = accounts_[i];
-            _countAbsence(round, current, before);
-        }
+        uint256 committed = current == Phase.Recover ? state.committed() : 0;
+        bool isHopeless = current == Phase.Recover && (committed < quorum || 2 * committed <= state.drawn());
+        if (current != Phase.Overdue && !isHopeless) revert WrongPhase(round, current, Phase.Overdue);
+        _fail(round, entry, state);
     }
 
     function partners(uint32 position, uint32 n) external pure returns (uint32[] memory) {
         return CooperationTree.partners(position, n);
     }
 
-    /// @dev Counts the absence of an account in `round`, the latest ended one, unless it was counted before.
-    function _countAbsence(uint64 round, uint64 current, address account) private {
-        ClientState client = _client(account).state;
-        if (client.reported() == round) return;
-        if (!client.drewIn(round) || client.committedIn(round)) revert NotAbsent(round, account);
-        uint64 until = client.sitsOutUntil();
-        // Written before and after the call, so that a registry that called back could not count twice.
-        _client(account).state = client.withAbsence(round, until);
-        // One call for each absent account; the registry is trusted since the deployment.
-        // slither-disable-next-line calls-loop,reentrancy-benign
-        if (registry.recordAbsence(account) % absenceLimit == 0) {
-            _client(account).state = client.withAbsence(round, current + absenceRounds);
-        }
+    /// @dev Reverts unless a client has a reason to skip a round of all members, which otherwise waits for its quorum.
+    function _onlyWithReason(uint64 round, RoundState state) private view {
+        uint256 openedAt = state.openedAt();
+        if (registry.changedAt() >= openedAt || block.number - openedAt >= 1 << 16) return;
+        bool isLost = _round(round).seed == 0 && _findHash(openedAt + seedDelay) == 0;
+        if (!isLost) revert MembersUnchanged(round, registry.changedAt());
     }
 
     /// @dev The state of a round that has not ended.
@@ -193,13 +171,6 @@ contract TrainingLedger is DrawPhase, SealPhase, DisputePhase {
     /// @dev Reverts unless the caller, whose state this is, was drawn in `round`.
     function _onlyDrawn(uint64 round, ClientState state) private view {
         if (state.drawRound() != round) revert NotDrawn(round, msg.sender);
-    }
-
-    /// @dev The round, which must be in its recover phase.
-    function _recovering(uint64 round) private view returns (Round storage entry) {
-        entry = _round(round);
-        RoundState state = entry.state;
-        if (_phaseOf(state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
     }
     // slither-disable-end shadowing-local
 }

@@ -6,16 +6,19 @@ import {IClientRegistry} from "./IClientRegistry.sol";
 /// @notice Windows and limits of a federation, fixed at deployment. All windows are in blocks.
 /// @param seedDelay blocks from the opening to the block whose hash seeds the round, at least 1
 /// @param orderDelay blocks from the end of the draws to the block whose randomness orders the drawn clients, at least 1
-/// @param coordinatorGrace blocks in which the coordinator may act alone before any active client may act in its stead
-/// @param quorum fewer drawn clients than this and the round is skipped, at least 1
+/// @param recoverWindow at least four times `coordinatorGrace`
+/// @param coordinatorGrace blocks in which the coordinator may act alone before clients may act in its stead
+/// @param quorum with fewer drawn clients than this a round is not sealed, at least 1
+/// @param releases with fewer clients that released shares than this a round is not closed, at least 1
+/// @param judges with fewer clients that judge alike than this nothing follows from it, at least 1
 /// @param maxClients draws beyond this are refused, at least `quorum`
-/// @param absenceLimit every so many absences a client sits out, at least 1
-/// @param absenceRounds for how many rounds it then sits out (0: never)
+/// @param absenceLimit a client that drew in none of so many sealed rounds of all members need not be waited for, at
+/// least 1
 /// @param maxSamples highest sample count that a client may state, at least 1
 /// @param randao the order's randomness is the RANDAO mix of its block (EIP-4399) instead of the block's hash; only for
 /// chains whose validators take turns
 /// @param rounds how many rounds may close, at least 1
-/// @param repeats how many rounds more may be opened, in place of rounds that came to nothing
+/// @param repeats how many sealed rounds may fail; with one more the federation is over
 struct Settings {
     uint16 seedDelay;
     uint16 drawWindow;
@@ -24,12 +27,12 @@ struct Settings {
     uint16 shareWindow;
     uint16 commitWindow;
     uint16 recoverWindow;
-    uint16 closeWindow;
     uint16 coordinatorGrace;
     uint16 quorum;
+    uint16 releases;
+    uint16 judges;
     uint16 maxClients;
     uint16 absenceLimit;
-    uint16 absenceRounds;
     uint32 maxSamples;
     bool randao;
     uint32 rounds;
@@ -55,7 +58,7 @@ struct Terms {
 }
 
 /// @notice Where a round stands; a function of its records and of the block number. Skipped, Failed and Voided are
-/// final, and so is Closed but for a dispute; Overdue says that a deadline passed and anybody may now record the round
+/// final, and so is Closed but for judgements; Overdue says that a deadline passed and anybody may now record the round
 /// as failed.
 enum Phase {
     None,
@@ -65,7 +68,6 @@ enum Phase {
     Share,
     Commit,
     Recover,
-    Close,
     Closed,
     Skipped,
     Failed,
@@ -73,18 +75,9 @@ enum Phase {
     Voided
 }
 
-enum FailureReason {
-    None,
-    Deadline,
-    TooFewSurvivors,
-    TooFewShares,
-    UpdateUnavailable,
-    InvalidUpdate,
-    InvalidRelease
-}
-
 /// @notice One round; zero in all fields for a round that does not exist. Each `…End` is the last block of a phase: the
-/// recorded one or, as long as there is none, the end of the phase before and the window. `closeEnd` is always the latter.
+/// recorded one or, as long as there is none, the end of the phase before and the window. `recoverEnd` is always the
+/// latter.
 /// @param samplingRate clients drawn per million; 1,000,000 draws everyone
 /// @param seed zero until fixed
 /// @param orderRoot zero until sealed
@@ -99,10 +92,10 @@ struct RoundView {
     uint64 shareEnd;
     uint64 commitEnd;
     uint64 recoverEnd;
-    uint64 closeEnd;
     uint32 samplingRate;
     uint32 drawn;
     uint32 committed;
+    uint32 released;
     bytes32 seed;
     bytes32 orderRoot;
     bytes32 modelDigest;
@@ -126,19 +119,20 @@ struct SignedDraw {
 /// @notice Records who was drawn for a round, in which order they cooperate, what they shared and committed, and which
 /// model came out. Digests are sha2-256 of the root block of a blob in the content store; they live in events.
 ///
-/// A round is open → (seed fixed) draw → seal → share → commit → recover → close. Everything is accepted only in its
+/// A round is open → (seed fixed) draw → seal → share → commit → recover → closed. Everything is accepted only in its
 /// phase. A phase ends with the block in which the last of those acts who may: draw (where everyone is drawn) with the
 /// last eligible client, share with the last drawn one, commit with the last that shared. Otherwise its window ends it;
-/// in either case the next phase begins with the block after. A round that misses a deadline, or draws fewer clients
-/// than the quorum, ends as failed or skipped, and the model of the round before stands. One round runs at a time.
+/// in either case the next phase begins with the block after. Where everyone is drawn, the draws go on beyond their
+/// window until there are as many as the quorum. One round runs at a time.
 ///
-/// The clients that committed in a round may dispute its closing until another round closes. When more than half of
-/// them did, the round is void, as is the round that runs on its model, and the model that it trained from stands again.
+/// Only the clock, a count that is kept here, or more than half of the clients that committed end a round without a
+/// model; the model of the round before then stands. Those clients judge: before the closing that nothing may be summed,
+/// which ends the round, and until another round closes what the closing should have been. Where more than half say the
+/// same, that takes the closing's place, or voids it, and a round that runs on the model that fell ends with it. Whose
+/// closing fell neither opens, skips nor closes a round again.
 ///
-/// WARNING: nothing here looks behind a digest. That an update, a recovery record or a model is what it should be, is
-/// for an auditor to recompute, and for the clients to dispute, whose majority may err or collude. After
-/// `coordinatorGrace` any active client may act in the coordinator's stead, so where membership is open, a model on the
-/// ledger is no better than its audit.
+/// WARNING: nothing here looks behind a digest. That an update or a model is what it should be, is for an auditor to
+/// recompute, and for the clients to judge, whose majority may err or collude.
 interface ITrainingLedger {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
@@ -186,13 +180,16 @@ interface ITrainingLedger {
     event Shared(uint64 indexed round, uint32 indexed client, bytes32 digest);
     event Committed(uint64 indexed round, uint32 indexed client, bytes32 digest, bytes32 seedHash);
     event Released(uint64 indexed round, uint32 indexed client, bytes32 digest);
-    event Recovered(uint64 indexed round, bytes32 digest, uint32 survivors);
     event Closed(uint64 indexed round, bytes32 modelDigest, bytes32 metricsDigest);
-    event Failed(uint64 indexed round, FailureReason reason, bytes32 evidence);
-    event Disputed(uint64 indexed round, uint32 indexed client, bytes32 evidence);
-    /// @param modelDigest the model that stands again
-    /// @param disputes how many clients disputed the round; 0 for the one that ran on the model of a void round
-    event Voided(uint64 indexed round, bytes32 modelDigest, uint32 disputes);
+    event Failed(uint64 indexed round);
+    /// @param asked Recover for what was said before the closing, else Closed
+    event Judged(
+        uint64 indexed round, uint32 indexed client, Phase asked, bytes32 modelDigest, bytes32 metricsDigest
+    );
+    /// @dev This result takes the place of that of the closing.
+    event Replaced(uint64 indexed round, bytes32 modelDigest, bytes32 metricsDigest);
+    /// @param modelDigest the model that stands
+    event Voided(uint64 indexed round, bytes32 modelDigest);
 
     // Deployment
     error ZeroCoordinator();
@@ -205,8 +202,8 @@ interface ITrainingLedger {
     error WrongPhase(uint64 round, Phase current, Phase required);
     error WrongModel(bytes32 modelDigest, bytes32 currentModel);
     error ZeroDigest(uint64 round);
-    /// @dev All rounds have closed, or as many were opened as ever may be.
-    error FederationOver(uint64 opened, uint64 closed);
+    /// @dev All rounds have closed, or more sealed ones failed than may.
+    error FederationOver(uint32 closed, uint32 failed);
     error RoundEnded(uint64 round, Phase current);
     error RoundRunning(uint64 round, Phase current);
     /// @dev The account may draw in the round that is to open.
@@ -215,27 +212,31 @@ interface ITrainingLedger {
     error DrawStillOpen(uint64 round, uint256 drawEnd);
     error QuorumReached(uint64 round, uint32 drawn, uint32 quorum);
     error QuorumMissed(uint64 round, uint32 drawn, uint32 quorum);
-    /// @dev Only the latest ended round can be reported on, and only if it closed.
-    error NotLatestClosed(uint64 round, uint64 latest);
-    /// @dev A report names every absent client, by ascending account.
-    error ReportIncomplete(uint256 given, uint256 absent);
-    error ReportNotAscending(address account);
-    error ReasonNotAllowed(FailureReason reason);
-    /// @dev The only round that can be disputed is `standing`; none if that is 0.
-    error NotDisputable(uint64 round, uint64 standing);
+    /// @dev A client may skip a round of all members only where the registry changed since its opening, where its seed is
+    /// lost, or when 2¹⁶ blocks are over.
+    error MembersUnchanged(uint64 round, uint64 changedAt);
+    /// @dev Too few clients have released shares for a closing.
+    error ReleasesMissing(uint64 round, uint32 released, uint32 required);
+    /// @dev So many have released shares that nobody can say any more that nothing may be summed.
+    error ReleasesListed(uint64 round, uint32 released);
+    /// @dev Before the closing only zeros are a judgement: that nothing may be summed.
+    error OnlyNothing(uint64 round);
+    /// @dev The only closing that can be judged is that of `standing`; none if that is 0.
+    error NotJudgeable(uint64 round, uint64 standing);
 
     // Callers
     /// @dev Until and with block `until`, only the coordinator may act.
     error OnlyCoordinator(address caller, uint256 until);
+    /// @dev A closing of the account was replaced or voided.
+    error IsStruck(address account);
     error NotActiveClient(address account);
     error NotDrawn(uint64 round, address account);
     error NotShared(uint64 round, uint32 client);
     error AlreadyShared(uint64 round, uint32 client);
     error AlreadyCommitted(uint64 round, uint32 client);
     error AlreadyReleased(uint64 round, uint32 client);
-    error NotAbsent(uint64 round, address account);
     error NotCommitted(uint64 round, address account);
-    error AlreadyDisputed(uint64 round, uint32 client);
+    error AlreadyJudged(uint64 round, uint32 client);
 
     // Draws
     error SeedFixedAlready(uint64 round);
@@ -247,7 +248,8 @@ interface ITrainingLedger {
     error AccountNotRegistered(address account);
     error NotApproved(address account);
     error NotYetActive(address account, uint256 activeFrom, uint256 openedAt);
-    error SittingOut(uint32 client, uint256 untilRound);
+    /// @dev The opening says that nobody waits for the client in this round.
+    error ListedAsIdle(uint64 round, uint32 client);
     /// @dev The account took back all its data.
     error HasLeft(address account);
     error KeyMismatch(address account, uint160 keyTag);
@@ -272,8 +274,9 @@ interface ITrainingLedger {
     /// @notice Opens the next round at the rate of the terms. For the coordinator; after `coordinatorGrace` blocks without
     /// a running round, for any active client, but for the first round.
     /// @param modelDigest the global model to train from, which must be {currentModel}
-    /// @param barred registered accounts that may not draw in the round, ascending. NOTE: who leaves one out makes the
-    /// draws last their window, and nothing else.
+    /// @param barred registered accounts that may not draw in the round, ascending; where everyone is drawn, also idle
+    /// ones, which then may not, see `absenceLimit`. NOTE: who leaves one out makes the draws last their window, and
+    /// nothing else.
     function open(bytes32 modelDigest, address[] calldata barred) external returns (uint64 round);
 
     /// @notice Fixes the seed in the draw window; the first draw does it by itself.
@@ -313,7 +316,9 @@ interface ITrainingLedger {
     /// @param header as in {seal}; read with the sender's first chunk
     function sealChunk(uint64 round, bytes calldata tickets, bytes calldata header) external;
 
-    /// @notice Ends a round that drew fewer clients than the quorum, once its draw window is over.
+    /// @notice Ends a round that drew fewer clients than the quorum, once its draw window is over. For the coordinator;
+    /// after its grace for an active client too, where everyone is drawn only if there is a reason, see
+    /// {MembersUnchanged}.
     function skip(uint64 round) external;
 
     /// @notice Records the caller's encrypted shares; for drawn clients, once.
@@ -322,34 +327,24 @@ interface ITrainingLedger {
     /// @notice Records the caller's masked update and the hash of its self-mask seed; for clients that shared, once.
     function commit(uint64 round, bytes32 digest, bytes32 seedHash) external;
 
-    /// @notice Records the shares that the caller releases for the recovery; for drawn clients, once.
+    /// @notice Records the shares that the caller releases for the recovery; for drawn clients, once, in the window after
+    /// the commits, whether or not the round is closed meanwhile.
     function release(uint64 round, bytes32 digest) external;
 
-    /// @notice Closes the list of survivors, who are the clients that committed.
-    /// NOTE: it is not checked that they are enough to recover the sum.
-    function recover(uint64 round, bytes32 digest) external;
-
-    /// @notice Ends the round with the next global model.
+    /// @notice Ends the round with the next global model, once `releases` clients have released shares. For the
+    /// coordinator; after its grace and some blocks by lot, for the clients that committed in the round.
+    /// @param metricsDigest of what is said beside the model, which names the shares that were used. NOTE: not checked
     function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external;
 
-    /// @notice Ends the round without a model. For anybody once it is overdue (the reason is then Deadline, whatever is
-    /// given); otherwise in the recover or close phase, for those who may recover or close, with a reason of their own.
-    function fail(uint64 round, FailureReason reason, bytes32 evidence) external;
+    /// @notice Ends the round without a model: once it is overdue, or where after the commits fewer clients committed
+    /// than the quorum, or no more than half of the drawn.
+    function fail(uint64 round) external;
 
-    /// @notice Says that the closing of {lastClosed} is wrong; for the clients that committed in that round, once each,
-    /// until another round closes. When more than half of them did, the round ends as voided: the model that it trained
-    /// from is {currentModel} again, no closing is left to dispute, and the round that runs, if any, is voided as well.
-    /// NOTE: rounds that were skipped or failed since stay so; a round that closed without a commitment has nobody who
-    /// could dispute it.
-    /// @param evidence digest of what says why. NOTE: not checked
-    function disputeRound(uint64 round, bytes32 evidence) external;
-
-    /// @notice Counts the absences of the latest ended round, if it closed: all clients in its order that did not commit.
-    /// A round that came to nothing counts against nobody, as its clients may have had reason to refuse it. An account
-    /// reported before is passed over. While the next round draws, nothing can be reported.
-    /// NOTE: where more are absent than fit a transaction, none is counted.
-    /// @param accounts all of them, ascending
-    function reportAbsences(uint64 round, address[] calldata accounts) external;
+    /// @notice Judges a round; for the clients that committed in it, once before its closing and once after. See above.
+    /// @param asked Recover: that nothing may be summed, while fewer than `releases` clients have released shares;
+    /// Closed: what the closing of {lastClosed} should have been
+    /// @param modelDigest zero, as is `metricsDigest`, where there should be no result
+    function judge(uint64 round, Phase asked, bytes32 modelDigest, bytes32 metricsDigest) external;
 
     /// @notice The latest round, 0 before the first.
     function currentRound() external view returns (uint64);
@@ -363,6 +358,12 @@ interface ITrainingLedger {
 
     /// @notice How many rounds closed and were not voided.
     function closedRounds() external view returns (uint32);
+
+    /// @notice How many sealed rounds failed.
+    function failedRounds() external view returns (uint32);
+
+    /// @notice Whether a closing of the account was replaced or voided.
+    function isStruck(address account) external view returns (bool);
 
     function phase(uint64 round) external view returns (Phase);
 
@@ -387,8 +388,8 @@ interface ITrainingLedger {
     /// @notice How many tickets `sealer` has placed by {sealChunk}.
     function placedSoFar(uint64 round, address sealer) external view returns (uint32);
 
-    /// @notice The last round that the client must sit out, 0 for none.
-    function sitsOutUntil(address account) external view returns (uint64 round);
+    /// @notice The latest round whose opening listed the client as idle, 0 for none.
+    function idleIn(address account) external view returns (uint64 round);
 
     function settings() external view returns (Settings memory);
 

@@ -3,7 +3,6 @@ pragma solidity 0.8.37;
 
 import {ClientRecord, keyTagOf} from "../ClientRecord.sol";
 import {CooperationTree} from "../CooperationTree.sol";
-import {ECVRF} from "../ECVRF.sol";
 import {Phase, SignedDraw} from "../interfaces/ITrainingLedger.sol";
 import {ClientState, COMMITTED, MADE_MODEL} from "./ClientState.sol";
 import {DrawSignature} from "./DrawSignature.sol";
@@ -78,28 +77,38 @@ abstract contract DrawPhase is RoundStore {
     /// @dev At how many draws everybody has drawn who may in `round`, which opens now; 0 where the draw window ends the
     /// draws, as nobody can know who is in the sample. Whoever registers later is active only later; a client that may
     /// not draw now may not later in the round.
-    function _awaited(uint64 round, uint256 rate, address[] calldata barred) internal view returns (uint256) {
-        if (rate != EVERYONE) return 0;
+    function _awaited(uint64 round, uint256 rate, address[] calldata barred) internal returns (uint256) {
+        uint64 since = rate == EVERYONE && fullRounds >= absenceLimit ? fullRoundAt[fullRounds % absenceLimit] : 0;
         address before = address(0);
         for (uint256 i = 0; i < barred.length; ++i) {
             if (barred[i] <= before) revert BarredNotAscending(barred[i]);
             before = barred[i];
-            if (_mayDraw(round, before)) revert NotBarred(round, before);
+            ClientRecord member = _memberWhoMayDraw(before);
+            if (ClientRecord.unwrap(member) == 0) continue;
+            Client storage client = _client(before);
+            if (!_isIdle(member, client.state, since)) revert NotBarred(round, before);
+            client.state = client.state.withIdle(round);
         }
+        if (rate != EVERYONE) return 0;
         uint256 eligible = registry.clientCount() - barred.length;
         return eligible < maxClients ? eligible : maxClients;
     }
 
-    /// @dev What {_check} asks of a registered account, for a round that opens now.
-    function _mayDraw(uint64 round, address account) private view returns (bool) {
+    /// @dev What the registry has of a registered account that may draw in a round that opens now, else zero.
+    function _memberWhoMayDraw(address account) private view returns (ClientRecord member) {
         // In a loop, as the list is short; the registry is trusted since the deployment.
         // slither-disable-next-line calls-loop
-        ClientRecord member = registry.packedClientOf(account);
+        member = registry.packedClientOf(account);
         if (member.client() == 0) revert AccountNotRegistered(account);
         // slither-disable-next-line calls-loop
         bool isApproved = member.approved() || registry.revokedAt(account) >= block.number;
-        return isApproved && !member.hasLeft() && member.activeFrom() <= block.number
-            && _client(account).state.sitsOutUntil() < round;
+        bool mayDraw = isApproved && !member.hasLeft() && member.activeFrom() <= block.number;
+        return mayDraw ? member : ClientRecord.wrap(0);
+    }
+
+    /// @dev Whether a client could draw in all sealed rounds of all members from round `since` on, and drew in none.
+    function _isIdle(ClientRecord member, ClientState client, uint64 since) private view returns (bool) {
+        return since != 0 && client.drawRound() < since && member.activeFrom() <= _round(since).state.openedAt();
     }
 
     /// @dev Draws one client of a batch. Returns 0, or the selector of the error with which the check ended.
@@ -134,13 +143,16 @@ abstract contract DrawPhase is RoundStore {
     ) private view returns (uint128 ticket, bytes memory proof) {
         uint32 index = _checkEligible(state, account, vrfX, vrfY);
         if (client.drawRound() == round) revert AlreadyDrawn(round, index);
-        if (client.sitsOutUntil() >= round) revert SittingOut(index, client.sitsOutUntil());
+        if (client.idleIn() == round) revert ListedAsIdle(round, index);
         if (state.drawn() >= maxClients) revert RoundFull(round, maxClients);
         unchecked {
             // Zero wraps around to the highest number.
             if (samples - 1 >= maxSamples) revert SamplesOutOfRange(samples, maxSamples);
         }
-        (bytes32 beta, uint128 challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
+        bytes32 beta;
+        // In a batch, a loop; the registry is trusted since the deployment.
+        // slither-disable-next-line calls-loop
+        (beta, proof) = registry.verifyVrf(vrfX, vrfY, alpha, message);
         if (state.samplingRate() != EVERYONE) {
             // ⌊2²⁵⁶ / 10⁶⌋ · rate is how the threshold is defined, so that it cannot overflow.
             // slither-disable-next-line divide-before-multiply
@@ -148,7 +160,6 @@ abstract contract DrawPhase is RoundStore {
             if (uint256(beta) >= threshold) revert NotSelected(uint256(beta), threshold);
         }
         ticket = (uint128(bytes16(beta)) & ~uint128(type(uint32).max)) | index;
-        proof = ECVRF.proofOf(message, challenge);
     }
 
     /// @dev Whether the registry lets `account` take part in a round, with this key.
@@ -182,7 +193,7 @@ abstract contract DrawPhase is RoundStore {
         if (before.client() == 0) accounts[uint32(ticket)] = account;
         client.state = before.withDraw(round, ticket, _madeModel(round, state, before));
         RoundState next = state.withDraw(CooperationTree.chain(state.chainLink(), ticket));
-        isLast = next.drawn() == next.awaited();
+        isLast = next.drawn() == next.awaited() || (_isLate(state) && next.drawn() >= quorum);
         entry.state = isLast ? next.withDrawEnd(block.number) : next;
     }
 
@@ -197,11 +208,16 @@ abstract contract DrawPhase is RoundStore {
         return before.isAt(previous, 0, 0) ? before.has(MADE_MODEL) : before.madeModelOf(lastClosed);
     }
 
+    /// @dev Whether the draw window is over, so that the draws go on only until there are enough.
+    function _isLate(RoundState state) private view returns (bool) {
+        return block.number - state.openedAt() > _drawWindowEnd();
+    }
+
     /// @dev The round, which must be in its draw phase, and its state.
     function _drawing(uint64 round) private view returns (Round storage entry, RoundState state) {
         entry = _round(round);
         state = entry.state;
-        if (!_isBetween(state, Status.Open, seedDelay, seedDelay + drawWindow)) _wrongPhase(round, state, Phase.Draw);
+        if (!_isBetween(state, Status.Open, seedDelay, _drawEnd(state))) _wrongPhase(round, state, Phase.Draw);
     }
 
     function _fixSeed(uint64 round, Round storage entry) private returns (bytes32 seed) {

@@ -2,11 +2,13 @@
 pragma solidity 0.8.37;
 
 import {ITrainingLedger, Phase, Settings} from "../interfaces/ITrainingLedger.sol";
-import {COMMIT_END, RECOVER_END, RoundState, SEAL_END, SHARE_END, Status} from "./RoundState.sol";
+import {COMMIT_END, LONGEST_DRAW, RoundState, SEAL_END, SHARE_END, Status} from "./RoundState.sol";
 
 /// @title RoundClock
 /// @notice The settings of a federation, and the phase of a round as a function of its state and the block number.
 abstract contract RoundClock is ITrainingLedger {
+    uint32 internal constant EVERYONE = 1_000_000;
+
     uint256 internal immutable seedDelay;
     uint256 internal immutable drawWindow;
     uint256 internal immutable orderDelay;
@@ -14,13 +16,13 @@ abstract contract RoundClock is ITrainingLedger {
     uint256 internal immutable shareWindow;
     uint256 internal immutable commitWindow;
     uint256 internal immutable recoverWindow;
-    uint256 internal immutable closeWindow;
 
     uint16 internal immutable coordinatorGrace;
     uint16 internal immutable quorum;
+    uint16 internal immutable releases;
+    uint16 internal immutable judges;
     uint16 internal immutable maxClients;
     uint16 internal immutable absenceLimit;
-    uint16 internal immutable absenceRounds;
     uint32 internal immutable maxSamples;
     bool internal immutable randao;
     uint32 internal immutable rounds;
@@ -34,13 +36,17 @@ abstract contract RoundClock is ITrainingLedger {
         shareWindow = _atLeastOne("shareWindow", s.shareWindow);
         commitWindow = _atLeastOne("commitWindow", s.commitWindow);
         recoverWindow = _atLeastOne("recoverWindow", s.recoverWindow);
-        closeWindow = _atLeastOne("closeWindow", s.closeWindow);
         coordinatorGrace = s.coordinatorGrace;
+        // Others than the coordinator may close in the half of the window that is left after two graces.
+        if (uint256(s.recoverWindow) < 4 * uint256(s.coordinatorGrace)) {
+            revert SettingOutOfRange("recoverWindow", s.recoverWindow);
+        }
         quorum = _atLeastOne("quorum", s.quorum);
+        releases = _atLeastOne("releases", s.releases);
+        judges = _atLeastOne("judges", s.judges);
         if (s.maxClients < s.quorum) revert SettingOutOfRange("maxClients", s.maxClients);
         maxClients = s.maxClients;
         absenceLimit = _atLeastOne("absenceLimit", s.absenceLimit);
-        absenceRounds = s.absenceRounds;
         if (s.maxSamples == 0) revert SettingOutOfRange("maxSamples", 0);
         maxSamples = s.maxSamples;
         randao = s.randao;
@@ -59,12 +65,12 @@ abstract contract RoundClock is ITrainingLedger {
             shareWindow: uint16(shareWindow),
             commitWindow: uint16(commitWindow),
             recoverWindow: uint16(recoverWindow),
-            closeWindow: uint16(closeWindow),
             coordinatorGrace: coordinatorGrace,
             quorum: quorum,
+            releases: releases,
+            judges: judges,
             maxClients: maxClients,
             absenceLimit: absenceLimit,
-            absenceRounds: absenceRounds,
             maxSamples: maxSamples,
             randao: randao,
             rounds: rounds,
@@ -83,20 +89,24 @@ abstract contract RoundClock is ITrainingLedger {
             if (status == Status.Open && elapsed <= _drawEnd(state)) return Phase.Draw;
             return elapsed <= _sealEnd(state) ? Phase.Seal : Phase.Overdue;
         }
-        if (status == Status.Sealed) {
-            if (elapsed <= _shareEnd(state)) return Phase.Share;
-            if (elapsed <= _commitEnd(state)) return Phase.Commit;
-            return elapsed <= _recoverEnd(state) ? Phase.Recover : Phase.Overdue;
-        }
-        return elapsed <= _closeEnd(state) ? Phase.Close : Phase.Overdue;
+        if (elapsed <= _shareEnd(state)) return Phase.Share;
+        if (elapsed <= _commitEnd(state)) return Phase.Commit;
+        return elapsed <= _recoverEnd(state) ? Phase.Recover : Phase.Overdue;
     }
 
     // The last block of each phase, counted from the opening: the recorded one, else the end of the phase before and
     // the window. Python has the same in chain/records/phases.py.
 
+    /// @dev A round of all members waits for its quorum: the draw that reaches it then records the end.
     function _drawEnd(RoundState state) internal view returns (uint256) {
         uint256 recorded = state.drawEnd();
-        return recorded != 0 ? recorded : seedDelay + drawWindow;
+        if (recorded != 0) return recorded;
+        bool waits = state.status() == Status.Open && state.samplingRate() == EVERYONE && state.drawn() < quorum;
+        return waits ? LONGEST_DRAW : _drawWindowEnd();
+    }
+
+    function _drawWindowEnd() internal view returns (uint256) {
+        return seedDelay + drawWindow;
     }
 
     /// @dev The block whose randomness orders the drawn clients.
@@ -120,12 +130,7 @@ abstract contract RoundClock is ITrainingLedger {
     }
 
     function _recoverEnd(RoundState state) internal view returns (uint256) {
-        uint256 recorded = state.recordedEnd(RECOVER_END);
-        return recorded != 0 ? recorded : _commitEnd(state) + recoverWindow;
-    }
-
-    function _closeEnd(RoundState state) internal view returns (uint256) {
-        return _recoverEnd(state) + closeWindow;
+        return _commitEnd(state) + recoverWindow;
     }
 
     /// @dev Whether this block is in the window of blocks (`opens`, `ends`], counted from the opening of a round of

@@ -13,10 +13,12 @@ pragma solidity 0.8.37;
 /// | 77-95   | count     | Open: draws that end the draw phase, 0 for none; Drawn: end of it; then: commits |
 /// | 96-255  | tail      | Open, Drawn: hash chain over the tickets; then the fields below                  |
 /// | 96-111  | shared    | clients that shared                                                              |
-/// | 112-211 | ends      | recorded ends of draw, seal, share, commit and recover, 20 bits each; 0 for none |
+/// | 112-191 | ends      | recorded ends of draw, seal, share and commit, 20 bits each; 0 for none          |
+/// | 192-207 | released  | clients that released shares                                                     |
 /// | 212-247 | endedAt   | block in which the round ended                                                   |
 ///
-/// Ends are counted from the opening. They fit, as a round has eight windows of at most 65,535 blocks.
+/// Ends are counted from the opening. They fit, as draws end at the latest {LONGEST_DRAW} blocks after it, and four
+/// windows of at most 65,535 blocks follow.
 type RoundState is uint256;
 
 /// @dev What has been recorded of a round; the phase follows from it and the block number.
@@ -25,7 +27,6 @@ enum Status {
     Open,
     Drawn,
     Sealed,
-    Recovered,
     Closed,
     Skipped,
     Failed,
@@ -37,7 +38,8 @@ uint256 constant DRAW_END = 112;
 uint256 constant SEAL_END = 132;
 uint256 constant SHARE_END = 152;
 uint256 constant COMMIT_END = 172;
-uint256 constant RECOVER_END = 192;
+/// @dev For how many blocks after its opening a round of all members can wait for its quorum.
+uint256 constant LONGEST_DRAW = (1 << 19) - 1;
 uint256 constant FOLLOWS = 1 << 60;
 
 using {
@@ -50,6 +52,7 @@ using {
     awaited,
     shared,
     committed,
+    released,
     chainLink,
     drawEnd,
     recordedEnd,
@@ -60,7 +63,7 @@ using {
     withDrawEnd,
     withEnd,
     withSeal,
-    withRecovery,
+    withRelease,
     ended
 } for RoundState global;
 
@@ -111,12 +114,16 @@ function awaited(RoundState state) pure returns (uint256) {
     return _count(state);
 }
 
+function released(RoundState state) pure returns (uint16) {
+    return uint16(RoundState.unwrap(state) >> 192);
+}
+
 /// @dev Meaningful until the round is sealed.
 function chainLink(RoundState state) pure returns (uint160) {
     return uint160(RoundState.unwrap(state) >> 96);
 }
 
-/// @dev Meaningful once the round is sealed or ended, like {committed}.
+/// @dev Meaningful once the round is sealed or ended, like {committed} and {released}.
 function shared(RoundState state) pure returns (uint16) {
     return uint16(RoundState.unwrap(state) >> 96);
 }
@@ -182,8 +189,11 @@ function withEnd(RoundState state, uint256 place, uint256 blockNumber) pure retu
     return RoundState.wrap(RoundState.unwrap(state) | ((blockNumber - state.openedAt()) << place));
 }
 
-function withRecovery(RoundState state, uint256 blockNumber) pure returns (RoundState) {
-    return _withStatus(state, Status.Recovered).withEnd(RECOVER_END, blockNumber);
+/// @dev One more client released shares. NOTE: no overflow, since at most `drawn` clients release.
+function withRelease(RoundState state) pure returns (RoundState) {
+    unchecked {
+        return RoundState.wrap(RoundState.unwrap(state) + (1 << 192));
+    }
 }
 
 /// @dev A final status, reached in block `blockNumber`.

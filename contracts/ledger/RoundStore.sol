@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {ClientRecord} from "../ClientRecord.sol";
 import {DirectCalls} from "../DirectCalls.sol";
 import {IClientRegistry} from "../interfaces/IClientRegistry.sol";
-import {Phase, Rate, RoundView, Terms} from "../interfaces/ITrainingLedger.sol";
+import {ITrainingLedger, Phase, Rate, RoundView, Terms} from "../interfaces/ITrainingLedger.sol";
 import {ClientState} from "./ClientState.sol";
 import {RoundClock} from "./RoundClock.sol";
 import {RoundState, Status} from "./RoundState.sol";
@@ -24,12 +24,21 @@ abstract contract RoundStore is RoundClock, DirectCalls {
     uint64 public currentRound;
     /// @dev The latest round that was sealed, 0 for none; its root enters the next seed.
     uint64 internal lastSealed;
-    uint64 public lastClosed;
-    uint32 public closedRounds;
     /// @dev Index of the rate of the latest round.
     uint32 internal rateIndex;
+    /// @dev How many rounds of all members were sealed.
+    uint32 internal fullRounds;
+    uint32 public failedRounds;
+    uint64 public lastClosed;
+    uint32 public closedRounds;
+    /// @dev Who closed {lastClosed}.
+    address internal closer;
     bytes32 public currentModel;
+    /// @dev The metrics' digest of {lastClosed}.
+    bytes32 internal currentMetrics;
     Rate[] private _rates;
+    /// @inheritdoc ITrainingLedger
+    mapping(address account => bool) public isStruck;
 
     /// @param state see {RoundState}
     /// @param seed zero until fixed
@@ -48,13 +57,15 @@ abstract contract RoundStore is RoundClock, DirectCalls {
 
     /// @dev EIP-2935: returns the hash of the block whose number it is called with, for the last 8,191 blocks.
     address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
-    uint32 internal constant EVERYONE = 1_000_000;
 
     /// @dev Where rounds and clients lie: at these places plus the round number times four, or plus the account. They
     /// are mappings without the hash, which a commitment could not afford; as the places are hashes and the keys have
     /// 64 and 160 bits, they meet neither each other nor a mapping.
     uint256 private constant ROUNDS = uint256(keccak256("fedgrove.TrainingLedger.rounds"));
     uint256 private constant CLIENTS = uint256(keccak256("fedgrove.TrainingLedger.clients"));
+
+    /// @dev The latest rounds of all members that were sealed, `absenceLimit` of them, by their count modulo that.
+    mapping(uint256 place => uint64 round) internal fullRoundAt;
 
     /// @dev Written at the first draw of a client; {sealChunk} finds a client's state by it.
     mapping(uint32 client => address) internal accounts;
@@ -81,8 +92,8 @@ abstract contract RoundStore is RoundClock, DirectCalls {
         return _phaseOf(_round(round_).state);
     }
 
-    function sitsOutUntil(address account) external view returns (uint64) {
-        return _client(account).state.sitsOutUntil();
+    function idleIn(address account) external view returns (uint64) {
+        return _client(account).state.idleIn();
     }
 
     function round(uint64 number) external view returns (RoundView memory view_) {
@@ -100,10 +111,10 @@ abstract contract RoundStore is RoundClock, DirectCalls {
             shareEnd: uint64(start + _shareEnd(state)),
             commitEnd: uint64(start + _commitEnd(state)),
             recoverEnd: uint64(start + _recoverEnd(state)),
-            closeEnd: uint64(start + _closeEnd(state)),
             samplingRate: state.samplingRate(),
             drawn: state.drawn(),
             committed: state.status() < Status.Sealed ? 0 : state.committed(),
+            released: state.status() < Status.Sealed ? 0 : state.released(),
             seed: entry.seed,
             orderRoot: entry.orderRoot,
             modelDigest: entry.model
@@ -139,11 +150,16 @@ abstract contract RoundStore is RoundClock, DirectCalls {
     /// beside it, since the genesis of a private chain may have put anything at its address. A test node that was
     /// started again has lost the opcode's.
     function _blockHash(uint64 round_, uint256 number) internal view returns (bytes32 found) {
-        found = blockhash(number);
-        bytes32 historic = _historicHash(number);
-        if (found == 0) found = historic;
+        found = _findHash(number);
         if (found == 0) revert BlockHashUnavailable(round_, number);
+        bytes32 historic = _historicHash(number);
         if (historic != 0 && historic != found) revert BlockHashDisputed(round_, number);
+    }
+
+    /// @dev Zero where neither knows the block.
+    function _findHash(uint256 number) internal view returns (bytes32 found) {
+        found = blockhash(number);
+        if (found == 0) found = _historicHash(number);
     }
 
     /// @dev Zero where the history contract does not know the block, or is not there.
@@ -162,14 +178,21 @@ abstract contract RoundStore is RoundClock, DirectCalls {
         }
     }
 
-    /// @dev Reverts unless the caller is the coordinator or, more than `coordinatorGrace` blocks after `since`, an
-    /// active client.
-    function _onlyCoordinator(uint256 since) internal view {
+    /// @dev Reverts unless the caller is the coordinator or, once its grace after `since` and `more` blocks are over,
+    /// somebody else. Nobody may whose closing was replaced or voided; where that is the coordinator, its grace is short.
+    function _onlyCoordinator(uint256 since, uint256 more) internal view {
+        if (isStruck[msg.sender]) revert IsStruck(msg.sender);
         if (msg.sender == coordinator) return;
-        uint256 until = since + coordinatorGrace;
+        uint256 until = since + more + (isStruck[coordinator] ? coordinatorGrace / 4 : coordinatorGrace);
         if (block.number <= until) revert OnlyCoordinator(msg.sender, until);
+    }
+
+    /// @dev The same; of the others only an active client.
+    function _onlyCoordinatorOrMember(uint256 since) internal view {
+        _onlyCoordinator(since, 0);
+        if (msg.sender == coordinator) return;
         ClientRecord member = registry.packedClientOf(msg.sender);
-        if (member.client() == 0 || !member.approved() || member.activeFrom() > block.number) {
+        if (member.client() == 0 || !member.approved() || member.hasLeft() || member.activeFrom() > block.number) {
             revert NotActiveClient(msg.sender);
         }
     }

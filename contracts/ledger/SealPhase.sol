@@ -69,6 +69,7 @@ abstract contract SealPhase is RoundStore {
         entry.state = state.withSeal(block.number);
         entry.orderRoot = orderRoot;
         lastSealed = round;
+        if (state.samplingRate() == EVERYONE) fullRoundAt[fullRounds++ % absenceLimit] = round;
         emit Sealed(round, state.drawn(), orderSeed, orderRoot);
     }
 
