@@ -23,7 +23,7 @@ module.exports = {
     version: "0.8.37",
     settings: {
       viaIR: true,
-      optimizer: { enabled: true, runs: 1_500 },
+      optimizer: { enabled: true, runs: 500 },
       evmVersion: "cancun",
       metadata: { appendCBOR: false, bytecodeHash: "none" },
     },

@@ -92,7 +92,7 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         ClientRecord record = _registered(msg.sender);
         uint256 activeFrom = _activeFrom();
         _records[msg.sender] = record.withActiveFrom(activeFrom);
-        _changeMembers(memberCount);
+        if (_counts(record)) _changeMembers(memberCount);
         emit Resumed(msg.sender, record.client(), uint64(activeFrom));
     }
 
@@ -103,7 +103,7 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         bytes memory proof = _takeKey(vrfX, vrfY, tag, _keys[record.keyTag()].mailboxTag, message);
         uint256 activeFrom = _activeFrom();
         _records[msg.sender] = record.withKey(tag, activeFrom);
-        _changeMembers(memberCount);
+        if (_counts(record)) _changeMembers(memberCount);
         emit VrfKeyRotated(msg.sender, record.client(), vrfX, vrfY, uint64(activeFrom), proof);
     }
 
@@ -119,7 +119,7 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         ClientRecord record = _registered(msg.sender);
         if (points == 0 && !record.hasLeft()) {
             _records[msg.sender] = record.withLeave();
-            _changeMembers(record.approved() ? memberCount - 1 : memberCount);
+            if (_counts(record)) _changeMembers(memberCount - 1);
         }
         emit Withdrawn(msg.sender, record.client(), points, digest);
     }
@@ -144,7 +144,7 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         if (!record.approved()) return;
         _records[account] = record.withoutApproval();
         revokedAt[account] = uint64(block.number);
-        _changeMembers(_counts(record) ? memberCount - 1 : memberCount);
+        if (_counts(record)) _changeMembers(memberCount - 1);
         emit Revoked(account);
     }
 
@@ -194,10 +194,11 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         // round must not take the client out of it either, so it leaves `activeFrom` as it was.
         record = record.withApproval(_hasActed(revokedAt[account]) ? _activeFrom() : record.activeFrom());
         _records[account] = record;
-        _changeMembers(_counts(record) ? memberCount + 1 : memberCount);
+        if (_counts(record)) _changeMembers(memberCount + 1);
         emit Approved(account);
     }
 
+    /// @dev Called for changes of members alone: with its block, members get a reason to skip a round.
     function _changeMembers(uint32 count) private {
         memberCount = count;
         changedAt = uint64(block.number);
@@ -210,7 +211,8 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
 
     function _onlyAdmin() private view {
         if (membership == Membership.Open) revert MembershipIsOpen();
-        if (msg.sender != admin) revert NotAdmin(msg.sender);
+        // Where members are named the admin is the zero address, from which some nodes let anybody call.
+        if (membership == Membership.Named || msg.sender != admin) revert NotAdmin(msg.sender);
     }
 
     function _registered(address account) private view returns (ClientRecord record) {

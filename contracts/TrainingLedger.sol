@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {CooperationTree} from "./CooperationTree.sol";
 import {IClientRegistry} from "./interfaces/IClientRegistry.sol";
 import {Phase, Settings, Terms} from "./interfaces/ITrainingLedger.sol";
 import {ClientState, COMMITTED, RELEASED, SHARED} from "./ledger/ClientState.sol";
@@ -122,6 +121,7 @@ contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
         Round storage entry = _round(round);
         RoundState state = entry.state;
         if (_phaseOf(state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
+        if (_isHopeless(state)) revert CommitsMissing(round, state.committed(), state.drawn());
         if (state.released() < releases) revert ReleasesMissing(round, state.released(), releases);
         bool isCoordinator = msg.sender == coordinator;
         if (!isCoordinator && !_client(msg.sender).state.isAt(round, COMMITTED, COMMITTED)) {
@@ -143,14 +143,16 @@ contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
         Round storage entry = _round(round);
         RoundState state = _running(round);
         Phase current = _phaseOf(state);
-        uint256 committed = current == Phase.Recover ? state.committed() : 0;
-        bool isHopeless = current == Phase.Recover && (committed < quorum || 2 * committed <= state.drawn());
-        if (current != Phase.Overdue && !isHopeless) revert WrongPhase(round, current, Phase.Overdue);
+        if (current != Phase.Overdue && (current != Phase.Recover || !_isHopeless(state))) {
+            revert WrongPhase(round, current, Phase.Overdue);
+        }
         _fail(round, entry, state);
     }
 
-    function partners(uint32 position, uint32 n) external pure returns (uint32[] memory) {
-        return CooperationTree.partners(position, n);
+    /// @dev Whether too few committed for a closing. Those who did could not judge one, being too few for that as well.
+    function _isHopeless(RoundState state) private view returns (bool) {
+        uint256 committed = state.committed();
+        return committed < quorum || 2 * committed <= state.drawn();
     }
 
     /// @dev Reverts unless a client has a reason to skip a round of all members, which otherwise waits for its quorum.

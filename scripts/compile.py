@@ -24,7 +24,7 @@ MAX_CODE_BYTES = 24_576
 """The most that a chain deploys (EIP-170)."""
 SETTINGS = {
     "viaIR": True,
-    "optimizer": {"enabled": True, "runs": 1_500},
+    "optimizer": {"enabled": True, "runs": 500},
     "evmVersion": "cancun",
     # The bytecode then depends on the code alone, not on comments or paths.
     "metadata": {"appendCBOR": False, "bytecodeHash": "none"},

@@ -9,8 +9,9 @@ import {IClientRegistry} from "./IClientRegistry.sol";
 /// @param recoverWindow at least four times `coordinatorGrace`
 /// @param coordinatorGrace blocks in which the coordinator may act alone before clients may act in its stead
 /// @param quorum with fewer drawn clients than this a round is not sealed, at least 1
-/// @param releases with fewer clients that released shares than this a round is not closed, at least 1
-/// @param judges with fewer clients that judge alike than this nothing follows from it, at least 1
+/// @param releases with fewer clients that released shares than this a round is not closed, 1 to `quorum`
+/// @param judges with fewer clients that judge alike than this nothing follows from it, 1 to `quorum`, so that those who
+/// committed in a round that closed can always have its closing fall
 /// @param maxClients draws beyond this are refused, at least `quorum`
 /// @param absenceLimit a client that drew in none of so many sealed rounds of all members need not be waited for, at
 /// least 1
@@ -215,6 +216,8 @@ interface ITrainingLedger {
     /// @dev A client may skip a round of all members only where the registry changed since its opening, where its seed is
     /// lost, or when 2¹⁶ blocks are over.
     error MembersUnchanged(uint64 round, uint64 changedAt);
+    /// @dev Too few clients committed for a closing: fewer than the quorum, or no more than half of the drawn.
+    error CommitsMissing(uint64 round, uint32 committed, uint32 drawn);
     /// @dev Too few clients have released shares for a closing.
     error ReleasesMissing(uint64 round, uint32 released, uint32 required);
     /// @dev So many have released shares that nobody can say any more that nothing may be summed.
@@ -331,13 +334,14 @@ interface ITrainingLedger {
     /// the commits, whether or not the round is closed meanwhile.
     function release(uint64 round, bytes32 digest) external;
 
-    /// @notice Ends the round with the next global model, once `releases` clients have released shares. For the
-    /// coordinator; after its grace and some blocks by lot, for the clients that committed in the round.
+    /// @notice Ends the round with the next global model, once `releases` clients have released shares, unless too few
+    /// committed, see {CommitsMissing}. For the coordinator; after its grace and some blocks by lot, for the clients that
+    /// committed in the round.
     /// @param metricsDigest of what is said beside the model, which names the shares that were used. NOTE: not checked
     function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external;
 
-    /// @notice Ends the round without a model: once it is overdue, or where after the commits fewer clients committed
-    /// than the quorum, or no more than half of the drawn.
+    /// @notice Ends the round without a model: once it is overdue, or after the commits where too few committed for a
+    /// closing.
     function fail(uint64 round) external;
 
     /// @notice Judges a round; for the clients that committed in it, once before its closing and once after. See above.
@@ -391,15 +395,8 @@ interface ITrainingLedger {
     /// @notice The latest round whose opening listed the client as idle, 0 for none.
     function idleIn(address account) external view returns (uint64 round);
 
-    function settings() external view returns (Settings memory);
-
-    function terms() external view returns (Terms memory);
-
     function registry() external view returns (IClientRegistry);
 
     function coordinator() external view returns (address);
-
-    /// @notice The partners of leaf `position` of a cooperation tree over n clients, ascending.
-    function partners(uint32 position, uint32 n) external pure returns (uint32[] memory);
     // slither-disable-end shadowing-local
 }

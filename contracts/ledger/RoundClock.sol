@@ -42,8 +42,8 @@ abstract contract RoundClock is ITrainingLedger {
             revert SettingOutOfRange("recoverWindow", s.recoverWindow);
         }
         quorum = _atLeastOne("quorum", s.quorum);
-        releases = _atLeastOne("releases", s.releases);
-        judges = _atLeastOne("judges", s.judges);
+        releases = _upToQuorum("releases", s.releases);
+        judges = _upToQuorum("judges", s.judges);
         if (s.maxClients < s.quorum) revert SettingOutOfRange("maxClients", s.maxClients);
         maxClients = s.maxClients;
         absenceLimit = _atLeastOne("absenceLimit", s.absenceLimit);
@@ -53,29 +53,6 @@ abstract contract RoundClock is ITrainingLedger {
         if (s.rounds == 0) revert SettingOutOfRange("rounds", 0);
         rounds = s.rounds;
         repeats = s.repeats;
-    }
-
-    /// @inheritdoc ITrainingLedger
-    function settings() external view returns (Settings memory) {
-        return Settings({
-            seedDelay: uint16(seedDelay),
-            drawWindow: uint16(drawWindow),
-            orderDelay: uint16(orderDelay),
-            sealWindow: uint16(sealWindow),
-            shareWindow: uint16(shareWindow),
-            commitWindow: uint16(commitWindow),
-            recoverWindow: uint16(recoverWindow),
-            coordinatorGrace: coordinatorGrace,
-            quorum: quorum,
-            releases: releases,
-            judges: judges,
-            maxClients: maxClients,
-            absenceLimit: absenceLimit,
-            maxSamples: maxSamples,
-            randao: randao,
-            rounds: rounds,
-            repeats: repeats
-        });
     }
 
     /// @dev The phase in which a transaction of this block finds a round.
@@ -148,6 +125,12 @@ abstract contract RoundClock is ITrainingLedger {
         if (status == Status.Closed) return Phase.Closed;
         if (status == Status.Skipped) return Phase.Skipped;
         return status == Status.Failed ? Phase.Failed : Phase.Voided;
+    }
+
+    /// @dev More clients than the quorum may be missing in a round that goes well.
+    function _upToQuorum(bytes32 setting, uint16 value) private view returns (uint16) {
+        if (value > quorum) revert SettingOutOfRange(setting, value);
+        return _atLeastOne(setting, value);
     }
 
     function _atLeastOne(bytes32 setting, uint16 value) private pure returns (uint16) {

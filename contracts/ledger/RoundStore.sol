@@ -19,7 +19,6 @@ abstract contract RoundStore is RoundClock, DirectCalls {
 
     /// @dev What the members agreed on; the same in every round.
     bytes32 internal immutable config;
-    bytes32 internal immutable firstModel;
 
     uint64 public currentRound;
     /// @dev The latest round that was sealed, 0 for none; its root enters the next seed.
@@ -78,14 +77,9 @@ abstract contract RoundStore is RoundClock, DirectCalls {
         coordinator = coordinator_;
         if (terms_.model == 0 || terms_.config == 0) revert ZeroDigest(0);
         config = terms_.config;
-        firstModel = terms_.model;
         currentModel = terms_.model;
         _setRates(terms_.rates);
         emit LedgerFounded();
-    }
-
-    function terms() external view returns (Terms memory) {
-        return Terms(config, firstModel, _rates);
     }
 
     function phase(uint64 round_) external view returns (Phase) {

@@ -2,8 +2,8 @@
 pragma solidity 0.8.37;
 
 import {DirectCalls} from "../../contracts/DirectCalls.sol";
-import {IClientRegistry} from "../../contracts/interfaces/IClientRegistry.sol";
-import {FailureReason, ITrainingLedger, SignedDraw} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {IClientRegistry, Membership} from "../../contracts/interfaces/IClientRegistry.sol";
+import {ITrainingLedger, Phase, SignedDraw} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
@@ -19,7 +19,7 @@ contract DirectCallsTest is Federation {
     Forwarder private forwarder;
 
     function setUp() public {
-        _deploy(true);
+        _deploy(Membership.Open);
         _join(1);
         forwarder = new Forwarder();
     }
@@ -81,7 +81,7 @@ contract DirectCallsTest is Federation {
     }
 
     function _ledgerCalls() private view returns (bytes[] memory calls) {
-        calls = new bytes[](15);
+        calls = new bytes[](13);
         calls[0] = abi.encodeCall(ITrainingLedger.open, (MODEL, _nobody()));
         calls[1] = abi.encodeCall(ITrainingLedger.fixSeed, (1));
         calls[2] = abi.encodeCall(
@@ -94,20 +94,19 @@ contract DirectCallsTest is Federation {
         calls[7] = abi.encodeCall(ITrainingLedger.share, (1, MODEL));
         calls[8] = abi.encodeCall(ITrainingLedger.commit, (1, MODEL, MODEL));
         calls[9] = abi.encodeCall(ITrainingLedger.release, (1, MODEL));
-        calls[10] = abi.encodeCall(ITrainingLedger.recover, (1, MODEL));
-        calls[11] = abi.encodeCall(ITrainingLedger.close, (1, MODEL, MODEL));
-        calls[12] = abi.encodeCall(ITrainingLedger.fail, (1, FailureReason.Deadline, MODEL));
-        calls[13] = abi.encodeCall(ITrainingLedger.reportAbsences, (1, new address[](0)));
-        calls[14] = abi.encodeCall(ITrainingLedger.disputeRound, (1, MODEL));
+        calls[10] = abi.encodeCall(ITrainingLedger.close, (1, MODEL, MODEL));
+        calls[11] = abi.encodeCall(ITrainingLedger.fail, (1));
+        calls[12] = abi.encodeCall(ITrainingLedger.judge, (1, Phase.Closed, MODEL, MODEL));
     }
 
     function _registryCalls() private view returns (bytes[] memory calls) {
-        calls = new bytes[](6);
+        calls = new bytes[](7);
         calls[0] = abi.encodeCall(IClientRegistry.register, (members[0].vrfX, members[0].vrfY, MAILBOX, ""));
         calls[1] = abi.encodeCall(IClientRegistry.rotateVrfKey, (members[0].vrfX, members[0].vrfY, ""));
         calls[2] = abi.encodeCall(IClientRegistry.rotateMailboxKey, (MAILBOX));
         calls[3] = abi.encodeCall(IClientRegistry.withdraw, (0, 0));
-        calls[4] = abi.encodeCall(IClientRegistry.approve, (STRANGER));
+        calls[4] = abi.encodeCall(IClientRegistry.approve, (_accounts(1)));
         calls[5] = abi.encodeCall(IClientRegistry.revoke, (STRANGER));
+        calls[6] = abi.encodeCall(IClientRegistry.resume, ());
     }
 }

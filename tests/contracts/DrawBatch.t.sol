@@ -2,6 +2,7 @@
 pragma solidity 0.8.37;
 
 import {ECVRF} from "../../contracts/ECVRF.sol";
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
 import {ITrainingLedger, Phase, SignedDraw} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation, Member} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
@@ -12,7 +13,7 @@ contract DrawBatchTest is Federation {
     uint64 private round;
 
     function setUp() public {
-        _deploy(true);
+        _deploy(Membership.Open);
         _join(3);
         round = _open();
         _toDraw(round);
@@ -125,8 +126,10 @@ contract DrawBatchTest is Federation {
     }
 
     function test_ABatchOutsideTheDrawWindow_IsRefused() public {
+        _draw(0, round);
+        _draw(1, round);
         vm.roll(ledger.round(round).drawEnd + 1);
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seal, Phase.Draw));
+        vm.expectRevert(_wrongPhase(round, Phase.Seal, Phase.Draw));
         _as(STRANGER);
         ledger.drawBatch(round, new SignedDraw[](0));
     }
@@ -166,9 +169,7 @@ contract DrawBatchTest is Federation {
 
     /// @dev Two more members in a new round, since members of the running one come too late.
     function _joinQuietly() private {
-        vm.roll(ledger.round(round).drawEnd + 1);
-        _as(STRANGER);
-        ledger.skip(round);
+        _skip(round);
         _join(2);
         round = _open();
         _toDraw(round);

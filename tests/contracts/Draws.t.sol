@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {FailureReason, ITrainingLedger, Phase, RoundView} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
+import {ITrainingLedger, Phase, RoundView} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation, Member} from "./harness/Federation.sol";
 import {Prover} from "./harness/Prover.sol";
 import {vm} from "./harness/Vm.sol";
 
 contract DrawsTest is Federation {
     function setUp() public {
-        _deploy(true);
+        _deploy(Membership.Open);
         _join(3);
     }
 
@@ -35,13 +36,8 @@ contract DrawsTest is Federation {
 
     function test_AFailedRound_LeavesTheLastSealedOrderInTheSeed() public {
         uint64 sealedRound = _sealed(3);
-        vm.roll(ledger.round(sealedRound).recoverEnd + 1);
-        _as(STRANGER);
-        ledger.fail(sealedRound, FailureReason.None, 0);
-        uint64 skipped = _openAndDraw(1);
-        vm.roll(ledger.round(skipped).drawEnd + 1);
-        _as(STRANGER);
-        ledger.skip(skipped);
+        _fail(sealedRound);
+        _skip(_openAndDraw(1));
         uint64 round = _open();
         _toDraw(round);
         _as(STRANGER);
@@ -53,6 +49,7 @@ contract DrawsTest is Federation {
     }
 
     function test_TheSeed_Cannot_BeFixedOutsideTheDrawWindow() public {
+        _redeploy(Membership.Open, _settings(), _termsAt(EVERYONE - 1));
         uint64 round = _open();
         RoundView memory view_ = ledger.round(round);
         vm.roll(view_.seedBlock);
@@ -64,9 +61,12 @@ contract DrawsTest is Federation {
         );
         ledger.alphaOf(round);
         vm.roll(view_.drawEnd + 1);
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seal, Phase.Draw));
+        vm.expectRevert(_wrongPhase(round, Phase.Seal, Phase.Draw));
         _as(STRANGER);
         ledger.fixSeed(round);
+        vm.expectRevert(_wrongPhase(9, Phase.None, Phase.Draw));
+        _as(STRANGER);
+        ledger.fixSeed(9);
     }
 
     function test_BeyondTheLast256Blocks_TheHistoryContractIsAsked() public {
@@ -127,16 +127,16 @@ contract DrawsTest is Federation {
 
     function test_ADraw_IsAcceptedInItsWindowOnly() public {
         uint64 round = _open();
-        RoundView memory view_ = ledger.round(round);
-        vm.roll(view_.seedBlock);
-        _refuses(0, round, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seeding, Phase.Draw));
+        vm.roll(ledger.round(round).seedBlock);
+        _refuses(0, round, _wrongPhase(round, Phase.Seeding, Phase.Draw));
         _toDraw(round);
         _draw(0, round);
-        vm.roll(view_.drawEnd);
+        vm.roll(_windowEnd(round));
         _draw(1, round);
-        vm.roll(view_.drawEnd + 1);
-        _refuses(2, round, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Seal, Phase.Draw));
-        _refuses(2, 9, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, 9, Phase.None, Phase.Draw));
+        _equal(ledger.round(round).drawEnd, vm.getBlockNumber(), "draw end");
+        vm.roll(_windowEnd(round) + 1);
+        _refuses(2, round, _wrongPhase(round, Phase.Seal, Phase.Draw));
+        _refuses(2, 9, _wrongPhase(9, Phase.None, Phase.Draw));
     }
 
     function test_ASecondDraw_IsRefused() public {
@@ -210,7 +210,7 @@ contract DrawsTest is Federation {
     }
 
     function test_AFullRound_TakesNoMoreDraws() public {
-        _redeploy(true, _settings(), _termsAt(EVERYONE - 1));
+        _redeploy(Membership.Open, _settings(), _termsAt(EVERYONE - 1));
         _join(5);
         uint64 round = _openAndDraw(4);
         _refuses(4, round, abi.encodeWithSelector(ITrainingLedger.RoundFull.selector, round, 4));
@@ -218,7 +218,7 @@ contract DrawsTest is Federation {
 
     function testFuzz_TheLot_FallsOnThoseBelowTheThreshold(uint32 rate) public {
         rate = 1 + rate % (EVERYONE - 1);
-        _redeploy(true, _settings(), _termsAt(rate));
+        _redeploy(Membership.Open, _settings(), _termsAt(rate));
         _join(1);
         uint64 round = _open();
         _toDraw(round);
@@ -239,9 +239,7 @@ contract DrawsTest is Federation {
         uint64 first = _openAndDraw(1);
         Member memory member = members[1];
         (bytes memory ofFirst,) = _proof(member, first);
-        vm.roll(ledger.round(first).drawEnd + 1);
-        _as(STRANGER);
-        ledger.skip(first);
+        _skip(first);
         uint64 round = _open();
         _toDraw(round);
         _as(STRANGER);

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {FailureReason, ITrainingLedger, Phase, RoundView} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
+import {ITrainingLedger, Phase, RoundView, Settings, SignedDraw} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation, Member} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
 /// @notice Phases that end before their window, as all have acted who may.
 contract EarlyEndsTest is Federation {
-    bytes32 private constant DIGEST = keccak256("digest");
+    uint64 private constant LONGEST_DRAW = (1 << 19) - 1;
 
     function setUp() public {
-        _deploy(false);
-        _joinApproved(3);
+        _deploy(Membership.Approved);
+        _join(3);
     }
 
     // --- ends ---
@@ -43,7 +44,7 @@ contract EarlyEndsTest is Federation {
     }
 
     function test_TheDraws_LastTheirWindow_WhereNotEveryoneIsDrawn() public {
-        _redeploy(true, _settings(), _termsAt(EVERYONE - 1));
+        _redeploy(Membership.Open, _settings(), _termsAt(EVERYONE - 1));
         _join(3);
         uint64 round = _openAndDraw(3);
         _equal(ledger.round(round).drawn, 3, "drawn");
@@ -51,7 +52,7 @@ contract EarlyEndsTest is Federation {
     }
 
     function test_TheDraws_EndWhenTheRoundIsFull() public {
-        _joinApproved(2);
+        _join(2);
         uint64 round = _openAndDraw(4);
         _equal(ledger.round(round).drawEnd, vm.getBlockNumber(), "draw end");
     }
@@ -78,7 +79,7 @@ contract EarlyEndsTest is Federation {
         emit ITrainingLedger.CommitEnded(round);
         _commit(2, round);
         _equal(ledger.round(round).commitEnd, sealedAt + 4, "commit end");
-        _equal(ledger.round(round).recoverEnd, sealedAt + 12, "recover window");
+        _equal(ledger.round(round).recoverEnd, sealedAt + 16, "recover window");
     }
 
     function test_TheCommitPhase_AwaitsOnlyThoseWhoShared() public {
@@ -93,47 +94,190 @@ contract EarlyEndsTest is Federation {
         _equal(ledger.round(round).commitEnd, vm.getBlockNumber(), "commit end");
     }
 
-    function test_TheGraceOfTheCoordinator_AndTheLaterWindows_CountFromTheRecordedEnds() public {
+    function test_TheGraceOfTheCoordinator_AndTheLaterWindow_CountFromTheRecordedEnd() public {
         uint64 round = _committed(3, 3);
         uint64 end = ledger.round(round).commitEnd;
-        vm.roll(end + 4);
-        _as(members[0].account);
-        ledger.recover(round, DIGEST);
-        _equal(ledger.round(round).recoverEnd, end + 4, "recover end");
-        _equal(ledger.round(round).closeEnd, end + 13, "close end");
-        vm.roll(end + 8);
-        _as(members[1].account);
-        ledger.close(round, DIGEST, DIGEST);
-        _equal(ledger.round(round).closeEnd, end + 13, "close end of the ended round");
+        _release(0, round);
+        _release(1, round);
+        vm.roll(end + 7); // twice the grace, and one
+        _close(members[0].account, round);
+        _equal(ledger.round(round).recoverEnd, end + 12, "recover end of the ended round");
         _equal(ledger.round(round).committed, 3, "committed");
+        vm.roll(end + 12);
+        _release(2, round);
     }
 
     function test_ARoundThatEndsBeforeItsSeal_KeepsTheEndOfItsDraws() public {
         uint64 round = _openAndDraw(3);
         uint64 end = ledger.round(round).drawEnd;
-        vm.roll(ledger.round(round).sealEnd + 1);
-        _as(STRANGER);
-        ledger.fail(round, FailureReason.None, 0);
+        _fail(round);
         _equal(ledger.round(round).drawEnd, end, "draw end");
         _equal(ledger.round(round).drawn, 3, "drawn");
         _equal(ledger.round(round).committed, 0, "committed");
     }
 
+    // --- rounds that wait for their quorum ---
+
+    function test_ARoundOfAllMembers_WaitsForItsQuorum() public {
+        uint64 round = _openAndDraw(1);
+        uint64 openedAt = ledger.round(round).openedAt;
+        _equal(ledger.round(round).drawEnd, openedAt + LONGEST_DRAW, "draw end");
+        vm.roll(openedAt + LONGEST_DRAW);
+        _inPhase(round, Phase.Draw);
+        vm.roll(openedAt + LONGEST_DRAW + 1);
+        _inPhase(round, Phase.Seal); // in which nothing can be sealed
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.QuorumMissed.selector, round, 1, 2));
+        _as(STRANGER);
+        ledger.seal(round, "", "", "");
+        vm.roll(ledger.round(round).sealEnd + 1);
+        _inPhase(round, Phase.Overdue);
+        _fail(round);
+        _equal(ledger.failedRounds(), 0, "failed rounds");
+    }
+
+    /// @dev Members come back whenever they like, as long as somebody fixed the seed while its block was known.
+    function test_TheLateDrawThatReachesTheQuorum_EndsTheDraws() public {
+        uint64 round = _openAndDraw(1);
+        uint64 late = _windowEnd(round) + 200_000;
+        vm.roll(late);
+        _inPhase(round, Phase.Draw);
+        vm.expectEmit(address(ledger));
+        emit ITrainingLedger.DrawEnded(round);
+        _draw(1, round);
+        _equal(ledger.round(round).drawEnd, late, "draw end");
+        vm.roll(late + 1);
+        _refusesDraw(2, round, _wrongPhase(round, Phase.Seal, Phase.Draw));
+    }
+
+    function test_ADrawInTheLastBlockOfTheWindow_EndsTheDrawsOnlyWithIt() public {
+        uint64 round = _openAndDraw(1);
+        vm.roll(_windowEnd(round));
+        _draw(1, round);
+        _equal(ledger.round(round).drawEnd, _windowEnd(round), "draw end");
+        _draw(2, round);
+        _equal(ledger.round(round).drawn, 3, "drawn");
+    }
+
+    /// @dev With a quorum of three the second late draw does not end the draws.
+    function test_ALateDrawBelowTheQuorum_DoesNotEndTheDraws() public {
+        Settings memory s = _settings();
+        s.quorum = 3;
+        _redeploy(Membership.Open, s, _terms());
+        _join(4);
+        uint64 round = _openAndDraw(1);
+        vm.roll(_windowEnd(round) + 1);
+        _draw(1, round);
+        _equal(ledger.round(round).drawEnd, ledger.round(round).openedAt + LONGEST_DRAW, "draw end");
+        _draw(2, round);
+        _equal(ledger.round(round).drawEnd, vm.getBlockNumber(), "draw end");
+    }
+
+    function test_ALateBatch_DrawsUpToTheQuorumOnly() public {
+        uint64 round = _openAndDraw(1);
+        vm.roll(_windowEnd(round) + 1);
+        SignedDraw[] memory items = new SignedDraw[](2);
+        (items[0], items[1]) = (_signedDraw(1, round), _signedDraw(2, round));
+        vm.expectEmit(address(ledger));
+        emit ITrainingLedger.DrawEnded(round);
+        vm.expectEmit(address(ledger));
+        emit ITrainingLedger.DrawRejected(round, members[2].account, ITrainingLedger.WrongPhase.selector);
+        _as(STRANGER);
+        ledger.drawBatch(round, items);
+        _equal(ledger.round(round).drawn, 2, "drawn");
+    }
+
+    function test_ALateRound_GoesOnToItsClosing() public {
+        uint64 round = _openAndDraw(1);
+        vm.roll(ledger.round(round).openedAt + LONGEST_DRAW);
+        _draw(1, round);
+        _seal(round);
+        _equal(ledger.round(round).sealEnd, vm.getBlockNumber(), "seal end");
+        vm.roll(vm.getBlockNumber() + 6);
+        _share(0, round);
+        _share(1, round);
+        vm.roll(vm.getBlockNumber() + 7);
+        _commit(0, round);
+        _commit(1, round);
+        _equal(ledger.round(round).commitEnd, vm.getBlockNumber(), "commit end");
+        vm.roll(vm.getBlockNumber() + 1);
+        _release(0, round);
+        _release(1, round);
+        _close(COORDINATOR, round);
+        _inPhase(round, Phase.Closed);
+    }
+
+    function test_ARoundThatDrawsSome_DoesNotWait() public {
+        _redeploy(Membership.Open, _settings(), _termsAt(EVERYONE - 1));
+        _join(3);
+        uint64 round = _openAndDraw(1);
+        vm.roll(_windowEnd(round) + 1);
+        _inPhase(round, Phase.Seal);
+        _refusesDraw(1, round, _wrongPhase(round, Phase.Seal, Phase.Draw));
+    }
+
+    /// @dev Where nobody fixed the seed in time nobody can draw any more, with whatever proof.
+    function test_ALateDraw_Cannot_HaveASeedOfItsOwn() public {
+        uint64 round = _open();
+        _toDraw(round);
+        (bytes memory message,) = _proof(members[0], round);
+        uint256 seedBlock = ledger.round(round).seedBlock;
+        vm.roll(seedBlock + 257);
+        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.BlockHashUnavailable.selector, round, seedBlock);
+        vm.expectRevert(refusal);
+        _as(members[0].account);
+        ledger.draw(round, members[0].vrfX, members[0].vrfY, MASK_KEY, SEAL_KEY, 10, message);
+        vm.expectRevert(refusal);
+        _as(STRANGER);
+        ledger.fixSeed(round);
+        vm.mockCall(HISTORY, abi.encode(seedBlock), abi.encode(keccak256(abi.encode("block", round))));
+        _as(members[0].account);
+        ledger.draw(round, members[0].vrfX, members[0].vrfY, MASK_KEY, SEAL_KEY, 10, message);
+        _equal(ledger.round(round).drawn, 1, "drawn");
+    }
+
+    function test_ADrawOfASkippedRound_Cannot_BeUsedInTheNext() public {
+        uint64 round = _openAndDraw(1);
+        (bytes memory message,) = _proof(members[1], round);
+        _skip(round);
+        uint64 next = _open();
+        _toDraw(next);
+        _as(STRANGER);
+        ledger.fixSeed(next);
+        vm.roll(_windowEnd(next) + 100);
+        vm.expectRevert(); // the candidates of try-and-increment differ, so which check refuses depends on the hash
+        _as(members[1].account);
+        ledger.draw(next, members[1].vrfX, members[1].vrfY, MASK_KEY, SEAL_KEY, 10, message);
+        vm.expectRevert(_wrongPhase(round, Phase.Skipped, Phase.Draw));
+        _as(members[1].account);
+        ledger.draw(round, members[1].vrfX, members[1].vrfY, MASK_KEY, SEAL_KEY, 10, message);
+    }
+
+    /// @dev Nobody is left to wait for.
+    function test_ARoundOfAllMembers_WhoAreFewerThanTheQuorum_DoesNotWait() public {
+        _revoke(members[0].account);
+        _revoke(members[1].account);
+        vm.roll(vm.getBlockNumber() + 1);
+        uint64 round = _openBarring(_accounts(3));
+        _toDraw(round);
+        _draw(2, round);
+        vm.roll(vm.getBlockNumber() + 1);
+        _inPhase(round, Phase.Seal);
+        _skip(round);
+    }
+
     // --- who is awaited ---
 
     function test_WhoMayNotDraw_IsNotAwaited_WhenNamed() public {
-        _joinApproved(1);
+        _join(1);
         vm.roll(vm.getBlockNumber() + 1);
-        _as(ADMIN);
-        registry.revoke(members[0].account);
+        _revoke(members[0].account);
         _as(members[1].account);
         registry.withdraw(0, DIGEST); // for good
         vm.roll(vm.getBlockNumber() + 1);
         members.push(_newMember(99));
-        _as(ADMIN);
-        registry.approve(members[4].account);
+        _approve(members[4].account);
         _register(members[4]); // active only later
-        uint64 round = _openBarring(_three(0, 1, 4));
+        uint64 round = _openBarring(_accounts(19));
         _toDraw(round);
         _refusesDraw(1, round, abi.encodeWithSelector(ITrainingLedger.HasLeft.selector, members[1].account));
         _draw(2, round);
@@ -142,19 +286,17 @@ contract EarlyEndsTest is Federation {
     }
 
     function test_WhoMayDraw_Cannot_BeBarred() public {
-        _refusesBarring(_one(1), abi.encodeWithSelector(ITrainingLedger.NotBarred.selector, 1, members[1].account));
+        _refusesBarring(_accounts(2), abi.encodeWithSelector(ITrainingLedger.NotBarred.selector, 1, members[1].account));
         vm.roll(vm.getBlockNumber() + 1);
-        _as(ADMIN);
-        registry.revoke(members[1].account); // acts from the next block on
-        _refusesBarring(_one(1), abi.encodeWithSelector(ITrainingLedger.NotBarred.selector, 1, members[1].account));
+        _revoke(members[1].account); // acts from the next block on
+        _refusesBarring(_accounts(2), abi.encodeWithSelector(ITrainingLedger.NotBarred.selector, 1, members[1].account));
         vm.roll(vm.getBlockNumber() + 1);
-        _openBarring(_one(1));
+        _openBarring(_accounts(2));
     }
 
     function test_ABarredClient_IsRegisteredAndNamedOnce() public {
         vm.roll(vm.getBlockNumber() + 1);
-        _as(ADMIN);
-        registry.revoke(members[1].account);
+        _revoke(members[1].account);
         vm.roll(vm.getBlockNumber() + 1);
         address[] memory twice = new address[](2);
         (twice[0], twice[1]) = (members[1].account, members[1].account);
@@ -168,12 +310,10 @@ contract EarlyEndsTest is Federation {
 
     function test_ABarredClient_StaysOutOfTheRound_WhenApprovedAgain() public {
         vm.roll(vm.getBlockNumber() + 1);
-        _as(ADMIN);
-        registry.revoke(members[1].account);
+        _revoke(members[1].account);
         vm.roll(vm.getBlockNumber() + 1);
-        uint64 round = _openBarring(_one(1));
-        _as(ADMIN);
-        registry.approve(members[1].account); // in the very block of the opening
+        uint64 round = _openBarring(_accounts(2));
+        _approve(members[1].account); // in the very block of the opening
         uint256 opened = vm.getBlockNumber();
         _toDraw(round);
         _refusesDraw(
@@ -187,8 +327,7 @@ contract EarlyEndsTest is Federation {
         uint64 round = _open();
         Member memory late = _newMember(77);
         members.push(late);
-        _as(ADMIN);
-        registry.approve(late.account);
+        _approve(late.account);
         _register(late);
         uint256 opened = vm.getBlockNumber();
         _toDraw(round);
@@ -203,24 +342,6 @@ contract EarlyEndsTest is Federation {
 
     // --- helpers ---
 
-    function _joinApproved(uint256 n) private {
-        for (uint256 i = 0; i < n; ++i) {
-            Member memory member = _newMember(members.length + 1);
-            members.push(member);
-            _as(ADMIN);
-            registry.approve(member.account);
-            _register(member);
-        }
-        vm.roll(vm.getBlockNumber() + DELAY);
-    }
-
-    function _openBarring(address[] memory barred) private returns (uint64) {
-        bytes32 model = ledger.currentModel();
-        delete tickets;
-        _as(COORDINATOR);
-        return ledger.open(model, barred);
-    }
-
     function _refusesBarring(address[] memory barred, bytes memory refusal) private {
         vm.expectRevert(refusal);
         _as(COORDINATOR);
@@ -234,19 +355,4 @@ contract EarlyEndsTest is Federation {
         ledger.draw(round, members[i].vrfX, members[i].vrfY, MASK_KEY, SEAL_KEY, 10, message);
     }
 
-    function _one(uint256 i) private view returns (address[] memory list) {
-        list = new address[](1);
-        list[0] = members[i].account;
-    }
-
-    /// @dev Three members' accounts, ascending.
-    function _three(uint256 i, uint256 j, uint256 k) private view returns (address[] memory list) {
-        list = new address[](3);
-        (list[0], list[1], list[2]) = (members[i].account, members[j].account, members[k].account);
-        for (uint256 pass = 0; pass < 2; ++pass) {
-            for (uint256 at = 0; at < 2; ++at) {
-                if (list[at] > list[at + 1]) (list[at], list[at + 1]) = (list[at + 1], list[at]);
-            }
-        }
-    }
 }

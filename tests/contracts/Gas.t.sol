@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {FailureReason} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
 import {Federation, Member} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
@@ -9,14 +9,14 @@ import {vm} from "./harness/Vm.sol";
 /// `isolate` in foundry.toml makes every call below a transaction, so intrinsic gas, calldata and cold storage count.
 contract GasTest is Federation {
     function setUp() public {
-        _deploy(true);
+        _deploy(Membership.Open);
         _join(3);
         _closed(3, 3);
     }
 
     /// @dev Half of all proofs need one root (their first candidate is a point), a quarter two, and so on: two on
     /// average.
-    function test_Draw_CostsAtMost65500WithOneRoot_And1200ForEachFurther() public {
+    function test_Draw_CostsAtMost69500WithOneRoot_And1200ForEachFurther() public {
         bool[3] memory seen;
         while (!(seen[0] && seen[1] && seen[2])) {
             uint64 round = _open();
@@ -29,7 +29,7 @@ contract GasTest is Federation {
             uint256 further = (message.length - 257) / 32 - 1;
             if (further < 3 && !seen[further]) {
                 seen[further] = true;
-                _atMost(65_500 + further * 1_200, string.concat("draw with roots: ", _digit(further + 1)));
+                _atMost(69_500 + further * 1_200, string.concat("draw with roots: ", _digit(further + 1)));
             }
             _fail(round);
         }
@@ -70,10 +70,25 @@ contract GasTest is Federation {
         _atMost(30_000, "withdraw");
     }
 
-    function _fail(uint64 round) private {
-        vm.roll(ledger.round(round).sealEnd + 1);
-        _as(STRANGER);
-        ledger.fail(round, FailureReason.Deadline, 0);
+    function test_Judgement_CostsAtMost80k() public {
+        _judge(0, 1, _modelOf(1), METRICS);
+        _atMost(80_000, "judgement");
+    }
+
+    function test_Release_CostsAtMost36k() public {
+        uint64 round = _committed(3, 3);
+        _release(0, round);
+        _release(1, round);
+        _atMost(36_000, "release");
+    }
+
+    /// @dev For the coordinator, when one round has closed before; one that trains from its model follows.
+    function test_Closing_CostsAtMost60k_AndAnOpening100k() public {
+        uint64 round = _released(3, 3);
+        _close(COORDINATOR, round);
+        _atMost(60_000, "close");
+        _open();
+        _atMost(100_000, "open");
     }
 
     function _digit(uint256 value) private pure returns (string memory) {

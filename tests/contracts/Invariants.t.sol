@@ -1,37 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {FailureReason, Phase, Rate, RoundView, Settings, Terms} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {ClientView, Membership} from "../../contracts/interfaces/IClientRegistry.sol";
+import {Phase, Rate, RoundView, Settings, Terms} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation, Member} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
-/// @notice Does anything at any time, as anybody. Records what was accepted; checks at once that its phase was the
-/// right one.
+/// @notice Does anything at any time, as anybody. Keeps a model of the federation of its own, by which it says of each
+/// transaction whether it should be accepted, and what should follow.
 contract Handler is Federation {
     uint64 public lastRound;
     mapping(uint64 round => uint256) public rank;
     mapping(uint64 round => uint256) public draws;
     mapping(uint64 round => bytes32) public ended;
     mapping(uint64 round => Phase) public endedAs;
-    mapping(uint64 round => mapping(address => bool)) public drew;
-    mapping(uint64 round => mapping(address => bool)) public committed;
-    mapping(uint64 round => bool) public isReported;
-    mapping(uint64 round => mapping(address => bool)) public disputed;
-    mapping(uint64 round => uint256) public disputes;
-    /// @dev Rounds that the disputes so far make void.
-    mapping(uint64 round => bool) public isVoid;
-    /// @dev The round whose closing stands, as {lastClosed} should say.
-    uint64 public standing;
+    mapping(uint64 round => uint256) private _endedIn;
     mapping(uint64 round => bytes32) public expectedRoot;
+    /// @dev The latest round in which the account drew, and in which it committed and released.
+    mapping(address => uint64) public latestDraw;
+    mapping(uint64 round => mapping(address => bool)) public committed;
+    mapping(uint64 round => mapping(address => bool)) private _hasReleased;
+    mapping(uint64 round => uint256) public commitments;
+    mapping(uint64 round => uint256) public releases;
+    mapping(uint64 round => mapping(address => uint64)) private _idleIn;
+    uint64[] private _fullRounds;
 
-    /// @dev Rounds that closed and are not void.
+    mapping(uint64 round => mapping(Phase asked => mapping(address => bool))) private _hasJudged;
+    mapping(uint64 round => mapping(Phase asked => mapping(bytes32 pair => uint256))) private _judgements;
+    mapping(uint64 round => bool) public isVoid;
+    /// @dev The round whose closing stands, who closed it, and the pair and the model that stand.
+    uint64 public standing;
+    address private _closer;
+    bytes32 private _pair;
+    bytes32 public model;
+    mapping(address => bool) public struck;
+    uint256 public strikes;
+    uint256 public replacements;
+    uint256 public listings;
+
+    /// @dev Rounds that closed and are not void, and sealed ones that failed.
     uint256 public closed;
+    uint256 public failed;
+    uint64 public changedAt;
     uint32 public constant ROUNDS = 8;
-    uint32 public constant REPEATS = 12;
+    uint32 public constant REPEATS = 4;
 
     constructor() {
-        _deploy(true);
+        _deploy(Membership.Approved);
+        changedAt = uint64(vm.getBlockNumber());
         _join(4);
+        model = MODEL;
     }
 
     function _settings() internal pure override returns (Settings memory s) {
@@ -51,46 +69,130 @@ contract Handler is Federation {
         _observe();
     }
 
-    function open(uint8 who, bool wrongModel) external {
-        bytes32 model = wrongModel ? MODEL : ledger.currentModel();
-        Phase before = ledger.phase(lastRound);
-        _as(_actor(who));
-        try ledger.open(model, _nobody()) returns (uint64 round) {
-            require(lastRound == 0 || _isEnded(before), "opened while a round runs");
-            require(round == lastRound + 1, "rounds are not consecutive");
-            require(closed < ROUNDS && round <= ROUNDS + REPEATS, "opened after the federation's end");
-            require(model == ledger.currentModel(), "opened on another model");
-            bool some = round >= 4 && round < 7;
-            RoundView memory view_ = ledger.round(round);
-            require(view_.modelDigest == model, "another model");
-            require(view_.samplingRate == (some ? 600_000 : EVERYONE), "another rate");
-            lastRound = round;
-            delete tickets;
-        } catch {}
+    // --- membership ---
+
+    /// @dev What a member, or the admin, does to a membership; one stays as it is.
+    function changeMember(uint8 who, uint8 what) external {
+        address account = members[1 + who % 3].account;
+        ClientView memory before = registry.clientOf(account);
+        bool isAccepted;
+        if (what % 4 == 0) {
+            _as(account);
+            (isAccepted,) = address(registry).call(abi.encodeCall(registry.resume, ()));
+        } else if (what % 4 == 1) {
+            _as(who % 6 == 5 ? STRANGER : ADMIN);
+            (isAccepted,) = address(registry).call(abi.encodeCall(registry.revoke, (account)));
+            require(isAccepted == (who % 6 != 5), "a revocation was wrongly accepted or refused");
+        } else {
+            _approve(account);
+        }
+        ClientView memory after_ = registry.clientOf(account);
+        bool changes = before.approved != after_.approved
+            || (before.approved && before.activeFrom != after_.activeFrom);
+        if (changes) changedAt = uint64(vm.getBlockNumber());
         _observe();
     }
 
-    function draw(uint8 who) external {
+    function _mayDraw(address account) private view returns (bool) {
+        ClientView memory client = registry.clientOf(account);
+        bool isApproved = client.approved || registry.revokedAt(account) >= vm.getBlockNumber();
+        return client.client != 0 && isApproved && client.activeFrom <= vm.getBlockNumber();
+    }
+
+    /// @dev Whether the account may act for the coordinator, whose turn began with this block.
+    function _mayAct(address account, uint256 since) private view returns (bool) {
+        if (struck[account]) return false;
+        if (account == COORDINATOR) return true;
+        if (vm.getBlockNumber() <= since + (struck[COORDINATOR] ? 0 : 3)) return false;
+        ClientView memory client = registry.clientOf(account);
+        return client.client != 0 && client.approved && client.activeFrom <= vm.getBlockNumber();
+    }
+
+    // --- opening ---
+
+    /// @dev Half of the lists are empty, as most members can seldom be listed.
+    function open(uint8 who, bool wrongModel, uint8 list) public {
+        uint64 round = lastRound + 1;
+        bytes32 given = wrongModel ? keccak256("wrong") : model;
+        uint256 bits = list > 127 ? list & 15 : 0;
+        bool expected = lastRound == 0
+            ? _actor(who) == COORDINATOR
+            : endedAs[lastRound] != Phase.None && _mayAct(_actor(who), _endedIn[lastRound]);
+        expected = expected && closed < ROUNDS && failed <= REPEATS && !wrongModel && _isBarrable(bits, _isFull(round));
+        for (uint256 i = 0; i < 4; ++i) {
+            if (expected && (bits >> i) & 1 == 1 && _mayDraw(members[i].account)) _list(round, members[i].account);
+        }
+        _as(_actor(who));
+        (bool isAccepted,) = address(ledger).call(abi.encodeCall(ledger.open, (given, _accounts(bits))));
+        require(isAccepted == expected, "an opening was wrongly accepted or refused");
+        if (isAccepted) {
+            RoundView memory view_ = ledger.round(round);
+            require(view_.modelDigest == model, "another model");
+            require(view_.samplingRate == (_isFull(round) ? EVERYONE : 600_000), "another rate");
+            lastRound = round;
+            delete tickets;
+        }
+        _observe();
+    }
+
+    function _isFull(uint64 round) private pure returns (bool) {
+        return round < 4 || round >= 7;
+    }
+
+    /// @dev Who may not draw, and where everyone is drawn who has been away from the last two of such rounds.
+    function _isBarrable(uint256 bits, bool isFull) private view returns (bool) {
+        uint256 count = _fullRounds.length;
+        uint64 since = isFull && count >= 2 ? _fullRounds[count - 2] : 0;
+        for (uint256 i = 0; i < 4; ++i) {
+            address account = members[i].account;
+            if ((bits >> i) & 1 == 0 || !_mayDraw(account)) continue;
+            bool wasThere = since == 0 || latestDraw[account] >= since
+                || registry.clientOf(account).activeFrom > ledger.round(since).openedAt;
+            if (wasThere) return false;
+        }
+        return true;
+    }
+
+    function _list(uint64 round, address account) private {
+        _idleIn[round][account] = round;
+        listings += 1;
+    }
+
+    function draw(uint8 who) public {
         Phase before = ledger.phase(lastRound);
         Member memory member = members[who % 4];
         bytes memory message;
         bytes32 beta;
-        if (before == Phase.Draw) {
-            uint64 seedBlock = ledger.round(lastRound).seedBlock;
-            vm.setBlockhash(seedBlock, keccak256(abi.encode("block", lastRound)));
+        uint64 seedBlock = ledger.round(lastRound).seedBlock;
+        if (before == Phase.Draw && !_isSeedLost()) {
+            if (vm.getBlockNumber() - seedBlock <= 256) {
+                vm.setBlockhash(seedBlock, keccak256(abi.encode("block", lastRound)));
+            }
             (message, beta) = _proof(member, lastRound);
         }
         _as(member.account);
         try ledger.draw(lastRound, member.vrfX, member.vrfY, MASK_KEY, SEAL_KEY, 1, message) {
             require(before == Phase.Draw, "drawn outside the window");
+            require(latestDraw[member.account] != lastRound, "drawn twice");
+            require(_idleIn[lastRound][member.account] == 0, "drawn though listed as idle");
+            uint64 windowEnd = _windowEnd(lastRound);
+            bool isLate = vm.getBlockNumber() > windowEnd;
+            require(!isLate || (_isFull(lastRound) && draws[lastRound] < 2), "drawn too late");
             draws[lastRound] += 1;
-            drew[lastRound][member.account] = true;
+            latestDraw[member.account] = lastRound;
             tickets.push(_ticket(beta, registry.clientOf(member.account).client));
+            bool endsNow = ledger.round(lastRound).drawEnd == vm.getBlockNumber();
+            require(!isLate || endsNow == (draws[lastRound] >= 2), "the late draws end with the quorum");
         } catch {}
         _observe();
     }
 
-    function seal(bool chunked) external {
+    function _isSeedLost() private view returns (bool) {
+        RoundView memory view_ = ledger.round(lastRound);
+        return view_.seed == 0 && vm.getBlockNumber() - view_.seedBlock > 256;
+    }
+
+    function seal(bool chunked) public {
         Phase before = ledger.phase(lastRound);
         uint64 orderBlock = ledger.round(lastRound).orderBlock;
         bool early = vm.getBlockNumber() <= orderBlock;
@@ -108,59 +210,10 @@ contract Handler is Federation {
         _as(STRANGER);
         (bool accepted,) = address(ledger).call(data);
         if (accepted) {
-            require(before == Phase.Seal && !early, "sealed outside the window");
+            require(before == Phase.Seal && !early && draws[lastRound] >= 2, "sealed outside the window");
             expectedRoot[lastRound] = _naiveRoot(sorted);
+            if (_isFull(lastRound)) _fullRounds.push(lastRound);
         }
-        _observe();
-    }
-
-    /// @dev What the round needs next, done as it should be; chance alone would hardly ever bring a round to its end.
-    function carryOn(uint8 who) external {
-        Phase phase = ledger.phase(lastRound);
-        if (phase == Phase.None || _isEnded(phase)) this.open(4, false);
-        else if (phase == Phase.Seeding) _moveTo(ledger.round(lastRound).seedBlock);
-        else if (phase == Phase.Draw) _carryOnDraw(who);
-        else if (phase == Phase.Seal) _carryOnSeal(who);
-        else if (phase == Phase.Share) _everybody(0, ledger.round(lastRound).shareEnd);
-        else if (phase == Phase.Commit) _everybody(1, ledger.round(lastRound).commitEnd);
-        else if (phase == Phase.Recover) this.recover(4);
-        else if (phase == Phase.Close) this.close(4, keccak256(abi.encode(lastRound)));
-        else this.fail(5, 0);
-    }
-
-    /// @dev All that a round needs; chance alone would hardly ever close one.
-    function playToTheEnd(uint8 who) external {
-        // Enough for every round: three draws, the blocks of the draw window, and what follows.
-        for (uint8 i = 0; i < 30; ++i) {
-            this.carryOn(who % 4 + i);
-            if (_isEnded(ledger.phase(lastRound))) return;
-        }
-    }
-
-    /// @dev Where a client may not draw, a block passes: the lot may fall on too few.
-    function _carryOnDraw(uint8 who) private {
-        uint256 before = draws[lastRound];
-        if (before == 3) return _moveTo(ledger.round(lastRound).drawEnd);
-        this.draw(who);
-        if (draws[lastRound] == before) _moveTo(uint64(vm.getBlockNumber()));
-    }
-
-    function _carryOnSeal(uint8 who) private {
-        uint64 orderBlock = ledger.round(lastRound).orderBlock;
-        if (draws[lastRound] < 2) this.skip();
-        else if (vm.getBlockNumber() <= orderBlock) _moveTo(orderBlock);
-        else this.seal(who % 2 == 0);
-    }
-
-    function _everybody(uint8 kind, uint64 lastBlock) private {
-        for (uint8 i = 0; i < 4; ++i) {
-            this.record(i, kind);
-        }
-        _moveTo(lastBlock);
-    }
-
-    function _moveTo(uint64 lastBlock) private {
-        vm.roll(lastBlock + 1);
         _observe();
     }
 
@@ -181,163 +234,263 @@ contract Handler is Federation {
         } catch {}
     }
 
-    function record(uint8 who, uint8 kind) external {
-        Phase before = ledger.phase(lastRound);
-        Phase required = kind % 3 == 0 ? Phase.Share : kind % 3 == 1 ? Phase.Commit : Phase.Recover;
+    // --- records ---
+
+    /// @dev A share, a commitment or, for two rounds, a release.
+    function record(uint8 who, uint8 kind) public {
+        uint64 round = kind % 4 == 3 ? standing : lastRound;
+        Phase before = ledger.phase(round);
+        Phase required = kind % 4 == 0 ? Phase.Share : kind % 4 == 1 ? Phase.Commit : Phase.Recover;
+        address account = _actor(who);
         bytes32 digest = keccak256(abi.encode(who, kind));
         bytes memory data = required == Phase.Share
-            ? abi.encodeCall(ledger.share, (lastRound, digest))
+            ? abi.encodeCall(ledger.share, (round, digest))
             : required == Phase.Commit
-                ? abi.encodeCall(ledger.commit, (lastRound, digest, digest))
-                : abi.encodeCall(ledger.release, (lastRound, digest));
-        _as(_actor(who));
+                ? abi.encodeCall(ledger.commit, (round, digest, digest))
+                : abi.encodeCall(ledger.release, (round, digest));
+        bool isDrawn = round != 0 && latestDraw[account] == round;
+        bool expected = required == Phase.Recover && isDrawn && !_hasReleased[round][account]
+            && (before == Phase.Recover
+                || (before == Phase.Closed && vm.getBlockNumber() <= ledger.round(round).recoverEnd));
+        _as(account);
         (bool accepted,) = address(ledger).call(data);
-        if (accepted) require(before == required && who % 6 < 4, "a record outside its window, or of a stranger");
-        if (accepted && required == Phase.Commit) committed[lastRound][_actor(who)] = true;
+        if (required == Phase.Recover) require(accepted == expected, "a release was wrongly accepted or refused");
+        if (accepted) require(isDrawn && (before == required || expected), "a record outside its window, or of a stranger");
+        if (accepted && required == Phase.Commit) {
+            require(!committed[round][account], "committed twice");
+            committed[round][account] = true;
+            commitments[round] += 1;
+        }
+        if (accepted && required == Phase.Recover) {
+            _hasReleased[round][account] = true;
+            releases[round] += 1;
+        }
         _observe();
     }
 
-    function recover(uint8 who) external {
-        Phase before = ledger.phase(lastRound);
-        _as(_actor(who));
-        try ledger.recover(lastRound, keccak256("recovery")) {
-            require(before == Phase.Recover && who % 6 != 5, "recovered outside the window, or by a stranger");
-        } catch {}
-        _observe();
+    function _isHopeless(uint64 round) private view returns (bool) {
+        return commitments[round] < 2 || 2 * commitments[round] <= draws[round];
     }
 
-    function close(uint8 who, bytes32 model) external {
+    function close(uint8 who, uint8 what) public {
         Phase before = ledger.phase(lastRound);
-        _as(_actor(who));
-        try ledger.close(lastRound, model, keccak256("metrics")) {
-            require(before == Phase.Close && who % 6 != 5, "closed outside the window, or by a stranger");
-            require(ledger.currentModel() == model, "another model");
+        address account = _actor(who);
+        bytes32 given = what % 8 == 7 ? bytes32(0) : _modelOf(lastRound);
+        bool isTurn = account == COORDINATOR
+            || (committed[lastRound][account]
+                && vm.getBlockNumber() >= _closerFrom(lastRound, account, struck[COORDINATOR] ? 0 : 3, 3));
+        bool expected = before == Phase.Recover && releases[lastRound] >= 2 && !_isHopeless(lastRound) && isTurn
+            && !struck[account] && given != 0;
+        _as(account);
+        (bool isAccepted,) = address(ledger).call(abi.encodeCall(ledger.close, (lastRound, given, METRICS)));
+        require(isAccepted == expected, "a closing was wrongly accepted or refused");
+        if (isAccepted) {
             standing = lastRound;
             closed += 1;
-        } catch {}
+            (_closer, model, _pair) = (account, given, keccak256(abi.encode(given, METRICS)));
+        }
         _observe();
     }
 
-    /// @dev Accepted exactly from those who committed in the round whose closing stands, once each.
-    function dispute(uint8 who, uint8 back) public {
-        uint64 round = back % 4 == 0 && lastRound > 0 ? lastRound - 1 : standing;
+    // --- judgements ---
+
+    /// @dev Accepted exactly from those who committed in the round, once for each question; `what` says which, and what
+    /// the account says.
+    function judge(uint8 who, uint8 what, uint8 back) public {
+        bool isBefore = what % 5 == 0;
+        uint64 round = back % 4 == 0 && lastRound > 0 ? lastRound - 1 : isBefore ? lastRound : standing;
+        Phase asked = isBefore ? Phase.Recover : Phase.Closed;
         address account = _actor(who);
-        bytes32 before = ledger.currentModel();
-        bool expected = round != 0 && round == standing && committed[round][account] && !disputed[round][account];
+        bytes32 given = what % 5 < 2 ? bytes32(0) : what % 5 == 2 ? keccak256("right") : _modelOf(round);
+        bytes32 metrics = what % 5 < 2 ? bytes32(0) : what % 5 == 4 ? DIGEST : METRICS;
+        bool isAskedFor = isBefore
+            ? ledger.phase(round) == Phase.Recover && releases[round] < 2
+            : round != 0 && round == standing;
+        bool expected = isAskedFor && committed[round][account] && !_hasJudged[round][asked][account];
         _as(account);
-        (bool accepted,) = address(ledger).call(abi.encodeCall(ledger.disputeRound, (round, before)));
-        require(accepted == expected, "a dispute was wrongly accepted or refused");
-        if (accepted) {
-            disputed[round][account] = true;
-            disputes[round] += 1;
-            if (2 * disputes[round] > ledger.round(round).committed) _expectVoid(round);
-            else require(ledger.currentModel() == before, "too few disputes changed the model");
+        (bool isAccepted,) = address(ledger).call(abi.encodeCall(ledger.judge, (round, asked, given, metrics)));
+        require(isAccepted == expected, "a judgement was wrongly accepted or refused");
+        if (isAccepted) {
+            _hasJudged[round][asked][account] = true;
+            bytes32 pair = keccak256(abi.encode(given, metrics));
+            uint256 count = ++_judgements[round][asked][pair];
+            if (count >= 2 && 2 * count > commitments[round]) _decide(round, isBefore, given, pair);
         }
         _observe();
     }
 
-    function disputeByAll() external {
+    function judgeByAll(uint8 what) external {
         for (uint8 i = 0; i < 4; ++i) {
-            dispute(i, 1);
+            judge(i, what, 1);
         }
     }
 
-    function _expectVoid(uint64 round) private {
-        require(ledger.currentModel() == ledger.round(round).modelDigest, "another model stands again");
+    /// @dev What follows from a majority.
+    function _decide(uint64 round, bool isBefore, bytes32 given, bytes32 pair) private {
+        if (isBefore) {
+            failed += 1;
+            require(ledger.phase(round) == Phase.Failed, "a majority did not end the round");
+            return;
+        }
+        if (pair == _pair) return;
+        bool isRunning = endedAs[lastRound] == Phase.None;
+        if (given != model && isRunning) isVoid[lastRound] = true;
+        struck[_closer] = true;
+        strikes += 1;
+        if (given != 0) {
+            (model, _pair) = (given, pair);
+            replacements += 1;
+            return;
+        }
+        model = ledger.round(round).modelDigest;
         isVoid[round] = true;
         closed -= 1;
-        if (endedAs[lastRound] == Phase.None) isVoid[lastRound] = true;
         standing = 0;
     }
 
-    function fail(uint8 who, uint8 reason) external {
+    // --- ends ---
+
+    function fail(uint8 who) public {
         Phase before = ledger.phase(lastRound);
-        bytes32 model = ledger.currentModel();
+        bool expected = before == Phase.Overdue || (before == Phase.Recover && _isHopeless(lastRound));
+        bool isSealed = ledger.round(lastRound).orderRoot != 0;
         _as(_actor(who));
-        try ledger.fail(lastRound, FailureReason(reason % 7), 0) {
-            bool early = before == Phase.Recover || before == Phase.Close;
-            require(before == Phase.Overdue || (early && who % 6 != 5), "failed too early, or by a stranger");
-            require(ledger.currentModel() == model, "a failed round changed the model");
-        } catch {}
+        (bool isAccepted,) = address(ledger).call(abi.encodeCall(ledger.fail, (lastRound)));
+        require(isAccepted == expected, "a failure was wrongly accepted or refused");
+        if (isAccepted && isSealed) failed += 1;
         _observe();
     }
 
-    function skip() external {
-        Phase before = ledger.phase(lastRound);
-        _as(STRANGER);
-        try ledger.skip(lastRound) {
-            require(before == Phase.Seal || before == Phase.Overdue, "skipped outside the window");
-            require(draws[lastRound] < 2, "skipped with a quorum");
-        } catch {}
+    function skip(uint8 who) public {
+        uint64 windowEnd = _windowEnd(lastRound);
+        bool isRunning = lastRound != 0 && endedAs[lastRound] == Phase.None;
+        bool expected = isRunning && vm.getBlockNumber() > windowEnd && draws[lastRound] < 2
+            && _mayAct(_actor(who), windowEnd);
+        if (_actor(who) != COORDINATOR && _isFull(lastRound)) {
+            uint64 openedAt = ledger.round(lastRound).openedAt;
+            expected = expected
+                && (changedAt >= openedAt || vm.getBlockNumber() - openedAt >= 1 << 16 || _isSeedLost());
+        }
+        _as(_actor(who));
+        (bool isAccepted,) = address(ledger).call(abi.encodeCall(ledger.skip, (lastRound)));
+        require(isAccepted == expected, "a skip was wrongly accepted or refused");
         _observe();
     }
 
-    /// @dev Accepted exactly when all who drew in the latest ended round, which closed, and did not commit are named,
-    /// and no round draws.
-    function report(uint8 named, bool previous) external {
-        uint64 round = previous && lastRound > 0 ? lastRound - 1 : lastRound;
-        Phase current = ledger.phase(lastRound);
-        uint64 latest = lastRound == 0 || _isEnded(current) ? lastRound : lastRound - 1;
-        if (named > 127) named = absentees(latest); // chance alone would seldom name them
-        address[] memory accounts = _ascending(named % 16);
-        bool expected = round == latest && endedAs[round] == Phase.Closed && current != Phase.Seeding
-            && current != Phase.Draw && named % 16 == absentees(round);
-        uint256 before = expected ? _absences() : 0;
-        _as(STRANGER);
-        (bool accepted,) = address(ledger).call(abi.encodeCall(ledger.reportAbsences, (round, accounts)));
-        require(accepted == expected, "a report was wrongly accepted or refused");
-        if (!accepted) return;
-        require(_absences() - before == (isReported[round] ? 0 : accounts.length), "not counted once");
-        isReported[round] = true;
+    // --- whole rounds ---
+
+    /// @dev What the round needs next, done as it should be; chance alone would hardly ever bring a round to its end.
+    function carryOn(uint8 who) public {
+        Phase phase = ledger.phase(lastRound);
+        if (phase == Phase.None || _isEnded(phase)) _carryOnEnded();
+        else if (phase == Phase.Seeding) _moveTo(ledger.round(lastRound).seedBlock);
+        else if (phase == Phase.Draw) _carryOnDraw(who);
+        else if (phase == Phase.Seal) _carryOnSeal(who);
+        else if (phase == Phase.Share) _everybody(0, ledger.round(lastRound).shareEnd);
+        else if (phase == Phase.Commit) _everybody(1, ledger.round(lastRound).commitEnd);
+        else if (phase == Phase.Recover) _carryOnRecover();
+        else fail(5);
     }
 
-    /// @dev By bits, who drew and did not commit.
-    function absentees(uint64 round) public view returns (uint8 bits) {
+    /// @dev All that a round needs.
+    function playToTheEnd(uint8 who) external {
+        // Enough for every round: three draws, the blocks of the draw window, and what follows.
+        for (uint8 i = 0; i < 40; ++i) {
+            carryOn(who % 4 + i);
+            if (_isEnded(ledger.phase(lastRound))) return;
+        }
+    }
+
+    function _carryOnEnded() private {
+        if (struck[COORDINATOR]) _moveTo(uint64(vm.getBlockNumber()) + 4);
+        for (uint8 i = 0; i < 5; ++i) {
+            if (!struck[_actor(i + 4)] && i + 4 != 5) return open(i + 4, false, 0);
+        }
+    }
+
+    /// @dev Where a client may not draw, a block passes: the lot may fall on too few.
+    function _carryOnDraw(uint8 who) private {
+        uint256 before = draws[lastRound];
+        uint64 windowEnd = _windowEnd(lastRound);
+        if (before == 3 && vm.getBlockNumber() <= windowEnd) return _moveTo(windowEnd);
+        if (_isSeedLost()) return skip(struck[COORDINATOR] ? who : 4);
+        draw(who);
+        if (draws[lastRound] == before) _moveTo(uint64(vm.getBlockNumber()));
+    }
+
+    function _carryOnSeal(uint8 who) private {
+        uint64 orderBlock = ledger.round(lastRound).orderBlock;
+        if (draws[lastRound] < 2) {
+            if (struck[COORDINATOR]) _moveTo(uint64(vm.getBlockNumber()) + 4);
+            skip(struck[COORDINATOR] ? who : 4);
+        } else if (vm.getBlockNumber() <= orderBlock) {
+            _moveTo(orderBlock);
+        } else {
+            seal(who % 2 == 0);
+        }
+    }
+
+    /// @dev The coordinator closes, else one of those who committed.
+    function _carryOnRecover() private {
+        if (_isHopeless(lastRound)) return fail(5);
+        for (uint8 i = 0; i < 4 && releases[lastRound] < 2; ++i) {
+            record(i, 2);
+        }
+        if (!struck[COORDINATOR]) return close(4, 0);
+        if (vm.getBlockNumber() < ledger.round(lastRound).recoverEnd) _moveTo(ledger.round(lastRound).recoverEnd - 1);
+        for (uint8 i = 0; i < 4 && endedAs[lastRound] == Phase.None; ++i) {
+            close(i, 0);
+        }
+        if (endedAs[lastRound] == Phase.None) _moveTo(ledger.round(lastRound).recoverEnd);
+    }
+
+    function _everybody(uint8 kind, uint64 lastBlock) private {
         for (uint8 i = 0; i < 4; ++i) {
-            address account = members[i].account;
-            if (drew[round][account] && !committed[round][account]) bits |= uint8(1 << i);
+            record(i, kind);
         }
+        _moveTo(lastBlock);
     }
 
-    /// @dev The accounts of the members of these bits.
-    function _ascending(uint8 bits) private view returns (address[] memory list) {
-        uint256 count = 0;
-        list = new address[](4);
-        for (uint256 i = 0; i < 4; ++i) {
-            if ((bits >> i) & 1 == 0) continue;
-            uint256 slot = count++;
-            for (; slot > 0 && list[slot - 1] > members[i].account; --slot) {
-                list[slot] = list[slot - 1];
-            }
-            list[slot] = members[i].account;
-        }
-        assembly ("memory-safe") {
-            mstore(list, count)
-        }
+    function _moveTo(uint64 lastBlock) private {
+        vm.roll(lastBlock + 1);
+        _observe();
     }
 
-    function _absences() private view returns (uint256 sum) {
-        for (uint256 i = 0; i < 4; ++i) {
-            sum += registry.clientOf(members[i].account).absences;
-        }
-    }
+    // --- what holds after every transaction ---
 
-    /// @dev Phases move forward only, and an ended round never changes, unless disputes make it void.
+    /// @dev Phases move forward only, and an ended round never changes but for releases, unless judgements make it void.
     function _observe() private {
         require(ledger.lastClosed() == standing, "another closing stands");
         require(ledger.closedRounds() == closed, "other rounds closed");
+        require(ledger.failedRounds() == failed, "other rounds failed");
+        require(ledger.currentModel() == model, "another model");
+        require(registry.changedAt() == changedAt, "members changed at another time");
+        for (uint8 i = 0; i < 6; ++i) {
+            require(ledger.isStruck(_actor(i)) == struck[_actor(i)], "another is struck");
+        }
+        uint256 count = 0;
+        for (uint256 i = 0; i < 4; ++i) {
+            if (registry.clientOf(members[i].account).approved) ++count;
+            address account = members[i].account;
+            require(_idleIn[lastRound][account] == 0 || ledger.idleIn(account) == lastRound, "not listed");
+        }
+        require(registry.memberCount() == count && registry.clientCount() == 4, "another count of members");
         for (uint64 round = 1; round <= lastRound; ++round) {
             RoundView memory view_ = ledger.round(round);
             Phase phase = view_.phase;
             uint256 current = _isEnded(phase) ? 200 : phase == Phase.Overdue ? 100 : uint256(phase);
             require(current >= rank[round], "a phase moved back");
             rank[round] = current;
-            require((phase == Phase.Voided) == isVoid[round], "void against the disputes");
+            require((phase == Phase.Voided) == isVoid[round], "void against the judgements");
             if (current != 200) continue;
             bool becameVoid = phase == Phase.Voided && endedAs[round] == Phase.Closed;
-            if (endedAs[round] == Phase.None || becameVoid) endedAs[round] = phase;
+            if (endedAs[round] == Phase.None || becameVoid) {
+                endedAs[round] = phase;
+                _endedIn[round] = vm.getBlockNumber();
+            }
             require(endedAs[round] == phase, "an ended round ended otherwise");
-            view_.phase = Phase.None;
+            require(view_.orderRoot == 0 || view_.released == releases[round], "other releases");
+            (view_.phase, view_.released) = (Phase.None, 0);
             bytes32 digest = keccak256(abi.encode(view_));
             if (ended[round] == 0) ended[round] = digest;
             require(ended[round] == digest, "an ended round changed");
@@ -379,14 +532,38 @@ contract InvariantsTest {
     }
 
     /// @dev So that the invariants are known to have seen void rounds.
-    function test_DisputesByAll_VoidAClosedRoundAndTheOneThatRuns() public {
+    function test_JudgementsByAll_VoidAClosedRoundAndTheOneThatRuns() public {
         handler.playToTheEnd(0);
         handler.playToTheEnd(1);
         handler.carryOn(2);
-        handler.disputeByAll();
+        handler.judgeByAll(1);
         RoundView[] memory list = handler.rounds();
         require(list.length == 3 && list[1].phase == Phase.Voided && list[2].phase == Phase.Voided, "nothing is void");
         require(list[0].phase == Phase.Closed, "an earlier round is void");
+    }
+
+    /// @dev So that the invariants are known to have seen closings replaced, one after the other, and their closers struck.
+    function test_JudgementsByAll_ReplaceClosings_UntilNobodyMayClose() public {
+        for (uint8 i = 0; i < 12; ++i) {
+            handler.playToTheEnd(i);
+            if (handler.endedAs(handler.lastRound()) == Phase.Closed) handler.judgeByAll(2);
+        }
+        require(handler.replacements() > 2 && handler.strikes() == handler.replacements(), "nothing was replaced");
+    }
+
+    /// @dev So that the invariants are known to have seen members listed as idle.
+    function test_WhoIsAway_IsListed() public {
+        for (uint8 round = 0; round < 3; ++round) {
+            handler.open(4, false, round == 2 ? 128 + 8 : 0);
+            for (uint8 i = 0; i < 3; ++i) {
+                handler.passBlocks(2);
+                handler.draw(i);
+            }
+            for (uint8 i = 0; i < 40 && handler.endedAs(handler.lastRound()) == Phase.None; ++i) {
+                handler.carryOn(0);
+            }
+        }
+        require(handler.listings() == 1, "nobody was listed");
     }
 
     /// @dev So that the invariants are known to have seen the federation's end.
@@ -394,9 +571,8 @@ contract InvariantsTest {
         for (uint8 i = 0; i < 40; ++i) {
             handler.playToTheEnd(i);
         }
-        uint256 repeats = handler.lastRound() - handler.closed();
         require(handler.closed() == handler.ROUNDS(), "rounds are left");
-        require(repeats < handler.REPEATS(), "all repeats were needed");
+        require(handler.failed() <= handler.REPEATS(), "all repeats were needed");
     }
 
     function targetContracts() public view returns (address[] memory list) {
@@ -406,37 +582,14 @@ contract InvariantsTest {
 
     /// @dev One campaign for all four: with a fixed seed, campaigns of their own made the same calls, but for a few.
     function invariant_DrawsCommitmentsRoundsAndOrders_AreThoseThatWereAccepted() public view {
-        _leavesAreTheAcceptedDraws();
-        _theOrderRootIsThatOfTheAscendingTickets();
-        _oneRoundRunsAtATime();
-        _nobodyCommitsTwice();
-    }
-
-    function _leavesAreTheAcceptedDraws() private view {
         RoundView[] memory list = handler.rounds();
         for (uint64 round = 1; round <= list.length; ++round) {
-            require(list[round - 1].drawn == handler.draws(round), "draws and leaves differ");
-        }
-    }
-
-    function _theOrderRootIsThatOfTheAscendingTickets() private view {
-        RoundView[] memory list = handler.rounds();
-        for (uint64 round = 1; round <= list.length; ++round) {
-            require(list[round - 1].orderRoot == handler.expectedRoot(round), "another order");
-        }
-    }
-
-    function _oneRoundRunsAtATime() private view {
-        RoundView[] memory list = handler.rounds();
-        for (uint64 round = 1; round < list.length; ++round) {
-            require(handler.rank(round) == 200, "an earlier round still runs");
-        }
-    }
-
-    function _nobodyCommitsTwice() private view {
-        RoundView[] memory list = handler.rounds();
-        for (uint64 round = 1; round <= list.length; ++round) {
-            require(list[round - 1].committed <= list[round - 1].drawn, "more commitments than draws");
+            RoundView memory view_ = list[round - 1];
+            require(view_.drawn == handler.draws(round), "draws and leaves differ");
+            require(view_.orderRoot == handler.expectedRoot(round), "another order");
+            require(round == list.length || handler.rank(round) == 200, "an earlier round still runs");
+            require(view_.committed == handler.commitments(round), "other commitments");
+            require(view_.committed <= view_.drawn && view_.released <= view_.drawn, "more records than draws");
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
 import {Phase, Settings} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation} from "./harness/Federation.sol";
 import {SeededLedger} from "./harness/SeededLedger.sol";
@@ -14,20 +15,25 @@ contract LargeOrdersTest is Federation {
 
     function _settings() internal pure override returns (Settings memory s) {
         s = super._settings();
-        s.maxClients = 5_000;
+        (s.maxClients, s.absenceLimit) = (5_000, 1);
     }
 
     function setUp() public {
         vm.roll(100);
-        address next = vm.computeCreateAddress(address(this), vm.getNonce(address(this)) + 1);
-        registry = _deployRegistry(true, ADMIN, next, DELAY);
+        registry = _deployRegistry(Membership.Open, address(0), _addressOfCreation(1), DELAY, _nobody());
         bytes memory arguments = abi.encode(registry, COORDINATOR, _settings(), _terms());
         seeded = SeededLedger(_create("SeededLedger.sol:SeededLedger", arguments));
         ledger = seeded;
+        // The first round that is sealed pays for a slot that all later ones use again.
+        (uint64 round, uint128[] memory drawn) = _drawn(2);
+        (bytes memory given, bytes memory permutation) = _order(drawn, _orderSeed(round));
+        _as(COORDINATOR);
+        seeded.seal(round, given, permutation, "");
+        _fail(round);
     }
 
-    function test_AnOrderOf100_CostsAtMost2000GasAClient() public {
-        _measure(100, 2_000);
+    function test_AnOrderOf100_CostsAtMost2050GasAClient() public {
+        _measure(100, 2_050);
     }
 
     function test_AnOrderOf1000_CostsAtMost1500GasAClient() public {

@@ -2,6 +2,7 @@
 pragma solidity 0.8.37;
 
 import {BlockHeader} from "../../contracts/BlockHeader.sol";
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
 import {ITrainingLedger, Phase, RoundView, Settings} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
@@ -12,7 +13,7 @@ abstract contract OrderSeeds is Federation {
     uint64 internal orderBlock;
 
     function setUp() public {
-        _deploy(true);
+        _deploy(Membership.Open);
         _join(3);
         round = _openAndDraw(3);
         orderBlock = ledger.round(round).orderBlock;
@@ -145,7 +146,7 @@ contract OrderSeedsByHashTest is OrderSeeds {
 
     /// @dev A round of a federation with other settings.
     function _restart(Settings memory settings_) private {
-        _redeploy(true, settings_, _terms());
+        _redeploy(Membership.Open, settings_, _terms());
         _join(3);
         round = _openAndDraw(3);
         orderBlock = ledger.round(round).orderBlock;

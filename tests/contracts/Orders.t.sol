@@ -2,13 +2,14 @@
 pragma solidity 0.8.37;
 
 import {CooperationTree} from "../../contracts/CooperationTree.sol";
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
 import {ITrainingLedger, Phase, RoundView} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
 contract OrdersTest is Federation {
     function setUp() public {
-        _deploy(true);
+        _deploy(Membership.Open);
         _join(4);
     }
 
@@ -43,7 +44,15 @@ contract OrdersTest is Federation {
         _refuses(round, abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, Phase.Share, Phase.Seal));
     }
 
+    /// @dev A round of all members below its quorum still draws.
     function test_Seal_BelowTheQuorum_IsRefused() public {
+        uint64 waiting = _openAndDraw(1);
+        vm.roll(_windowEnd(waiting) + 3);
+        vm.expectRevert(_wrongPhase(waiting, Phase.Draw, Phase.Seal));
+        _as(STRANGER);
+        ledger.seal(waiting, abi.encodePacked(tickets[0]), hex"0000", "");
+        _redeploy(Membership.Open, _settings(), _termsAt(EVERYONE - 1));
+        _join(4);
         uint64 round = _openAndDraw(1);
         _toSeal(round);
         _refuses(round, abi.encodeWithSelector(ITrainingLedger.QuorumMissed.selector, round, 1, 2));
@@ -180,9 +189,7 @@ contract OrdersTest is Federation {
     function test_TicketsOfAnEarlierRound_Cannot_BePlaced() public {
         uint64 first = _openAndDraw(1);
         uint128 old = tickets[0];
-        vm.roll(ledger.round(first).drawEnd + 1);
-        _as(STRANGER);
-        ledger.skip(first);
+        _skip(first);
         uint64 round = _openAndDraw(3);
         _toSeal(round);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.UnknownTicket.selector, round, old));

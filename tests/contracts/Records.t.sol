@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
 import {ITrainingLedger, Phase, RoundView} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
 /// @notice What clients record after the order: shares, updates, releases.
 contract RecordsTest is Federation {
-    bytes32 private constant DIGEST = keccak256("digest");
-
     function setUp() public {
-        _deploy(true);
+        _deploy(Membership.Open);
         _join(3);
     }
 
@@ -50,6 +49,7 @@ contract RecordsTest is Federation {
         uint64 round = _sealed(3);
         _share(0, round);
         RoundView memory view_ = ledger.round(round);
+        _equal(view_.recoverEnd, view_.commitEnd + 12, "recover window");
         vm.roll(view_.commitEnd);
         _refusesRelease(round, Phase.Commit);
         vm.roll(view_.commitEnd + 1);
@@ -64,9 +64,60 @@ contract RecordsTest is Federation {
         _refusesRelease(round, Phase.Overdue);
     }
 
-    function test_Release_EndsWithTheRecovery() public {
-        uint64 round = _recovered(3, 3);
-        _refusesRelease(round, Phase.Close);
+    /// @dev Who closes early cannot keep the shares from those who recompute.
+    function test_Release_GoesOnAfterTheClosing_UpToTheEndOfItsWindow() public {
+        uint64 round = _closed(3, 3);
+        uint64 end = ledger.round(round).recoverEnd;
+        vm.roll(end);
+        uint256 before = vm.snapshotState();
+        vm.expectEmit(address(ledger));
+        emit ITrainingLedger.Released(round, 3, keccak256(abi.encode("released", uint256(2))));
+        _release(2, round);
+        _equal(ledger.round(round).released, 3, "released");
+        _inPhase(round, Phase.Closed);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.AlreadyReleased.selector, round, 3));
+        _release(2, round);
+        vm.revertToState(before);
+        vm.roll(end + 1);
+        _refusesRelease(round, Phase.Closed);
+    }
+
+    function test_Release_GoesOnWhileTheNextRoundRuns_ForThoseWhoDoNotDrawInIt() public {
+        uint64 round = _closed(3, 3);
+        uint64 next = _open();
+        _release(2, round);
+        _toDraw(next);
+        _draw(0, next);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotDrawn.selector, round, members[0].account));
+        _release(0, round);
+        vm.expectRevert(_wrongPhase(next, Phase.Draw, Phase.Recover));
+        _release(2, next);
+    }
+
+    function test_ARoundThatFailedOrIsVoid_TakesNoRelease() public {
+        uint64 failed = _committed(3, 2);
+        _judgeNothing(0, failed);
+        _judgeNothing(1, failed);
+        _refusesRelease(failed, Phase.Failed);
+        uint64 closed = _closed(3, 3);
+        _judge(0, closed, 0, 0);
+        _judge(1, closed, 0, 0);
+        _refusesRelease(closed, Phase.Voided);
+    }
+
+    function test_ASkippedRound_TakesNoRecord() public {
+        uint64 round = _openAndDraw(1);
+        _skip(round);
+        _refusesShare(round, Phase.Skipped);
+        _refusesCommit(round, Phase.Skipped);
+        _refusesRelease(round, Phase.Skipped);
+    }
+
+    function test_WhoDrewInTheRoundBefore_Cannot_ReleaseInThis() public {
+        _closed(3, 3);
+        uint64 round = _committed(2, 2);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotDrawn.selector, round, members[2].account));
+        _release(2, round);
     }
 
     function test_EachRecord_IsAcceptedOnce() public {
@@ -131,19 +182,19 @@ contract RecordsTest is Federation {
     }
 
     function _refusesShare(uint64 round, Phase current) private {
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Share));
+        vm.expectRevert(_wrongPhase(round, current, Phase.Share));
         _as(members[2].account);
         ledger.share(round, DIGEST);
     }
 
     function _refusesCommit(uint64 round, Phase current) private {
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Commit));
+        vm.expectRevert(_wrongPhase(round, current, Phase.Commit));
         _as(members[2].account);
         ledger.commit(round, DIGEST, DIGEST);
     }
 
     function _refusesRelease(uint64 round, Phase current) private {
-        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, Phase.Recover));
+        vm.expectRevert(_wrongPhase(round, current, Phase.Recover));
         _as(members[2].account);
         ledger.release(round, DIGEST);
     }

@@ -2,13 +2,13 @@
 pragma solidity 0.8.37;
 
 import {ECVRF} from "../../contracts/ECVRF.sol";
-import {ClientView} from "../../contracts/interfaces/IClientRegistry.sol";
-import {FailureReason, ITrainingLedger, Phase, Settings} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {ClientView, IClientRegistry, Membership} from "../../contracts/interfaces/IClientRegistry.sol";
+import {ITrainingLedger, Phase, Settings} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation, Member} from "./harness/Federation.sol";
 import {Prover} from "./harness/Prover.sol";
 import {vm} from "./harness/Vm.sol";
 
-/// @notice Approvals, and what the admin can do to a round that runs: nothing. Members 0 and 1 are approved.
+/// @notice Approvals, and what the admin can do to a round that runs: nothing. Members 0 and 1 are approved; 2 was.
 contract RevocationsTest is Federation {
     function _settings() internal pure override returns (Settings memory s) {
         s = super._settings();
@@ -16,10 +16,9 @@ contract RevocationsTest is Federation {
     }
 
     function setUp() public {
-        _deploy(false);
+        _deploy(Membership.Approved);
         _join(3);
-        _approve(0);
-        _approve(1);
+        _revoke(members[2].account);
         vm.roll(vm.getBlockNumber() + DELAY);
     }
 
@@ -34,7 +33,7 @@ contract RevocationsTest is Federation {
     function test_ARevocation_ActsFromTheNextRoundOn() public {
         uint64 round = _open();
         vm.roll(vm.getBlockNumber() + 1);
-        _revoke(0);
+        _revoke(members[0].account);
         _toDraw(round);
         _draw(0, round);
         _draw(1, round);
@@ -51,19 +50,19 @@ contract RevocationsTest is Federation {
         uint64 round = _open();
         _toDraw(round);
         _draw(1, round);
-        _revoke(0);
+        _revoke(members[0].account);
         _draw(0, round);
         vm.roll(ledger.round(round).drawEnd);
         _equal(ledger.round(round).drawn, 2, "drawn");
     }
 
     function test_ARevocationInTheBlockOfTheOpening_ActsFromTheNextRoundOn() public {
-        _revoke(0);
+        _revoke(members[0].account);
         uint64 round = _open();
-        _revoke(1);
+        _revoke(members[1].account);
         _toDraw(round);
         _draw(0, round);
-        _approve(1); // which takes the revocation back
+        _approve(members[1].account); // which takes the revocation back
         _draw(1, round);
         _next(round);
         round = _open();
@@ -73,22 +72,22 @@ contract RevocationsTest is Federation {
     }
 
     function test_ARevocationInTheBlockOfTheOpening_CanBeTakenBackInTheRound() public {
-        _revoke(0);
+        _revoke(members[0].account);
         uint64 round = _open();
         uint64 activeFrom = registry.clientOf(members[0].account).activeFrom;
         _toDraw(round);
-        _approve(0);
+        _approve(members[0].account);
         _equal(registry.clientOf(members[0].account).activeFrom, activeFrom, "activeFrom");
         _draw(0, round);
     }
 
     function test_ARevocationBeforeTheOpening_ActsInTheRound() public {
-        _revoke(0);
+        _revoke(members[0].account);
         vm.roll(vm.getBlockNumber() + 1);
         uint64 round = _open();
         _toDraw(round);
         _refuses(0, round, _notApproved(0));
-        _approve(0); // not for this round any more
+        _approve(members[0].account); // not for this round any more
         uint256 openedAt = ledger.round(round).openedAt;
         _refuses(0, round, _notYetActive(0, vm.getBlockNumber() + DELAY, openedAt));
     }
@@ -98,12 +97,12 @@ contract RevocationsTest is Federation {
         uint64 round = _open();
         uint64 activeFrom = registry.clientOf(members[0].account).activeFrom;
         _toDraw(round);
-        _revoke(0);
-        _approve(0);
+        _revoke(members[0].account);
+        _approve(members[0].account);
         _equal(registry.clientOf(members[0].account).activeFrom, activeFrom, "activeFrom");
-        _revoke(0);
+        _revoke(members[0].account);
         vm.roll(vm.getBlockNumber() + 10);
-        _approve(0);
+        _approve(members[0].account);
         _draw(0, round);
         _next(round);
         round = _open();
@@ -114,36 +113,70 @@ contract RevocationsTest is Federation {
     function test_ApprovingAndRevoking_PutsNobodyIntoTheRunningRound() public {
         uint64 round = _open();
         _toDraw(round);
-        _approve(2);
+        _approve(members[2].account);
         uint256 from = vm.getBlockNumber() + DELAY;
         uint256 openedAt = ledger.round(round).openedAt;
         _refuses(2, round, _notYetActive(2, from, openedAt));
-        _revoke(2);
+        _revoke(members[2].account);
         _refuses(2, round, _notYetActive(2, from, openedAt));
-        _approve(2);
+        _approve(members[2].account);
         _refuses(2, round, _notYetActive(2, from, openedAt));
     }
 
-    function test_AnAccountApprovedAndRevokedBeforeItRegistered_ComesTooLateForTheRunningRound() public {
+    function test_AnAccountApprovedInTheRound_ComesTooLateForIt() public {
         uint64 round = _open();
         vm.roll(vm.getBlockNumber() + 1);
         members.push(_newMember(4));
-        _approve(3);
-        _revoke(3);
+        _approve(members[3].account);
         _register(members[3]);
         uint256 from = vm.getBlockNumber() + DELAY;
         uint256 openedAt = ledger.round(round).openedAt;
         _toDraw(round);
         _refuses(3, round, _notYetActive(3, from, openedAt));
-        _approve(3);
+        _revoke(members[3].account);
+        _approve(members[3].account);
         _refuses(3, round, _notYetActive(3, from, openedAt));
+    }
+
+    function test_AnAccountRevokedBeforeItRegistered_Cannot_Register() public {
+        members.push(_newMember(4));
+        _approve(members[3].account);
+        _revoke(members[3].account);
+        Member memory late = members[3];
+        vm.expectRevert(abi.encodeWithSelector(IClientRegistry.NotApproved.selector, late.account));
+        _as(late.account);
+        registry.register(late.vrfX, late.vrfY, MAILBOX, "");
+    }
+
+    function test_AReapproval_Cannot_BringBackWhoLeft() public {
+        _as(members[0].account);
+        registry.withdraw(0, DIGEST);
+        _revoke(members[0].account);
+        vm.roll(vm.getBlockNumber() + 1);
+        _next(_open());
+        uint32 count = registry.memberCount();
+        _approve(members[0].account);
+        _equal(registry.memberCount(), count, "members");
+        vm.roll(vm.getBlockNumber() + DELAY);
+        uint64 round = _open();
+        _toDraw(round);
+        _refuses(0, round, abi.encodeWithSelector(ITrainingLedger.HasLeft.selector, members[0].account));
+    }
+
+    function test_Resuming_Cannot_BringBackWhoIsRevoked() public {
+        _as(members[2].account);
+        registry.resume();
+        vm.roll(vm.getBlockNumber() + DELAY);
+        uint64 round = _open();
+        _toDraw(round);
+        _refuses(2, round, _notApproved(2));
     }
 
     function test_ARevokedClient_Cannot_DrawWithAKeyChosenInTheRound() public {
         uint64 round = _open();
         uint256 openedAt = ledger.round(round).openedAt;
         _toDraw(round);
-        _revoke(0);
+        _revoke(members[0].account);
         Member memory fresh = _newMember(77);
         address account = members[0].account;
         (bytes memory message,) = Prover.prove(fresh.secret, _registerAlpha(address(registry), account));
@@ -152,14 +185,14 @@ contract RevocationsTest is Federation {
         (members[0].vrfX, members[0].vrfY) = (fresh.vrfX, fresh.vrfY);
         uint256 from = vm.getBlockNumber() + DELAY;
         _refuses(0, round, _notYetActive(0, from, openedAt));
-        _approve(0);
+        _approve(members[0].account);
         _refuses(0, round, _notYetActive(0, from, openedAt));
     }
 
     function test_ARevokedClient_Cannot_ActForTheCoordinator() public {
         uint64 round = _openAndDraw(2);
         _next(round);
-        _revoke(0);
+        _revoke(members[0].account);
         vm.roll(vm.getBlockNumber() + _settings().coordinatorGrace + 1);
         bytes32 model = ledger.currentModel();
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotActiveClient.selector, members[0].account));
@@ -174,20 +207,20 @@ contract RevocationsTest is Federation {
     function test_ARevocationTakenBackBeforeTheNextRound_ChangesNothing() public {
         uint64 round = _openAndDraw(2);
         _next(round);
-        _revoke(0);
+        _revoke(members[0].account);
         vm.roll(vm.getBlockNumber() + 5);
-        _approve(0);
+        _approve(members[0].account);
         round = _open();
         _toDraw(round);
         _draw(0, round);
     }
 
     function test_AnApprovalAfterARevocationThatActed_DelaysActivity() public {
-        _revoke(0);
+        _revoke(members[0].account);
         vm.roll(vm.getBlockNumber() + 1);
         uint64 round = _open();
         _next(round);
-        _approve(0);
+        _approve(members[0].account);
         uint256 from = vm.getBlockNumber() + DELAY;
         _equal(registry.clientOf(members[0].account).activeFrom, from, "activeFrom");
         round = _open();
@@ -217,8 +250,8 @@ contract RevocationsTest is Federation {
             } else if (action == 1) {
                 vm.roll(vm.getBlockNumber() + 1 + who);
             } else if (who < 3) {
-                if (action % 2 == 0) _approve(who);
-                else _revoke(who);
+                if (action % 2 == 0) _approve(members[who].account);
+                else _revoke(members[who].account);
             }
             if (round != 0) _check(round, mayDraw);
         }
@@ -251,23 +284,10 @@ contract RevocationsTest is Federation {
         }
     }
 
-    function _approve(uint256 i) private {
-        _as(ADMIN);
-        registry.approve(members[i].account);
-    }
-
-    function _revoke(uint256 i) private {
-        _as(ADMIN);
-        registry.revoke(members[i].account);
-    }
-
     /// @dev Ends a round, whichever way it goes.
     function _next(uint64 round) private {
-        vm.roll(ledger.round(round).closeEnd + 1);
-        bool below = ledger.round(round).drawn < 2;
-        _as(STRANGER);
-        if (below) ledger.skip(round);
-        else ledger.fail(round, FailureReason.Deadline, 0);
+        if (ledger.round(round).drawn < 2) _skip(round);
+        else _fail(round);
     }
 
     function _refuses(uint256 i, uint64 round, bytes memory refusal) private {

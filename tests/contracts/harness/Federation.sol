@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {IClientRegistry} from "../../../contracts/interfaces/IClientRegistry.sol";
+import {IClientRegistry, Membership} from "../../../contracts/interfaces/IClientRegistry.sol";
 import {
     ITrainingLedger, Phase, Rate, Settings, SignedDraw, Terms
 } from "../../../contracts/interfaces/ITrainingLedger.sol";
@@ -26,12 +26,16 @@ abstract contract Federation {
     bytes32 internal constant MASK_KEY = keccak256("mask key");
     bytes32 internal constant SEAL_KEY = keccak256("seal key");
     bytes32 internal constant MAILBOX = keccak256("mailbox");
+    bytes32 internal constant METRICS = keccak256("metrics");
+    bytes32 internal constant DIGEST = keccak256("digest");
     uint32 internal constant EVERYONE = 1_000_000;
     /// @dev EIP-2935's contract, which is not there unless a test mocks it.
     address internal constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
     uint64 internal constant DELAY = 2;
     address internal constant COORDINATOR = address(0xC0);
     address internal constant ADMIN = address(0xAD);
+    /// @dev Who deploys. Not a test, since a contract may not call.
+    address internal constant FOUNDER = address(0xF0);
     address internal constant STRANGER = address(0x51);
 
     IClientRegistry internal registry;
@@ -48,13 +52,13 @@ abstract contract Federation {
             sealWindow: 5,
             shareWindow: 6,
             commitWindow: 7,
-            recoverWindow: 8,
-            closeWindow: 9,
+            recoverWindow: 12,
             coordinatorGrace: 3,
             quorum: 2,
+            releases: 2,
+            judges: 2,
             maxClients: 4,
             absenceLimit: 2,
-            absenceRounds: 1,
             maxSamples: 1000,
             randao: false,
             rounds: 1000,
@@ -73,31 +77,48 @@ abstract contract Federation {
         return Terms(CONFIG, MODEL, rates);
     }
 
-    function _deploy(bool openMembership) internal {
+    function _deploy(Membership membership) internal {
         vm.roll(100);
-        (registry, ledger) = _deployPair(openMembership, _settings(), _terms());
+        _redeploy(membership, _settings(), _terms());
     }
 
     /// @dev Another federation, with nobody in it, in place of that of {_deploy}.
-    function _redeploy(bool openMembership, Settings memory settings_, Terms memory terms_) internal {
+    function _redeploy(Membership membership, Settings memory settings_, Terms memory terms_) internal {
         delete members;
-        (registry, ledger) = _deployPair(openMembership, settings_, terms_);
+        (registry, ledger) = _deployPair(membership, _nobody(), settings_, terms_);
     }
 
-    function _deployPair(bool openMembership, Settings memory settings_, Terms memory terms_)
-        internal
-        returns (IClientRegistry registry_, ITrainingLedger ledger_)
-    {
-        address ledgerAddress = vm.computeCreateAddress(address(this), vm.getNonce(address(this)) + 1);
-        registry_ = _deployRegistry(openMembership, ADMIN, ledgerAddress, DELAY);
+    /// @dev A federation of `n` named members, who have yet to register.
+    function _deployNamed(uint256 n) internal {
+        vm.roll(100);
+        delete members;
+        address[] memory named = new address[](n);
+        for (uint256 i = 0; i < n; ++i) {
+            members.push(_newMember(i + 1));
+            named[i] = members[i].account;
+        }
+        (registry, ledger) = _deployPair(Membership.Named, named, _settings(), _terms());
+    }
+
+    function _deployPair(
+        Membership membership,
+        address[] memory named,
+        Settings memory settings_,
+        Terms memory terms_
+    ) internal returns (IClientRegistry registry_, ITrainingLedger ledger_) {
+        address admin = membership == Membership.Approved ? ADMIN : address(0);
+        registry_ = _deployRegistry(membership, admin, _addressOfCreation(1), DELAY, named);
         ledger_ = _deployLedger(registry_, settings_, terms_);
     }
 
-    function _deployRegistry(bool openMembership, address admin, address ledgerAddress, uint64 delay)
-        internal
-        returns (IClientRegistry)
-    {
-        bytes memory arguments = abi.encode(openMembership, admin, ledgerAddress, delay);
+    function _deployRegistry(
+        Membership membership,
+        address admin,
+        address ledgerAddress,
+        uint64 delay,
+        address[] memory named
+    ) internal returns (IClientRegistry) {
+        bytes memory arguments = abi.encode(membership, admin, ledgerAddress, delay, named);
         return IClientRegistry(_create("ClientRegistry.sol:ClientRegistry", arguments));
     }
 
@@ -109,9 +130,15 @@ abstract contract Federation {
         return ITrainingLedger(_create("TrainingLedger.sol:TrainingLedger", arguments));
     }
 
+    /// @dev The address of the next contract, or of that `after_` contracts later.
+    function _addressOfCreation(uint256 after_) internal view returns (address) {
+        return vm.computeCreateAddress(FOUNDER, vm.getNonce(FOUNDER) + after_);
+    }
+
     /// @dev Instead of `new`, which would compile the contract into every test anew.
     function _create(string memory artifact, bytes memory arguments) internal returns (address created) {
         bytes memory code = abi.encodePacked(vm.getCode(artifact), arguments);
+        vm.prank(FOUNDER, FOUNDER);
         assembly ("memory-safe") {
             created := create(0, add(code, 32), mload(code))
             if iszero(created) {
@@ -149,14 +176,53 @@ abstract contract Federation {
         return registry.register(member.vrfX, member.vrfY, MAILBOX, message);
     }
 
-    /// @dev Registers `n` members and moves on to where they are active.
+    /// @dev Registers `n` more members, who may, and moves on to where they are active.
     function _join(uint256 n) internal {
         for (uint256 i = 0; i < n; ++i) {
             Member memory member = _newMember(members.length + 1);
             members.push(member);
+            _approve(member.account);
             _register(member);
         }
         vm.roll(vm.getBlockNumber() + DELAY);
+    }
+
+    /// @dev Approves an account where that is needed; where members are named, only before the first round.
+    function _approve(address account) internal {
+        Membership membership = registry.membership();
+        if (membership == Membership.Open) return;
+        address[] memory accounts = new address[](1);
+        accounts[0] = account;
+        _as(membership == Membership.Named ? FOUNDER : ADMIN);
+        registry.approve(accounts);
+    }
+
+    function _revoke(address account) internal {
+        _as(ADMIN);
+        registry.revoke(account);
+    }
+
+    /// @dev The accounts of the members of these bits, ascending.
+    function _accounts(uint256 bits) internal view returns (address[] memory list) {
+        list = new address[](members.length);
+        uint256 count = 0;
+        for (uint256 i = 0; i < members.length; ++i) {
+            if ((bits >> i) & 1 == 0) continue;
+            uint256 slot = count++;
+            for (; slot > 0 && list[slot - 1] > members[i].account; --slot) {
+                list[slot] = list[slot - 1];
+            }
+            list[slot] = members[i].account;
+        }
+        assembly ("memory-safe") {
+            mstore(list, count)
+        }
+    }
+
+    function _bits(uint256 word) internal pure returns (uint256 count) {
+        for (; word != 0; word >>= 1) {
+            count += word & 1;
+        }
     }
 
     // --- rounds ---
@@ -168,8 +234,20 @@ abstract contract Federation {
         return ledger.open(model, _nobody());
     }
 
+    function _openBarring(address[] memory barred) internal returns (uint64) {
+        bytes32 model = ledger.currentModel();
+        delete tickets;
+        _as(COORDINATOR);
+        return ledger.open(model, barred);
+    }
+
     /// @dev A list of nobody who is barred from a round.
     function _nobody() internal pure returns (address[] memory) {}
+
+    /// @dev The last block of the draw window, beyond which the draws go on where the quorum is missed.
+    function _windowEnd(uint64 round) internal view returns (uint64) {
+        return ledger.round(round).openedAt + _settings().seedDelay + _settings().drawWindow;
+    }
 
     /// @dev The first block of the draw window; the seed block's hash depends on the round alone.
     function _toDraw(uint64 round) internal {
@@ -257,16 +335,68 @@ abstract contract Federation {
         vm.roll(ledger.round(round).commitEnd + 1);
     }
 
-    function _recovered(uint256 n, uint256 survivors) internal returns (uint64 round) {
+    function _release(uint256 i, uint64 round) internal {
+        _as(members[i].account);
+        ledger.release(round, keccak256(abi.encode("released", i)));
+    }
+
+    /// @dev A round in which as many clients as a closing needs have released shares.
+    function _released(uint256 n, uint256 survivors) internal returns (uint64 round) {
         round = _committed(n, survivors);
-        _as(COORDINATOR);
-        ledger.recover(round, keccak256("recovery"));
+        _release(0, round);
+        _release(1, round);
+    }
+
+    function _modelOf(uint64 round) internal pure returns (bytes32) {
+        return keccak256(abi.encode("model", round));
+    }
+
+    function _close(address closer, uint64 round) internal {
+        _as(closer);
+        ledger.close(round, _modelOf(round), METRICS);
     }
 
     function _closed(uint256 n, uint256 survivors) internal returns (uint64 round) {
-        round = _recovered(n, survivors);
+        round = _released(n, survivors);
+        _close(COORDINATOR, round);
+    }
+
+    /// @dev The first block in which another than the coordinator may close, by the grace and the lot, which goes up to
+    /// `longest` blocks.
+    function _closerFrom(uint64 round, address account, uint256 grace, uint256 longest)
+        internal
+        view
+        returns (uint256)
+    {
+        uint256 lot = uint256(keccak256(abi.encode(ledger.round(round).orderRoot, account))) % (longest + 1);
+        return ledger.round(round).commitEnd + grace + lot + 1;
+    }
+
+    /// @dev Ends a round that drew fewer clients than the quorum.
+    function _skip(uint64 round) internal {
+        if (vm.getBlockNumber() <= _windowEnd(round)) vm.roll(_windowEnd(round) + 1);
         _as(COORDINATOR);
-        ledger.close(round, keccak256(abi.encode("model", round)), keccak256("metrics"));
+        ledger.skip(round);
+    }
+
+    /// @dev Ends a round, which drew a quorum, when it is overdue.
+    function _fail(uint64 round) internal {
+        vm.roll(ledger.round(round).recoverEnd + 1);
+        _as(STRANGER);
+        ledger.fail(round);
+    }
+
+    // --- judgements ---
+
+    function _judge(uint256 i, uint64 round, bytes32 model, bytes32 metrics) internal {
+        _as(members[i].account);
+        ledger.judge(round, Phase.Closed, model, metrics);
+    }
+
+    /// @dev Judges that nothing may be summed.
+    function _judgeNothing(uint256 i, uint64 round) internal {
+        _as(members[i].account);
+        ledger.judge(round, Phase.Recover, 0, 0);
     }
 
     // --- orders ---
@@ -366,6 +496,10 @@ abstract contract Federation {
     }
 
     // --- assertions ---
+
+    function _wrongPhase(uint64 round, Phase current, Phase required) internal pure returns (bytes memory) {
+        return abi.encodeWithSelector(ITrainingLedger.WrongPhase.selector, round, current, required);
+    }
 
     function _equal(uint256 given, uint256 expected, string memory what) internal pure {
         require(given == expected, string.concat(what, " differs"));
