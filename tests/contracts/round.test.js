@@ -9,12 +9,17 @@ const { network } = require("hardhat");
 const { prove, publicKey } = require("./prover.js");
 
 const EVERYONE = 1_000_000;
+// Of the enums in the interfaces.
+const NAMED = 0;
+const CLOSED = 7;
+const ZERO = "0x" + "0".repeat(64);
+const NOBODY = "0x" + "0".repeat(40);
 const digest = (text) => keccak256(Buffer.from(text));
 const rpc = (method, ...params) => network.provider.request({ method, params });
 // The order comes from the RANDAO mix in a real header: forge's tests make their headers themselves.
 const SETTINGS = {
-  ...{ seedDelay: 2, drawWindow: 10, orderDelay: 2, sealWindow: 5, shareWindow: 6, commitWindow: 7, recoverWindow: 8 },
-  ...{ closeWindow: 9, coordinatorGrace: 3, quorum: 2, maxClients: 100, absenceLimit: 2, absenceRounds: 1 },
+  ...{ seedDelay: 2, drawWindow: 10, orderDelay: 2, sealWindow: 5, shareWindow: 6, commitWindow: 7, recoverWindow: 12 },
+  ...{ coordinatorGrace: 3, quorum: 2, releases: 2, judges: 2, maxClients: 100, absenceLimit: 2 },
   ...{ maxSamples: 1000, randao: true, rounds: 2, repeats: 1 },
 };
 const TERMS = {
@@ -102,12 +107,12 @@ describe("A round", () => {
     chainId = Number(await rpc("eth_chainId"));
     const nonce = Number(await rpc("eth_getTransactionCount", coordinator, "latest")) + 1;
     const ledgerAddress = getContractAddress({ from: coordinator, nonce });
-    registry = await deploy(coordinator, "ClientRegistry", [true, coordinator, ledgerAddress, 1]);
+    registry = await deploy(coordinator, "ClientRegistry", [NAMED, NOBODY, ledgerAddress, 1, accounts]);
     ledger = await deploy(coordinator, "TrainingLedger", [registry.address, coordinator, SETTINGS, TERMS]);
     assert.equal(ledger.address.toLowerCase(), ledgerAddress.toLowerCase());
   });
 
-  it("registers clients with proofs of possession", async () => {
+  it("registers the named with proofs of possession, and nobody else", async () => {
     for (const [i, account] of accounts.entries()) {
       const { x, y } = publicKey(secrets[i]);
       const parts = ["register", chainId, registry.address, account];
@@ -117,9 +122,13 @@ describe("A round", () => {
       const { Registered } = await registry.send(account, "register", values);
       assert.equal(Registered.client, i + 1);
     }
+    const { x, y } = publicKey(44n);
+    const values = ["0x" + x.toString(16), "0x" + y.toString(16), digest("mailbox"), "0x"];
+    await assert.rejects(registry.send(coordinator, "register", values));
+    assert.equal(await registry.read("memberCount", []), 3);
   });
 
-  it("draws, seals, shares, commits, recovers and closes", async () => {
+  it("draws, seals, shares, commits, releases and closes", async () => {
     await ledger.send(coordinator, "open", [digest("model 0"), []]);
     let view = await ledger.read("round", [1]);
     await mineTo(view.seedBlock);
@@ -156,14 +165,14 @@ describe("A round", () => {
       await ledger.send(account, "commit", [1, digest("update"), digest("seed")]);
     }
     await mineTo(view.commitEnd);
+    const closing = [1, digest("model 1"), digest("metrics")];
     await ledger.send(accounts[0], "release", [1, digest("released")]);
-    const { Recovered } = await ledger.send(coordinator, "recover", [1, digest("recovery")]);
-    assert.equal(Recovered.survivors, 2);
-    await ledger.send(coordinator, "close", [1, digest("model 1"), digest("metrics")]);
+    await assert.rejects(ledger.send(coordinator, "close", closing));
+    await ledger.send(accounts[2], "release", [1, digest("released")]);
+    await ledger.send(coordinator, "close", closing);
     assert.equal(await ledger.read("currentModel", []), digest("model 1"));
-
-    await ledger.send(coordinator, "reportAbsences", [1, [accounts[2]]]);
-    assert.equal((await registry.read("clientOf", [accounts[2]])).absences, 1);
+    await ledger.send(accounts[1], "release", [1, digest("released")]);
+    assert.equal((await ledger.read("round", [1])).released, 3);
   });
 
   it("refuses a proof of the first round in the second", async () => {
@@ -175,5 +184,21 @@ describe("A round", () => {
     const keys = ["0x" + x.toString(16), "0x" + y.toString(16), digest("mask"), digest("seal")];
     await assert.rejects(ledger.send(accounts[0], "draw", [2, ...keys, 10, message]));
     assert.equal((await ledger.read("round", [2])).drawn, 0);
+  });
+
+  it("ends with a closing that both clients replace", async () => {
+    const right = [1, CLOSED, digest("the right model"), digest("the right metrics")];
+    const { Judged } = await ledger.send(accounts[0], "judge", right);
+    assert.equal(Judged.client, 1);
+    await assert.rejects(ledger.send(accounts[2], "judge", right)); // did not commit
+    await assert.rejects(ledger.send(accounts[0], "judge", [1, CLOSED, ZERO, ZERO]));
+    const { Replaced, Voided } = await ledger.send(accounts[1], "judge", right);
+    assert.equal(Replaced.modelDigest, digest("the right model"));
+    assert.equal(Number(Voided.round), 2);
+    assert.equal(await ledger.read("currentModel", []), digest("the right model"));
+    assert.equal(await ledger.read("isStruck", [coordinator]), true);
+    await assert.rejects(ledger.send(coordinator, "open", [digest("the right model"), []]));
+    await ledger.send(accounts[2], "open", [digest("the right model"), []]);
+    assert.equal(Number(await ledger.read("currentRound", [])), 3);
   });
 });
