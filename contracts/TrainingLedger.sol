@@ -13,8 +13,8 @@ import {SealPhase} from "./ledger/SealPhase.sol";
 
 /// @title TrainingLedger
 /// @notice See {ITrainingLedger}. {RoundClock} says when, {RoundStore} holds what, {DrawPhase} and {SealPhase} do the
-/// first half of a round, this contract the second, {JudgePhase} what its clients say of it. Nothing is upgradeable, payable
-/// or pausable, and no function deletes.
+/// first half of a round, this contract the second, {JudgePhase} what its clients say of it. Nothing is upgradeable,
+/// payable or pausable, and no function deletes.
 contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local

@@ -77,8 +77,9 @@ interface IClientRegistry {
     error ZeroAddress(bytes32 parameter);
     error ActivationDelayOutOfRange(uint64 blocks);
 
-    /// @notice Registers the caller, which must be approved where membership is not open. For an account that registered with the same keys it returns the index, changes
-    /// nothing and emits nothing, so that a client may call it at every start.
+    /// @notice Registers the caller, which must be approved where membership is not open. For an account that registered
+    /// with the same keys it returns the index, changes nothing and emits nothing, so that a client may call it at every
+    /// start.
     /// @param vrfX x coordinate of the VRF key, below p
     /// @param vrfY y coordinate of the VRF key, below p
     /// @param mailboxKey X25519 public key. NOTE: only zero is refused; other low-order points are the sender's to
@@ -107,8 +108,8 @@ interface IClientRegistry {
     function withdraw(uint32 points, bytes32 digest) external;
 
     /// @notice Lets accounts take part. No effect on those that are approved already. Before the round opens from which
-    /// a revocation would have acted, it takes the revocation back and changes nothing else. For the admin; where members
-    /// are named, for who founded the registry, until the first round opens.
+    /// a revocation would have acted, it takes the revocation back and changes nothing else. For the admin; where
+    /// members are named, for who founded the registry, until the first round opens.
     function approve(address[] calldata accounts) external;
 
     /// @notice Ends the approval of `account`, from the next round on that opens in a later block: it may still take
@@ -138,7 +139,7 @@ interface IClientRegistry {
     /// @notice The number of clients that are approved and did not leave.
     function memberCount() external view returns (uint32);
 
-    /// @notice The block in which it was last changed who may take part, or from when on.
+    /// @notice The block in which it last changed who is a member, or from when on a member may be drawn.
     function changedAt() external view returns (uint64);
 
     function membership() external view returns (Membership);

@@ -18,8 +18,9 @@ contract EndingsTest is Federation {
     function test_Close_ReplacesTheModel_UpToTheEndOfItsWindow() public {
         uint64 round = _released(3, 3);
         RoundView memory view_ = ledger.round(round);
-        _refusesClose(COORDINATOR, round, 0, METRICS, abi.encodeWithSelector(ITrainingLedger.ZeroDigest.selector, round));
-        _refusesClose(COORDINATOR, round, DIGEST, 0, abi.encodeWithSelector(ITrainingLedger.ZeroDigest.selector, round));
+        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.ZeroDigest.selector, round);
+        _refusesClose(COORDINATOR, round, 0, METRICS, refusal);
+        _refusesClose(COORDINATOR, round, DIGEST, 0, refusal);
         vm.roll(view_.recoverEnd);
         vm.expectEmit(address(ledger));
         emit ITrainingLedger.Closed(round, DIGEST, METRICS);
@@ -330,8 +331,10 @@ contract EndingsTest is Federation {
         uint64 changedAt = registry.changedAt();
         uint256 until = _windowEnd(round) + 3;
         vm.roll(until);
-        _refusesSkip(0, round, abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[0].account, until));
-        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.MembersUnchanged.selector, round, changedAt);
+        bytes memory refusal =
+            abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[0].account, until);
+        _refusesSkip(0, round, refusal);
+        refusal = abi.encodeWithSelector(ITrainingLedger.MembersUnchanged.selector, round, changedAt);
         vm.roll(until + 1);
         _refusesSkip(0, round, refusal);
         vm.roll(openedAt + (1 << 16) - 1);
@@ -348,7 +351,9 @@ contract EndingsTest is Federation {
         uint64 round = _openAndDraw(1);
         uint256 until = _windowEnd(round) + 3;
         vm.roll(until);
-        _refusesSkip(2, round, abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[2].account, until));
+        _refusesSkip(
+            2, round, abi.encodeWithSelector(ITrainingLedger.OnlyCoordinator.selector, members[2].account, until)
+        );
         vm.roll(until + 1);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.NotActiveClient.selector, STRANGER));
         _as(STRANGER);
@@ -423,6 +428,27 @@ contract EndingsTest is Federation {
         _as(members[2].account);
         registry.resume();
         _refusesSkip(2, round, abi.encodeWithSelector(ITrainingLedger.NotActiveClient.selector, members[2].account));
+    }
+
+    /// @dev That much a member can do alone: what waits for its quorum then waits in another round. It stops no round
+    /// that has a quorum, and no repeat is used.
+    function test_WhoComesBack_MaySkipByIt_ButStopsNothingThatGoesOn() public {
+        for (uint256 i = 0; i < 3; ++i) {
+            uint64 round = _openAndDraw(1);
+            vm.roll(_windowEnd(round) + 4);
+            _as(members[3].account);
+            registry.resume();
+            vm.roll(vm.getBlockNumber() + DELAY);
+            _as(members[3].account);
+            ledger.skip(round);
+        }
+        _equal(ledger.failedRounds(), 0, "failed rounds");
+        uint64 full = _openAndDraw(2);
+        vm.roll(ledger.round(full).drawEnd);
+        _as(members[3].account);
+        registry.resume();
+        vm.roll(_windowEnd(full) + 4);
+        _refusesSkip(3, full, abi.encodeWithSelector(ITrainingLedger.QuorumReached.selector, full, 2, 2));
     }
 
     function test_AChangeInTheBlockOfTheOpening_IsAReason_OneBeforeIsNot() public {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {IClientRegistry, Membership} from "../../contracts/interfaces/IClientRegistry.sol";
-import {ITrainingLedger, Phase, Rate, Settings, SignedDraw, Terms} from "../../contracts/interfaces/ITrainingLedger.sol";
+import {Membership} from "../../contracts/interfaces/IClientRegistry.sol";
+import {
+    ITrainingLedger, Phase, Rate, Settings, SignedDraw, Terms
+} from "../../contracts/interfaces/ITrainingLedger.sol";
 import {Federation} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
@@ -290,11 +292,11 @@ contract IdleTest is Federation {
             _as(members[2].account);
             registry.withdraw(0, DIGEST);
             address[] memory two = _accounts(6);
-            _refusesList(_pair(two[1], two[0]), abi.encodeWithSelector(ITrainingLedger.BarredNotAscending.selector, two[0]));
-            _refusesList(_pair(two[0], two[0]), abi.encodeWithSelector(ITrainingLedger.BarredNotAscending.selector, two[0]));
-            _refusesList(
-                _pair(address(0), two[0]), abi.encodeWithSelector(ITrainingLedger.BarredNotAscending.selector, address(0))
-            );
+            bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.BarredNotAscending.selector, two[0]);
+            _refusesList(_pair(two[1], two[0]), refusal);
+            _refusesList(_pair(two[0], two[0]), refusal);
+            refusal = abi.encodeWithSelector(ITrainingLedger.BarredNotAscending.selector, address(0));
+            _refusesList(_pair(address(0), two[0]), refusal);
             _refusesList(
                 _pair(STRANGER, two[0]), abi.encodeWithSelector(ITrainingLedger.AccountNotRegistered.selector, STRANGER)
             );
@@ -308,7 +310,7 @@ contract IdleTest is Federation {
 
     // --- any history ---
 
-    /// @dev Rounds at both rates, sealed or not, in which anybody draws; members come, come back and leave. Before each,
+    /// @dev Rounds at both rates, sealed or not, in which anybody draws; one member comes back now and then. Before each,
     /// an opening that lists one member is accepted exactly if that may not draw, or everyone is drawn and it is idle.
     /// forge-config: default.fuzz.runs = 32
     function testFuzz_WhoMayBeListed_IsKnownThroughAnyHistory(uint256 history) public {

@@ -255,7 +255,7 @@ contract Handler is Federation {
         _as(account);
         (bool accepted,) = address(ledger).call(data);
         if (required == Phase.Recover) require(accepted == expected, "a release was wrongly accepted or refused");
-        if (accepted) require(isDrawn && (before == required || expected), "a record outside its window, or of a stranger");
+        if (accepted) require(isDrawn && (before == required || expected), "a record outside its window");
         if (accepted && required == Phase.Commit) {
             require(!committed[round][account], "committed twice");
             committed[round][account] = true;
@@ -542,7 +542,7 @@ contract InvariantsTest {
         require(list[0].phase == Phase.Closed, "an earlier round is void");
     }
 
-    /// @dev So that the invariants are known to have seen closings replaced, one after the other, and their closers struck.
+    /// @dev So that the invariants are known to have seen closings replaced, one after the other.
     function test_JudgementsByAll_ReplaceClosings_UntilNobodyMayClose() public {
         for (uint8 i = 0; i < 12; ++i) {
             handler.playToTheEnd(i);

@@ -47,7 +47,8 @@ contract JudgementsTest is Federation {
 
     function test_BeforeTheClosing_OnlyNothingIsAJudgement() public {
         uint64 round = _committed(3, 3);
-        _refuses(0, round, Phase.Recover, RIGHT, METRICS, abi.encodeWithSelector(ITrainingLedger.OnlyNothing.selector, round));
+        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.OnlyNothing.selector, round);
+        _refuses(0, round, Phase.Recover, RIGHT, METRICS, refusal);
         _refusesHalves(round, Phase.Recover);
     }
 
@@ -82,7 +83,8 @@ contract JudgementsTest is Federation {
         _inPhase(round, Phase.Failed);
         vm.revertToState(before);
         _release(1, round);
-        _refuses(1, round, Phase.Recover, 0, 0, abi.encodeWithSelector(ITrainingLedger.ReleasesListed.selector, round, 2));
+        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.ReleasesListed.selector, round, 2);
+        _refuses(1, round, Phase.Recover, 0, 0, refusal);
         _close(COORDINATOR, round);
         _refuses(1, round, Phase.Recover, 0, 0, _wrongPhase(round, Phase.Closed, Phase.Recover));
     }
@@ -228,7 +230,8 @@ contract JudgementsTest is Federation {
         _inPhase(round, Phase.Closed);
         _judge(1, round, 0, 0);
         _inPhase(round, Phase.Closed);
-        _refuses(0, round, Phase.Closed, 0, 0, abi.encodeWithSelector(ITrainingLedger.AlreadyJudged.selector, round, 1));
+        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.AlreadyJudged.selector, round, 1);
+        _refuses(0, round, Phase.Closed, 0, 0, refusal);
         _judge(2, round, 0, 0);
         _inPhase(round, Phase.Voided);
     }
@@ -315,7 +318,9 @@ contract JudgementsTest is Federation {
         uint64 round = _closed(4, 4);
         _replace(round, RIGHT, RIGHT_METRICS);
         uint64 running = _openByMember(1, RIGHT);
+        vm.recordLogs();
         _judge(3, round, RIGHT, RIGHT_METRICS);
+        _equal(vm.getRecordedLogs().length, 1, "events"); // that it judged
         _stands(round, RIGHT);
         _inPhase(running, Phase.Seeding);
         for (uint256 i = 0; i < 4; ++i) {
@@ -624,8 +629,8 @@ contract JudgementsTest is Federation {
 
     // --- any history ---
 
-    /// @dev Six rounds, of each of which `history` says who draws, who commits, whether it closes and whether the closing
-    /// falls; after each, those and only those who committed in the latest closed one may judge it, once.
+    /// @dev Six rounds, of each of which `history` says who draws, who commits, whether it closes and whether the
+    /// closing falls; after each, those and only those who committed in the latest closed one may judge it, once.
     /// forge-config: default.fuzz.runs = 48
     function testFuzz_WhoMayJudge_IsKnownThroughAnyHistory(uint256 history) public {
         uint64 standing = 0;

@@ -5,7 +5,7 @@ import {IClientRegistry, Membership} from "../../contracts/interfaces/IClientReg
 import {
     ITrainingLedger, Phase, Rate, RoundView, Settings, Terms
 } from "../../contracts/interfaces/ITrainingLedger.sol";
-import {Federation} from "./harness/Federation.sol";
+import {Federation, Member} from "./harness/Federation.sol";
 import {vm} from "./harness/Vm.sol";
 
 /// @notice Deployment, opening, and who may act for the coordinator.
@@ -112,6 +112,64 @@ contract RoundsTest is Federation {
 
     function test_TheParties_AreThoseOfTheDeployment() public view {
         require(ledger.coordinator() == COORDINATOR && address(ledger.registry()) == address(registry), "parties");
+    }
+
+    /// @dev Settings of which no two are equal.
+    function test_EachSetting_IsInItsPlace() public {
+        Settings memory s = Settings(1, 2, 3, 10, 8, 9, 29, 7, 5, 3, 4, 6, 11, 12, false, 13, 14);
+        _redeploy(Membership.Open, s, _termsAt(EVERYONE - 1));
+        _join(7);
+        uint64 round = _open();
+        RoundView memory view_ = ledger.round(round);
+        uint256 b = vm.getBlockNumber();
+        _equal(view_.seedBlock, b + 1, "seedBlock");
+        _equal(view_.drawEnd, b + 3, "drawEnd");
+        _equal(view_.orderBlock, b + 6, "orderBlock");
+        _equal(view_.sealEnd, b + 16, "sealEnd");
+        _equal(view_.shareEnd, b + 24, "shareEnd");
+        _equal(view_.commitEnd, b + 33, "commitEnd");
+        _equal(view_.recoverEnd, b + 62, "recoverEnd");
+        _toDraw(round);
+        Member memory last = members[6];
+        (bytes memory message,) = _proof(last, round);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.SamplesOutOfRange.selector, 13, 12));
+        ledger.checkDraw(round, last.account, last.vrfX, last.vrfY, 13, message);
+        for (uint256 i = 0; i < 6; ++i) {
+            _draw(i, round);
+        }
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.RoundFull.selector, round, 6));
+        ledger.checkDraw(round, last.account, last.vrfX, last.vrfY, 12, message);
+        vm.roll(view_.drawEnd + 1);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.QuorumReached.selector, round, 6, 5));
+        _as(COORDINATOR);
+        ledger.skip(round);
+        _seal(round);
+        for (uint256 i = 0; i < 6; ++i) {
+            _share(i, round);
+        }
+        vm.roll(ledger.round(round).shareEnd + 1);
+        for (uint256 i = 0; i < 5; ++i) {
+            _commit(i, round);
+        }
+        vm.roll(ledger.round(round).commitEnd + 1);
+        vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.ReleasesMissing.selector, round, 0, 3));
+        _close(COORDINATOR, round);
+        _release(0, round);
+        _release(1, round);
+        _release(2, round);
+        _close(COORDINATOR, round);
+        for (uint256 i = 0; i < 4; ++i) {
+            _equal(ledger.currentModel(), _modelOf(round), "model");
+            _judge(i, round, DIGEST, METRICS);
+        }
+        _equal(ledger.currentModel(), DIGEST, "model");
+        uint256 until = vm.getBlockNumber() + 1;
+        vm.expectRevert(); // a quarter of the grace, which is one block
+        _as(members[0].account);
+        ledger.open(DIGEST, _nobody());
+        vm.roll(until + 1);
+        _as(members[0].account);
+        ledger.open(DIGEST, _nobody());
     }
 
     // --- open ---

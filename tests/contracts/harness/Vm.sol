@@ -10,6 +10,12 @@ interface Vm {
         uint256 privateKey;
     }
 
+    struct Log {
+        bytes32[] topics;
+        bytes data;
+        address emitter;
+    }
+
     struct Gas {
         uint64 gasLimit;
         uint64 gasTotalUsed;
@@ -32,6 +38,7 @@ interface Vm {
     function fee(uint256 baseFee) external;
     function getCode(string calldata artifact) external view returns (bytes memory creationCode);
     function getBlockNumber() external view returns (uint256);
+    function getRecordedLogs() external returns (Log[] memory logs);
     function getNonce(address account) external view returns (uint64);
     function lastCallGas() external view returns (Gas memory);
     function mockCall(address target, bytes calldata data, bytes calldata answer) external;
@@ -41,6 +48,7 @@ interface Vm {
     function parseJsonBytes32Array(string calldata json, string calldata key) external pure returns (bytes32[] memory);
     function prank(address sender, address origin) external;
     function readFile(string calldata path) external view returns (string memory);
+    function recordLogs() external;
     function revertToState(uint256 id) external returns (bool);
     function roll(uint256 blockNumber) external;
     function setBlockhash(uint256 blockNumber, bytes32 blockHash) external;
