@@ -152,11 +152,9 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
     function verifyVrf(uint256 vrfX, uint256 vrfY, bytes32 alpha, bytes calldata message)
         external
         view
-        returns (bytes32 beta, bytes memory proof)
+        returns (bytes32 beta, uint128 challenge)
     {
-        uint128 challenge;
-        (beta, challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
-        proof = ECVRF.proofOf(message, challenge);
+        return ECVRF.verify(vrfX, vrfY, alpha, message);
     }
 
     /// @inheritdoc IClientRegistry

@@ -119,11 +119,11 @@ interface IClientRegistry {
     /// @notice Checks a VRF proof by a registered key, which is on the curve; reverts with the ECVRF library's errors.
     /// @param message the proof with its hints, laid out as the ECVRF library says
     /// @return beta the VRF output
-    /// @return proof the 81-byte RFC 9381 proof
+    /// @return challenge what the message lacks of the 81-byte RFC 9381 proof
     function verifyVrf(uint256 vrfX, uint256 vrfY, bytes32 alpha, bytes calldata message)
         external
         view
-        returns (bytes32 beta, bytes memory proof);
+        returns (bytes32 beta, uint128 challenge);
 
     function clientOf(address account) external view returns (ClientView memory);
 

@@ -3,6 +3,7 @@ pragma solidity 0.8.37;
 
 import {ClientRecord, keyTagOf} from "../ClientRecord.sol";
 import {CooperationTree} from "../CooperationTree.sol";
+import {ECVRF} from "../ECVRF.sol";
 import {Phase, SignedDraw} from "../interfaces/ITrainingLedger.sol";
 import {ClientState, COMMITTED, MADE_MODEL} from "./ClientState.sol";
 import {DrawSignature} from "./DrawSignature.sol";
@@ -149,10 +150,10 @@ abstract contract DrawPhase is RoundStore {
             // Zero wraps around to the highest number.
             if (samples - 1 >= maxSamples) revert SamplesOutOfRange(samples, maxSamples);
         }
-        bytes32 beta;
         // In a batch, a loop; the registry is trusted since the deployment.
         // slither-disable-next-line calls-loop
-        (beta, proof) = registry.verifyVrf(vrfX, vrfY, alpha, message);
+        (bytes32 beta, uint128 challenge) = registry.verifyVrf(vrfX, vrfY, alpha, message);
+        proof = ECVRF.proofOf(message, challenge);
         if (state.samplingRate() != EVERYONE) {
             // ⌊2²⁵⁶ / 10⁶⌋ · rate is how the threshold is defined, so that it cannot overflow.
             // slither-disable-next-line divide-before-multiply

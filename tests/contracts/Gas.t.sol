@@ -16,7 +16,7 @@ contract GasTest is Federation {
 
     /// @dev Half of all proofs need one root (their first candidate is a point), a quarter two, and so on: two on
     /// average.
-    function test_Draw_CostsAtMost69500WithOneRoot_And1200ForEachFurther() public {
+    function test_Draw_CostsAtMost69000WithOneRoot_And1200ForEachFurther() public {
         bool[3] memory seen;
         while (!(seen[0] && seen[1] && seen[2])) {
             uint64 round = _open();
@@ -29,7 +29,7 @@ contract GasTest is Federation {
             uint256 further = (message.length - 257) / 32 - 1;
             if (further < 3 && !seen[further]) {
                 seen[further] = true;
-                _atMost(69_500 + further * 1_200, string.concat("draw with roots: ", _digit(further + 1)));
+                _atMost(69_000 + further * 1_200, string.concat("draw with roots: ", _digit(further + 1)));
             }
             _fail(round);
         }
