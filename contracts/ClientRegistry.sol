@@ -117,7 +117,7 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
     /// @inheritdoc IClientRegistry
     function withdraw(uint32 points, bytes32 digest) external direct {
         ClientRecord record = _registered(msg.sender);
-        if (points == 0 && !record.hasLeft()) {
+        if (points == 0) {
             _records[msg.sender] = record.withLeave();
             if (_counts(record)) _changeMembers(memberCount - 1);
         }
