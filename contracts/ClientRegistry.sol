@@ -154,7 +154,7 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         view
         returns (bytes32 beta, uint128 challenge)
     {
-        return ECVRF.verify(vrfX, vrfY, alpha, message);
+        (beta, challenge) = ECVRF.verify(vrfX, vrfY, alpha, message);
     }
 
     /// @inheritdoc IClientRegistry
@@ -198,8 +198,11 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
 
     /// @dev Called for changes of members alone: with its block, members get a reason to skip a round.
     function _changeMembers(uint32 count) private {
+        // In a loop, when the admin approves many that registered before.
+        // slither-disable-start costly-loop
         memberCount = count;
         changedAt = uint64(block.number);
+        // slither-disable-end costly-loop
     }
 
     /// @dev Whether an account is one of {memberCount}.
@@ -222,6 +225,8 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
     function _hasActed(uint64 revoked) private view returns (bool) {
         if (revoked == 0) return true;
         ITrainingLedger rounds = ITrainingLedger(ledger);
+        // In a loop, when the admin approves many that were revoked; the ledger is trusted since the deployment.
+        // slither-disable-next-line calls-loop
         return revoked < rounds.round(rounds.currentRound()).openedAt;
     }
 

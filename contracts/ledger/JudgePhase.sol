@@ -25,16 +25,8 @@ abstract contract JudgePhase is RoundStore {
         Round storage entry = _round(round);
         RoundState state = entry.state;
         ClientState client = _client(msg.sender).state;
-        if (asked == Phase.Recover) {
-            if (_phaseOf(state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
-            if (state.released() >= releases) revert ReleasesListed(round, state.released());
-            if (modelDigest != 0) revert OnlyNothing(round);
-            if (!client.isAt(round, COMMITTED, COMMITTED)) revert NotCommitted(round, msg.sender);
-        } else {
-            uint64 standing = lastClosed;
-            if (asked != Phase.Closed || round == 0 || round != standing) revert NotJudgeable(round, standing);
-            if (!client.madeModelOf(round)) revert NotCommitted(round, msg.sender);
-        }
+        if (asked == Phase.Recover) _onlyBeforeClosing(round, state, client, modelDigest);
+        else _onlyAfterClosing(round, asked, client);
         Judgements storage judgements = _judgements[round];
         uint32 index = client.client();
         if (judgements.hasJudged[index][asked]) revert AlreadyJudged(round, index);
@@ -47,6 +39,21 @@ abstract contract JudgePhase is RoundStore {
         else if (modelDigest != currentModel || metricsDigest != currentMetrics) {
             _replace(round, modelDigest, metricsDigest);
         }
+    }
+
+    /// @dev Reverts unless the caller, whose state this is, may say that nothing may be summed, and says it.
+    function _onlyBeforeClosing(uint64 round, RoundState state, ClientState client, bytes32 modelDigest) private view {
+        if (_phaseOf(state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
+        if (state.released() >= releases) revert ReleasesListed(round, state.released());
+        if (modelDigest != 0) revert OnlyNothing(round);
+        if (!client.isAt(round, COMMITTED, COMMITTED)) revert NotCommitted(round, msg.sender);
+    }
+
+    /// @dev Reverts unless the caller, whose state this is, may judge the closing of `round`.
+    function _onlyAfterClosing(uint64 round, Phase asked, ClientState client) private view {
+        uint64 standing = lastClosed;
+        if (asked != Phase.Closed || round == 0 || round != standing) revert NotJudgeable(round, standing);
+        if (!client.madeModelOf(round)) revert NotCommitted(round, msg.sender);
     }
 
     /// @dev Ends a round without a model. One that was sealed is counted.
