@@ -24,6 +24,12 @@ contract RoundsTest is Federation {
         _deployLedger(registry, _settings(), _terms());
     }
 
+    function test_Deployment_RefusesNobodyAsCoordinator() public {
+        _mockRegistry();
+        vm.expectRevert(ITrainingLedger.ZeroCoordinator.selector);
+        _create("TrainingLedger.sol:TrainingLedger", abi.encode(registry, address(0), _settings(), _terms()));
+    }
+
     function test_Deployment_RefusesSettingsThatCannotWork() public {
         Settings memory s = _settings();
         s.seedDelay = 0;
