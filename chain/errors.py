@@ -73,8 +73,7 @@ class ContractRevert(ChainError):
 
 
 _PHASES = (
-    "none", "seeding", "draw", "seal", "share", "commit", "recover", "close", "closed", "skipped", "failed", "overdue",
-    "voided",
+    "none", "seeding", "draw", "seal", "share", "commit", "recover", "closed", "skipped", "failed", "overdue", "voided",
 )  # fmt: skip
 
 _SENTENCES = {
@@ -85,8 +84,9 @@ _SENTENCES = {
     "NotOnCurve": "The VRF public key is not a point on secp256k1; make a fresh one with `fedgrove keys rotate`.",
     "ZeroMailboxKey": "The mailbox key is zero; make a fresh one with `fedgrove keys rotate`.",
     "NotAdmin": "Account {caller} is not the federation's admin; ask the admin to do this.",
-    "NotLedger": "Only the ledger records absences; use the ledger's reportAbsences instead of calling as {caller}.",
     "MembershipIsOpen": "Membership of this federation is open to all; there is nothing to approve or revoke.",
+    "MembersFixed": "Its first round fixed the members of this federation; deploy one that continues it with others.",
+    "WrongAdmin": "Admin {admin} does not go with membership {membership}; name one exactly where it is approved.",
     "ZeroAddress": "The {parameter} address must not be zero; give a valid address.",
     "ActivationDelayOutOfRange": "An activation delay of {blocks} blocks is out of range; give 1 to 2^32 - 1.",
     # deployment
@@ -99,7 +99,7 @@ _SENTENCES = {
     "WrongModel": "The round must start from the model in force; open it with digest {currentModel}.",
     "ZeroDigest": "The digest of a model in round {round} must not be zero; store the model and give its digest.",
     "FederationOver": (
-        "The federation is over: {opened} rounds were opened, {closed} closed; deploy a new one to go on."
+        "The federation is over: {closed} rounds closed, {failed} failed; deploy one that continues it to go on."
     ),
     "RoundEnded": "Round {round} is not running (phase {current}); act in the current round.",
     "RoundRunning": "Round {round} is still running (phase {current}); wait until it has ended.",
@@ -108,14 +108,16 @@ _SENTENCES = {
     "QuorumMissed": "Round {round} has {drawn} clients and needs {quorum}; skip it instead.",
     "NotBarred": "Account {account} may draw in round {round}; leave it out of the barred ones.",
     "BarredNotAscending": "Account {account} is out of order; sort the barred accounts by address.",
-    "NotLatestClosed": (
-        "Absences can be reported only of the latest ended round, {latest}, if it closed; not of round {round}."
+    "MembersUnchanged": (
+        "Round {round} waits for its quorum, and no member changed since it opened; wait for those who are absent."
     ),
-    "ReportIncomplete": "The report names {given} accounts, but {absent} were absent; name all of them.",
-    "ReportNotAscending": "Account {account} is out of order; sort the report by address.",
-    "NotDisputable": "The closing of round {round} cannot be disputed; only that of round {standing} can be (0: none).",
-    "ReasonNotAllowed": "The caller cannot give the reason {reason}; give the reason that applies.",
+    "CommitsMissing": "Only {committed} of {drawn} clients committed in round {round}; let it fail instead.",
+    "ReleasesMissing": "Round {round} has released shares of {released} clients, {required} are needed; wait for more.",
+    "ReleasesListed": "Shares of {released} clients are listed in round {round}; judge its closing instead.",
+    "OnlyNothing": "Before round {round} is closed only zeros are a judgement; wait for its closing.",
+    "NotJudgeable": "The closing of round {round} cannot be judged; only that of round {standing} can be (0: none).",
     # callers
+    "IsStruck": "A closing of account {account} was replaced, so it may not open, skip or close a round any more.",
     "NotDirect": "Account {caller} did not send the transaction itself, or runs code; use a plain account.",
     "OnlyCoordinator": "Only the coordinator may do this until block {until}; wait for the block after.",
     "NotActiveClient": "Account {account} is not an active client; register and wait until it is active.",
@@ -124,9 +126,8 @@ _SENTENCES = {
     "AlreadyShared": "Client {client} has already shared in round {round}; go on with the next step.",
     "AlreadyCommitted": "Client {client} has already committed in round {round}; go on with the next step.",
     "AlreadyReleased": "Client {client} has already released its shares in round {round}; go on with the next step.",
-    "NotAbsent": "Account {account} was not absent in round {round}; leave it out of the report.",
-    "NotCommitted": "Account {account} did not commit in round {round}, so it cannot dispute it; only its members can.",
-    "AlreadyDisputed": "Client {client} has already disputed round {round}; wait for the other clients.",
+    "NotCommitted": "Account {account} did not commit in round {round}; only those who did close or judge it.",
+    "AlreadyJudged": "Client {client} has already judged round {round}; wait for the other clients.",
     # draws
     "SeedFixedAlready": "The seed of round {round} is already fixed; go on with the next step.",
     "SeedBlockNotPast": "The seed of round {round} comes from block {seedBlock}; wait for the block after.",
@@ -137,7 +138,7 @@ _SENTENCES = {
     "NotYetActive": (
         "Account {account} is active from block {activeFrom}, after the opening in {openedAt}; wait for the next round."
     ),
-    "SittingOut": "Client {client} was absent too often; wait until round {untilRound} is over.",
+    "ListedAsIdle": "Client {client} was idle when round {round} opened; wait for the next round.",
     "HasLeft": "Account {account} took back all its data and left for good; register another account to take part.",
     "KeyMismatch": "This is not the VRF key that {account} registered; use the registered key or rotate it.",
     "AlreadyDrawn": "Client {client} has already drawn in round {round}; go on with the next step.",
@@ -157,7 +158,6 @@ _SENTENCES = {
     "TicketsNotAscending": "Ticket {ticket} at position {position} comes too early; sort the tickets by their keys.",
     "PermutationIndexOutOfRange": "The permutation holds {index} at position {position}; give each index once.",
     "LengthMismatch": "The permutation has {given} bytes instead of {expected}; give one index for each ticket.",
-    "PositionOutOfRange": "Position {position} is not in a tree over {n} leaves; give one below {n}.",
 }
 
 

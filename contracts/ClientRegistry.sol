@@ -193,7 +193,7 @@ contract ClientRegistry is IClientRegistry, DirectCalls {
         record = record.withApproval(_hasActed(revokedAt[account]) ? _activeFrom() : record.activeFrom());
         _records[account] = record;
         if (_counts(record)) _changeMembers(memberCount + 1);
-        emit Approved(account);
+        emit Approved(account, record.activeFrom());
     }
 
     /// @dev Called for changes of members alone: with its block, members get a reason to skip a round.

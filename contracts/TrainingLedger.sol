@@ -43,9 +43,7 @@ contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
         uint256 awaited = _awaited(round, samplingRate, barred);
         _round(round).state = newRoundState(block.number, samplingRate, follows, awaited);
         uint64 seedBlock = uint64(block.number + seedDelay);
-        emit RoundOpened(
-            round, modelDigest, config, samplingRate, uint64(block.number), seedBlock, uint32(barred.length)
-        );
+        emit RoundOpened(round, modelDigest, config, samplingRate, uint64(block.number), seedBlock, barred);
     }
 
     function skip(uint64 round) external direct {

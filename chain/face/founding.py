@@ -1,26 +1,36 @@
 """Founding a federation on a chain, finding one, and checking that its contracts run the shipped code."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from eth_utils import to_checksum_address
 
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.errors import ChainError, WrongChain
 from fedgrove.chain.face.contract import Contract
+from fedgrove.chain.face.ledger import APPROVE_GAS_PER_ACCOUNT, MAX_APPROVED, Ledger
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.transactions import sender_of
+from fedgrove.chain.records.abi import created_with
 from fedgrove.chain.records.deployment import (
+    MEMBERSHIPS,
+    MOST_NAMED,
     Deployment,
     LedgerSettings,
+    Membership,
     Terms,
     created_address,
     creation_data,
     deployed_code,
 )
+from fedgrove.chain.records.signed_transactions import decode_transaction
 from fedgrove.common.errors import InvalidInput
 
 REGISTRY_GAS = 4_000_000
 LEDGER_GAS = 10_000_000
+NOBODY = "0x" + 40 * "0"
+_SOON = 1_000  # blocks after the registry's in which the ledger's creation is looked for first
 
 
 def deploy(
@@ -29,7 +39,8 @@ def deploy(
     coordinator: str,
     settings: LedgerSettings,
     terms: Terms,
-    open_membership: bool = True,
+    members: Sequence[str] = (),
+    membership: Membership = "named",
     admin: str | None = None,
     activation_delay: int = 1,
 ) -> Deployment:
@@ -38,9 +49,11 @@ def deploy(
     Parameters
     ----------
     deployer : Account
-        Pays; has no rights afterwards.
+        Pays; has no rights afterwards, but that it can name further members before the first round.
+    members : sequence of str
+        Checksummed addresses of who may take part; none where membership is open.
     admin : str, optional
-        Approves members where membership is not open; by default the deployer.
+        Approves members where membership is approved; by default the deployer.
 
     Raises
     ------
@@ -48,59 +61,83 @@ def deploy(
         The chain refused a transaction; the error says why.
     """
     sender = sender_of(network, deployer)
-    admin = to_checksum_address(admin or deployer.address)
     nonce = sender.next_nonce()
     founded = Deployment(
         chain_id=network.chain_id,
         registry=created_address(deployer.address, nonce),
         ledger=created_address(deployer.address, nonce + 1),
         block=0,
+        founder=deployer.address,
         coordinator=to_checksum_address(coordinator),
-        admin=admin,
-        open_membership=open_membership,
+        admin=to_checksum_address(admin or deployer.address) if membership == "approved" else NOBODY,
+        membership=membership,
+        members=tuple(members[:MOST_NAMED]),
         activation_delay=activation_delay,
         settings=settings,
         terms=terms,
     )
-    registry = sender.transact(None, creation_data("ClientRegistry", founded), REGISTRY_GAS)
+    gas = REGISTRY_GAS + APPROVE_GAS_PER_ACCOUNT * len(founded.members)
+    registry = sender.transact(None, creation_data("ClientRegistry", founded), gas)
     ledger = sender.transact(None, creation_data("TrainingLedger", founded), LEDGER_GAS)
     if (registry.contract, ledger.contract) != (founded.registry, founded.ledger):
         raise ChainError("Another transaction of the deployer came between the registry and the ledger; deploy again.")
-    return replace(founded, block=registry.block)
+    founded = replace(founded, block=registry.block)
+    ledger_of_founder = Ledger(network, founded, deployer)
+    for start in range(MOST_NAMED, len(members), MAX_APPROVED):
+        ledger_of_founder.approve(*members[start : start + MAX_APPROVED])
+    return founded
 
 
 def read_deployment(network: Network, ledger: str, first_block: int | None = None) -> Deployment:
-    """Read a federation's description from its contracts, given the ledger's address.
+    """Read a federation's description from the transactions that created its contracts, given the ledger's address.
 
     ``first_block`` spares the search for the first record.
 
     Raises ConnectionFailed: no ledger answers at the address.
     """
     ledger = to_checksum_address(ledger)
-    book = Contract(network, "TrainingLedger", ledger)
-    registry = to_checksum_address(book.call("registry"))
-    members = Contract(network, "ClientRegistry", registry)
-    if first_block is None:
-        first_block = _first_record(network, registry, ledger)
-    *settings, rounds, repeats = book.call("settings")
-    config, model, rates = book.call("terms")
+    registry = to_checksum_address(Contract(network, "TrainingLedger", ledger).call("registry"))
     try:
+        block, founder, members = _creation(network, "ClientRegistry", registry, first_block)
+        _, _, rounds = _creation(network, "TrainingLedger", ledger, block)
+        membership, admin, _, activation_delay, named = members
+        _, coordinator, (*settings, count, repeats), (config, model, rates) = rounds
         return Deployment(
             chain_id=network.chain_id,
             registry=registry,
             ledger=ledger,
-            block=first_block,
-            coordinator=to_checksum_address(book.call("coordinator")),
-            admin=to_checksum_address(members.call("admin")),
-            open_membership=members.call("openMembership"),
-            activation_delay=members.call("activationDelay"),
+            block=block,
+            founder=founder,
+            coordinator=to_checksum_address(coordinator),
+            admin=to_checksum_address(admin),
+            membership=MEMBERSHIPS[membership],
+            members=tuple(map(to_checksum_address, named)),
+            activation_delay=activation_delay,
             settings=LedgerSettings(*settings),
-            terms=Terms(config.hex(), model.hex(), tuple(map(tuple, rates)), rounds, repeats),
+            terms=Terms(config.hex(), model.hex(), tuple(map(tuple, rates)), count, repeats),
         )
     except InvalidInput as fault:
         raise WrongChain(
             f"The contract at {ledger} states terms that a fedgrove ledger cannot have: {fault}."
         ) from None
+
+
+def _creation(
+    network: Network, contract: str, address: str, first_block: int | None
+) -> tuple[int, str, tuple[Any, ...]]:
+    """Block and author of the transaction that created a contract, and the constructor's arguments in it."""
+    latest = network.block_number()
+    first = first_block or 0
+    for last in sorted({min(first + _SOON, latest), latest}):
+        log = next(iter(network.logs(first, last, (address,))), None)
+        if log is not None:
+            break
+    else:
+        raise WrongChain(f"No transaction created the contract at {address}; check the address and the chain.")
+    transaction = decode_transaction(network.signed_transaction(log.at.transaction))
+    if created_address(transaction.sender, transaction.nonce) != address:
+        raise WrongChain(f"The first record of the contract at {address} is not of its creation; do not trust it.")
+    return log.at.block, transaction.sender, created_with(contract, transaction.data)
 
 
 def verify_code(network: Network, deployment: Deployment) -> None:
@@ -131,10 +168,3 @@ def verify_code(network: Network, deployment: Deployment) -> None:
         raise WrongChain(
             f"The terms of the ledger at {deployment.ledger} differ from its description; read them again."
         )
-
-
-def _first_record(network: Network, registry: str, ledger: str) -> int:
-    """The block of the first record, or the latest block when there is none."""
-    latest = network.block_number()
-    logs = network.logs(0, latest, (registry, ledger))
-    return logs[0].at.block if logs else latest

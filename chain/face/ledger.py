@@ -18,20 +18,18 @@ from fedgrove.chain.network.access import Mined, Network
 from fedgrove.chain.network.indexes import index_of
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import (
-    Approved,
     Closed,
     Committed,
-    Disputed,
     Drawn,
     Failed,
-    FailureReason,
+    Judged,
     MailboxKeyRotated,
     Phase,
     Position,
     Record,
-    Recovered,
     Registered,
     Released,
+    Resumed,
     Revoked,
     RoundOpened,
     SeedFixed,
@@ -49,9 +47,9 @@ SEAL_GAS, SEAL_GAS_PER_CLIENT = 250_000, 3_000
 CHUNK_GAS, CHUNK_GAS_PER_CLIENT = 1_200_000, 12_000
 BATCH_GAS, BATCH_GAS_PER_DRAW = 200_000, 350_000
 OPEN_GAS_PER_BARRED = 15_000
-REPORT_GAS, REPORT_GAS_PER_CLIENT = 100_000, 60_000
+APPROVE_GAS, APPROVE_GAS_PER_ACCOUNT = 60_000, 60_000
 _BLOCKS = len(fields(Deadlines))
-MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_REPORT, MAX_BARRED = 1_000, 500, 32, 250, 250
+MAX_SEAL, MAX_CHUNK, MAX_BATCH, MAX_APPROVED, MAX_BARRED = 1_000, 500, 32, 250, 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,8 @@ class ClientView:
 
     client: int
     active_from: int
-    absences: int
     approved: bool
+    has_left: bool
     key_tag: int
 
 
@@ -73,6 +71,7 @@ class RoundView(Deadlines):
     sampling_rate: int
     drawn: int
     committed: int
+    released: int
     seed: bytes
     order_root: bytes
     model_digest: bytes
@@ -139,9 +138,14 @@ class Ledger:
         """Withdraw this number of the client's data points (0: all, for good); ``digest`` commits to the points."""
         return self.leave(Withdrawn, points, digest)
 
-    def approve(self, account: str) -> Mined:
-        """Let an account take part; for the admin."""
-        return self.leave(Approved, account)
+    def resume(self) -> Mined:
+        """Take part again with the keys that are registered, after having been idle."""
+        return self.leave(Resumed)
+
+    def approve(self, *accounts: str) -> Mined:
+        """Let accounts take part, at most ``MAX_APPROVED``; for the admin, or the founder before the first round."""
+        data = self._registry.data("approve", accounts)
+        return self._send(self._registry, data, APPROVE_GAS + APPROVE_GAS_PER_ACCOUNT * len(accounts))
 
     def revoke(self, account: str) -> Mined:
         """End an account's approval; for the admin."""
@@ -211,32 +215,20 @@ class Ledger:
         """Record the shares that this client releases."""
         return self.leave(Released, number, digest)
 
-    def recover(self, number: int, digest: bytes) -> Mined:
-        """Close the list of survivors with the recovery record."""
-        return self.leave(Recovered, number, digest)
-
     def close(self, number: int, model_digest: bytes, metrics_digest: bytes) -> Mined:
         """End the round with the next global model."""
         return self.leave(Closed, number, model_digest, metrics_digest)
 
-    def fail(self, number: int, reason: FailureReason, evidence: bytes) -> Mined:
-        """End the round without a model."""
-        return self.leave(Failed, number, int(reason), evidence)
+    def fail(self, number: int) -> Mined:
+        """End an overdue round, or one in which too few committed, without a model."""
+        return self.leave(Failed, number)
 
-    def dispute(self, number: int, evidence: bytes) -> Mined:
-        """Say that the closing of the latest closed round is wrong; for a client that committed in it, once.
+    def judge(self, number: int, asked: Phase, model_digest: bytes, metrics_digest: bytes) -> Mined:
+        """Say what a round should come to, zeros for nothing; for a client that committed in it, once each.
 
-        ``evidence`` is the digest of a blob that says why. When more than half of those clients do, the round is void.
+        ``asked`` is RECOVER before its closing, when only zeros are taken, and CLOSED after it.
         """
-        return self.leave(Disputed, number, evidence)
-
-    def report_absences(self, number: int, accounts: Sequence[str]) -> Mined:
-        """Count the absences of the latest ended round, which closed: all of them, at most ``MAX_REPORT``."""
-        if not accounts:
-            raise ValueError("a report names at least one account")
-        ordered = sorted(accounts, key=lambda account: int(account, 16))
-        data = self._ledger.data("reportAbsences", number, ordered)
-        return self._send(self._ledger, data, REPORT_GAS + REPORT_GAS_PER_CLIENT * len(ordered))
+        return self.leave(Judged, number, int(asked), model_digest, metrics_digest)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -258,9 +250,13 @@ class Ledger:
         """The registry's entry of an account."""
         return ClientView(*self._registry.call("clientOf", to_checksum_address(account)))
 
-    def sits_out_until(self, account: str) -> int:
-        """The last round that the account must sit out because of its absences, 0 for none."""
-        return self._ledger.call("sitsOutUntil", account)
+    def idle_in(self, account: str) -> int:
+        """The latest round whose opening listed the account as idle, 0 for none."""
+        return self._ledger.call("idleIn", account)
+
+    def is_struck(self, account: str) -> bool:
+        """Whether a closing of the account was replaced or voided."""
+        return self._ledger.call("isStruck", account)
 
     def holds_vrf_key(self, keys: Keys) -> bool:
         """Whether the registry has this VRF key for this account; if not, a rotation was begun and not finished."""

@@ -61,9 +61,21 @@ def events(contract: str) -> dict[str, list[tuple[str, str, bool]]]:
 
 def creation(contract: str, arguments: Sequence[Any]) -> bytes:
     """Data of the transaction that creates a shipped contract."""
-    shipped = artifact(contract)
-    inputs = [each for item in shipped["abi"] if item["type"] == "constructor" for each in item["inputs"]]
-    return bytes.fromhex(shipped["bytecode"][2:]) + encode(_types(inputs), list(arguments))
+    return bytes.fromhex(artifact(contract)["bytecode"][2:]) + encode(_constructor(contract), list(arguments))
+
+
+def created_with(contract: str, data: bytes) -> tuple[Any, ...]:
+    """The arguments in the data of a transaction that creates a shipped contract; InvalidContent for any other data."""
+    code, kinds = bytes.fromhex(artifact(contract)["bytecode"][2:]), _constructor(contract)
+    if not data.startswith(code):
+        raise InvalidContent(f"it does not create the {contract} of this version")
+    return decode_abi(kinds, data[len(code) :])
+
+
+def _constructor(contract: str) -> tuple[str, ...]:
+    """Types of the arguments of a contract's constructor."""
+    items = artifact(contract)["abi"]
+    return _types(next((item["inputs"] for item in items if item["type"] == "constructor"), []))
 
 
 def snake_case(name: str) -> str:

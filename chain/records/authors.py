@@ -8,7 +8,7 @@ account is the client that a record names, that a phase was open) is for ``node.
 import re
 from collections.abc import Sequence
 
-from fedgrove.chain.records import KINDS, Call, Drawn, DrawRejected, FoundingRecord, Record
+from fedgrove.chain.records import KINDS, Approved, Call, Drawn, DrawRejected, FoundingRecord, Record
 from fedgrove.chain.records.abi import functions
 from fedgrove.chain.records.calldata import WORD
 from fedgrove.chain.records.deployment import Deployment, created_address, creation_data
@@ -37,7 +37,9 @@ def author_of(record: Record, transaction: SignedTransaction, deployment: Deploy
         The transaction does not imply the record; the message says why.
     """
     if isinstance(record, FoundingRecord):
-        return _founder(record, transaction, deployment)
+        return _founder(record.CONTRACT, transaction, deployment)
+    if isinstance(record, Approved) and transaction.to is None:  # those whom the founder names
+        return _founder(record.CONTRACT, transaction, deployment)
     contract = record.CALLED or record.CONTRACT
     if transaction.to != deployment.contracts[contract]:
         raise InvalidContent("it calls another contract")
@@ -57,7 +59,7 @@ def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], de
     name = _call(contract, transaction).name if contract else ""
     expected = _LEAVES.get(name, "")
     if transaction.to is None:
-        name, expected = "a constructor", "(RegistryFounded |LedgerFounded )?"
+        name, expected = "a constructor", "(RegistryFounded (Approved )*|LedgerFounded )?"
     if not re.fullmatch(expected, "".join(f"{kind.__name__} " for kind in kinds)):
         return f"a transaction that took effect did not leave the records of a call of {name or 'another contract'}"
     if name == "drawBatch" and sum(kind in (Drawn, DrawRejected) for kind in kinds) != batched_draws(transaction.data):
@@ -65,8 +67,8 @@ def incomplete(transaction: SignedTransaction, kinds: Sequence[type[Record]], de
     return ""
 
 
-def _founder(record: FoundingRecord, transaction: SignedTransaction, deployment: Deployment) -> str:
-    contract, created = record.CONTRACT, created_address(transaction.sender, transaction.nonce)
+def _founder(contract: str, transaction: SignedTransaction, deployment: Deployment) -> str:
+    created = created_address(transaction.sender, transaction.nonce)
     if transaction.to is not None or created != deployment.contracts[contract]:
         raise InvalidContent("it does not create the contract")
     if transaction.data != creation_data(contract, deployment):

@@ -13,7 +13,6 @@ __all__ = [
     "KINDS",
     "Blob",
     "Call",
-    "FailureReason",
     "Log",
     "MemberRecord",
     "Phase",
@@ -24,20 +23,8 @@ __all__ = [
 ]
 
 
-class FailureReason(IntEnum):
-    """Why a round was recorded as failed."""
-
-    NONE = 0
-    DEADLINE = 1
-    TOO_FEW_SURVIVORS = 2
-    TOO_FEW_SHARES = 3
-    UPDATE_UNAVAILABLE = 4
-    INVALID_UPDATE = 5
-    INVALID_RELEASE = 6
-
-
 class Phase(IntEnum):
-    """Phase of a round. SKIPPED, FAILED and VOIDED are final; CLOSED is, unless its clients dispute it.
+    """Phase of a round. SKIPPED, FAILED and VOIDED are final; CLOSED is, but for its clients' judgements.
 
     OVERDUE: anyone may record the round as failed.
     """
@@ -49,12 +36,11 @@ class Phase(IntEnum):
     SHARE = 4
     COMMIT = 5
     RECOVER = 6
-    CLOSE = 7
-    CLOSED = 8
-    SKIPPED = 9
-    FAILED = 10
-    OVERDUE = 11
-    VOIDED = 12
+    CLOSED = 7
+    SKIPPED = 8
+    FAILED = 9
+    OVERDUE = 10
+    VOIDED = 11
 
 
 class Position(NamedTuple):
@@ -83,7 +69,7 @@ class Blob(NamedTuple):
 
 
 MODEL = Blob("model", "model")
-EVIDENCE = Blob("evidence", "evidence")
+METRICS = Blob("metrics", "metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +177,8 @@ def _arguments(kind: type[Record], function: str) -> list[tuple[int, str]]:
     own = {name: kind for name, kind, _ in events(kind.CONTRACT)[kind.__name__]}
     called = functions(kind.CALLED or kind.CONTRACT)[function]
     named = enumerate(zip(called.names, called.inputs, strict=True))
-    return [(index, name) for index, (name, typed) in named if own.get(name) == typed and name not in kind.FREE]
+    given = [(index, name) for index, (name, typed) in named if own.get(name) == typed and name not in kind.FREE]
+    return [(index, name) for index, name in given if not own[name].endswith("[]")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,3 +25,10 @@ def byte_argument(data: bytes, index: int) -> bytes:
 def list_length(data: bytes, index: int) -> int:
     """How many items the argument of a call at this index has, which is a list."""
     return word(data, ARGUMENTS + word(data, ARGUMENTS + WORD * index))
+
+
+def list_argument(data: bytes, index: int) -> list[int]:
+    """The words of the list that is the argument of a call at this index; cut where the calldata ends."""
+    start, length = ARGUMENTS + word(data, ARGUMENTS + WORD * index), list_length(data, index)
+    most = len(data) // WORD  # a longer one, which the contracts refuse, would end the process
+    return [word(data, start + WORD * (1 + place)) for place in range(min(length, most))]

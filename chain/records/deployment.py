@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, astuple, dataclass
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal
 
 from eth_utils import is_checksum_address, keccak, to_canonical_address, to_checksum_address
 from msgspec import Meta
@@ -18,7 +18,12 @@ PRACTICE_CHAINS = frozenset({1337, 31337, 131277322940537})
 
 MAX_RATES = 1_000
 EVERYONE = 1_000_000
-MAX_JSON_BYTES = 1 << 14
+MOST_NAMED = 300
+"""Members that the registry takes when it is created; the founder approves the others before the first round."""
+MAX_JSON_BYTES = 1 << 15
+MEMBERSHIPS = ("named", "approved", "open")
+"""As the registry numbers them."""
+Membership = Literal["named", "approved", "open"]
 _UINT32 = 2**32 - 1
 _Whole = Annotated[int, Meta(ge=1, le=2**16 - 1)]
 _WholeOrZero = Annotated[int, Meta(ge=0, le=2**16 - 1)]
@@ -33,17 +38,23 @@ class LedgerSettings(Settings):
     ----------
     seed_delay : int
         Blocks from the opening to the block whose hash seeds the round.
-    draw_window, seal_window, share_window, commit_window, recover_window, close_window : int
-        Length of each phase at most: it ends earlier once nobody is missing.
+    draw_window, seal_window, share_window, commit_window, recover_window : int
+        Length of each phase at most: it ends earlier once nobody is missing, the last one with the closing. Where all
+        members draw, the draws go on beyond their window until there are as many as the quorum.
     order_delay : int
         Blocks from the end of the draws to the block whose randomness orders the drawn clients; the order can be sealed
         once that block has passed.
     coordinator_grace : int
-        Blocks in which the coordinator may act alone before any active client may act in its place.
+        Blocks in which the coordinator may act alone before others may act in its place; at most a quarter of
+        ``recover_window``, so that they have time to.
     quorum, max_clients : int
         Minimum and maximum number of clients in a round.
-    absence_limit, absence_rounds : int
-        After every ``absence_limit`` absences a client sits out ``absence_rounds`` rounds.
+    releases : int
+        With fewer clients that released shares than this a round is not closed.
+    judges : int
+        With fewer clients that judge a round alike than this nothing follows from it.
+    absence_limit : int
+        A client that drew in none of the last so many sealed rounds of all members need not be waited for.
     max_samples : int
         Highest sample count that a client may state.
     randao : bool
@@ -58,19 +69,23 @@ class LedgerSettings(Settings):
     seal_window: _Whole = 20
     share_window: _Whole = 50
     commit_window: _Whole = 100
-    recover_window: _Whole = 50
-    close_window: _Whole = 50
+    recover_window: _Whole = 100
     coordinator_grace: _WholeOrZero = 20
     quorum: _Whole = 3
+    releases: _Whole = 2
+    judges: _Whole = 2
     max_clients: _Whole = 1000
     absence_limit: _Whole = 3
-    absence_rounds: _WholeOrZero = 1
     max_samples: Annotated[int, Meta(ge=1, le=_UINT32)] = 1 << 24
     randao: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(self.max_clients >= self.quorum, "max_clients", f"at least the quorum of {self.quorum}")
+        for name in ("releases", "judges"):
+            self.require(getattr(self, name) <= self.quorum, name, f"at most the quorum of {self.quorum}")
+        least = 4 * self.coordinator_grace
+        self.require(self.recover_window >= least, "recover_window", f"at least {least}, four times coordinator_grace")
 
 
 @dataclass(frozen=True)
@@ -86,7 +101,7 @@ class Terms(Settings):
     rounds : int
         How many rounds may close.
     repeats : int
-        How many rounds more may be opened, in place of rounds that failed.
+        How many sealed rounds may fail; with one more the federation is over.
     """
 
     config: Digest
@@ -121,9 +136,14 @@ class Deployment(Settings):
         Checksummed addresses.
     block : int
         No record lies below this block.
-    coordinator, admin : str
-        Checksummed addresses; the admin is zero where membership is open and none was named.
-    open_membership : bool
+    founder, coordinator, admin : str
+        Checksummed addresses of who deployed the contracts, of the coordinator, and of who approves members, which is
+        zero unless ``membership`` is approved.
+    membership : str
+        Who may take part: ``named``, the founder's ``members`` and nobody else; ``approved``, these and whom the admin
+        approves; ``open``, anybody.
+    members : tuple of str
+        Checksummed addresses that were approved when the registry was created.
     activation_delay : int
         Blocks from a registration to the first round that may draw the client.
     settings : Settings
@@ -134,9 +154,11 @@ class Deployment(Settings):
     registry: str
     ledger: str
     block: _Block
+    founder: str
     coordinator: str
     admin: str
-    open_membership: bool
+    membership: Membership
+    members: tuple[str, ...]
     activation_delay: _Block
     settings: LedgerSettings
     terms: Terms
@@ -149,8 +171,9 @@ class Deployment(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(0 <= self.chain_id < 2**256, "chain_id", "a number of 256 bits")
-        for name in ("registry", "ledger", "coordinator", "admin"):
+        for name in ("registry", "ledger", "founder", "coordinator", "admin"):
             self.require(is_checksum_address(getattr(self, name)), name, "a checksummed address")
+        self.require(all(map(is_checksum_address, self.members)), "members", "checksummed addresses")
 
     @property
     def practice(self) -> bool:
@@ -173,7 +196,8 @@ class Deployment(Settings):
 def creation_data(contract: str, deployment: Deployment) -> bytes:
     """Exact calldata of the transaction that creates the shipped contract with these terms."""
     if contract == "ClientRegistry":
-        fixed = (deployment.open_membership, deployment.admin, deployment.ledger, deployment.activation_delay)
+        mode = MEMBERSHIPS.index(deployment.membership)
+        fixed = (mode, deployment.admin, deployment.ledger, deployment.activation_delay, deployment.members)
         return creation(contract, fixed)
     terms = deployment.terms
     agreed = (bytes.fromhex(terms.config), bytes.fromhex(terms.model), terms.rates)
@@ -198,11 +222,11 @@ def deployed_code(contract: str, deployment: Deployment) -> bytes:
 def _immutables(deployment: Deployment) -> dict[str, int]:
     """What both contracts fix, as numbers."""
     terms = deployment.terms
-    fixed = {name: int(value, 16) for name, value in vars(deployment).items() if isinstance(value, str)}
-    fixed |= {"open_membership": int(deployment.open_membership), "activation_delay": deployment.activation_delay}
+    addresses = ("registry", "ledger", "founder", "coordinator", "admin")
+    fixed = {name: int(getattr(deployment, name), 16) for name in addresses}
+    fixed |= {"membership": MEMBERSHIPS.index(deployment.membership), "activation_delay": deployment.activation_delay}
     fixed |= {name: int(value) for name, value in asdict(deployment.settings).items()}
-    agreed = {"config": int(terms.config, 16), "first_model": int(terms.model, 16)}
-    return fixed | agreed | {"rounds": terms.rounds, "repeats": terms.repeats}
+    return fixed | {"config": int(terms.config, 16), "rounds": terms.rounds, "repeats": terms.repeats}
 
 
 def created_address(sender: str, nonce: int) -> str:

@@ -3,14 +3,14 @@
 from types import MappingProxyType
 
 from fedgrove.chain.records.base import MODEL, Blob, Call, MemberRecord, Phase, PhaseEnd, RoundRecord, record
-from fedgrove.chain.records.calldata import list_length
+from fedgrove.chain.records.calldata import list_argument
 
 __all__ = ["DrawEnded", "DrawRejected", "Drawn", "RoundOpened", "SeedFixed"]
 
 
 @record
 class RoundOpened(RoundRecord):
-    """A round was opened. ``sampling_rate`` is in parts per million; ``barred``: clients named as barred."""
+    """A round was opened. ``sampling_rate`` is in parts per million; ``barred``: accounts that may not draw in it."""
 
     CALLS = ("open",)
     GAS = 300_000
@@ -25,10 +25,10 @@ class RoundOpened(RoundRecord):
     sampling_rate: int
     opened_at: int
     seed_block: int
-    barred: int
+    barred: tuple[str, ...]
 
     def follows_from(self, call: Call) -> bool:
-        return self.is_argument_of(call) and list_length(call.data, 1) == self.barred
+        return self.is_argument_of(call) and list_argument(call.data, 1) == [int(each, 16) for each in self.barred]
 
 
 @record

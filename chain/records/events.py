@@ -7,13 +7,13 @@ from eth_abi import encode as abi_encode
 from eth_utils import keccak, to_checksum_address
 
 from fedgrove.chain.errors import BadHistory
-from fedgrove.chain.records import KINDS, FailureReason, Log, Record
+from fedgrove.chain.records import KINDS, Log, Phase, Record
 from fedgrove.chain.records.abi import decode_abi, events
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.errors import InvalidContent
 
 PROOF_BYTES = 81
-MAX_DATA_BYTES = 1024
+MAX_DATA_BYTES = 1 << 20  # above what the gas of a block pays for
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,12 @@ def _decode_exactly(kinds: tuple[str, ...], data: bytes) -> tuple[Any, ...]:
 def _convert(kind: str, value: Any) -> Any:
     if kind == "address":
         return to_checksum_address(value)
+    if kind == "address[]":
+        return tuple(map(to_checksum_address, value))
     if kind == "uint8":
-        if value > max(FailureReason):
-            raise InvalidContent(f"a reason {value}")
-        return FailureReason(value)
+        if value > max(Phase):
+            raise InvalidContent(f"a phase {value}")
+        return Phase(value)
     if kind == "bytes" and len(value) != PROOF_BYTES:
         raise InvalidContent(f"a proof of {len(value)} bytes")
     return value

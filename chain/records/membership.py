@@ -1,12 +1,12 @@
-"""Records of the registry and of the contracts themselves: who founded, joined, left, changed keys or was absent."""
+"""Records of the registry and of the contracts themselves: who founded, joined, left, came back or changed keys."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from fedgrove.chain.records.base import Call, Record, record
+from fedgrove.chain.records.calldata import list_argument
 
 __all__ = [
-    "AbsenceRecorded",
     "AccountRecord",
     "AdminRecord",
     "Approved",
@@ -15,6 +15,7 @@ __all__ = [
     "MailboxKeyRotated",
     "Registered",
     "RegistryFounded",
+    "Resumed",
     "Revoked",
     "VrfKeyRotated",
     "Withdrawn",
@@ -74,6 +75,18 @@ class Registered(AccountRecord):
 
 
 @record
+class Resumed(AccountRecord):
+    """A client that was idle takes part again, with the keys that it has."""
+
+    CALLS = ("resume",)
+    GAS = 120_000
+    FIELD = "return"
+    TITLE = "Return"
+
+    active_from: int
+
+
+@record
 class VrfKeyRotated(AccountRecord):
     """A client replaced its VRF key."""
 
@@ -125,12 +138,22 @@ class AdminRecord(Record):
 
 @record
 class Approved(AdminRecord):
-    """The admin lets an account take part."""
+    """An account may take part: the terms name it, or the admin lets it in.
+
+    ``active_from`` is the block from which it may be drawn, 0 for one that has not registered. Those that the terms
+    name are approved when the registry is founded, or by the founder before the first round.
+    """
 
     CALLS = ("approve",)
-    LEAVES = MappingProxyType({"approve": "(Approved )?"})
+    LEAVES = MappingProxyType({"approve": "(Approved )*"})
+    GAS = 0
     FIELD = "approval"
     TITLE = "Approval"
+
+    active_from: int
+
+    def follows_from(self, call: Call) -> bool:
+        return int(self.account, 16) in list_argument(call.data, 0)
 
 
 @record
@@ -141,22 +164,3 @@ class Revoked(AdminRecord):
     LEAVES = MappingProxyType({"revoke": "(Revoked )?"})
     FIELD = "revocation"
     TITLE = "Approval revoked"
-
-
-@record
-class AbsenceRecorded(Record):
-    """A client was absent in the latest ended round; ``absences`` counts this one too.
-
-    That it was, and in which round, no calldata shows: it is for the rules.
-    """
-
-    CONTRACT = "ClientRegistry"
-    CALLED = "TrainingLedger"
-    CALLS = ("reportAbsences",)
-    LEAVES = MappingProxyType({"reportAbsences": "(AbsenceRecorded )*"})
-    FIELD = "absence"
-    TITLE = "Absence"
-    COORDINATES = True
-
-    client: int
-    absences: int

@@ -1,21 +1,11 @@
-"""Records of the recovery and of how a round ends."""
+"""Records of the recovery, of how a round ends, and of what its members say of that."""
 
 from types import MappingProxyType
 
-from fedgrove.chain.records.base import (
-    EVIDENCE,
-    MODEL,
-    Blob,
-    Call,
-    FailureReason,
-    MemberRecord,
-    Phase,
-    RoundRecord,
-    record,
-)
+from fedgrove.chain.records.base import METRICS, MODEL, Blob, MemberRecord, Phase, RoundRecord, record
 from fedgrove.chain.records.draws import Drawn
 
-__all__ = ["Closed", "Disputed", "Failed", "Recovered", "Released", "Voided"]
+__all__ = ["Closed", "Failed", "Judged", "Released", "Replaced", "Voided"]
 
 
 @record
@@ -43,22 +33,6 @@ class Released(MemberRecord):
 
 
 @record
-class Recovered(RoundRecord):
-    """The survivor list is closed; the recovery record."""
-
-    CALLS = ("recover",)
-    GAS = 150_000
-    FIELD = "recovery"
-    TITLE = "Recovery"
-    PHASE = Phase.RECOVER
-    BLOBS = MappingProxyType({"digest": Blob("recovery", "recovery record")})
-    COORDINATES = True
-
-    digest: bytes
-    survivors: int
-
-
-@record
 class Closed(RoundRecord):
     """The round ended with the next global model."""
 
@@ -66,8 +40,8 @@ class Closed(RoundRecord):
     GAS = 150_000
     FIELD = "closed"
     TITLE = "Round closed"
-    PHASE = Phase.CLOSE
-    BLOBS = MappingProxyType({"model_digest": MODEL, "metrics_digest": Blob("metrics", "metrics")})
+    PHASE = Phase.RECOVER
+    BLOBS = MappingProxyType({"model_digest": MODEL, "metrics_digest": METRICS})
     COORDINATES = True
 
     model_digest: bytes
@@ -76,54 +50,62 @@ class Closed(RoundRecord):
 
 @record
 class Failed(RoundRecord):
-    """The round ended without a model."""
+    """The round ended without a model: overdue, too few committed, or most of these said that nothing may be summed."""
 
-    CALLS = ("fail",)
-    FREE = ("reason",)
+    CALLS = ("fail", "judge")
     GAS = 150_000
     FIELD = "failed"
     TITLE = "Round failed"
-    PHASE = Phase.CLOSE
-    BLOBS = MappingProxyType({"evidence": EVIDENCE})
-    COORDINATES = True
-
-    reason: FailureReason
-    evidence: bytes
-
-    def follows_from(self, call: Call) -> bool:
-        # The ledger records a deadline that has passed, whatever reason was given.
-        return self.reason in (call.number(1), FailureReason.DEADLINE) and self.is_argument_of(call)
+    PHASE = Phase.RECOVER
 
 
 @record
-class Disputed(MemberRecord):
-    """A client that committed in a closed round says that its closing is wrong; ``evidence`` is a blob's digest."""
+class Judged(MemberRecord):
+    """What a client that committed in a round says of it: before its closing that nothing may be summed (zeros).
 
-    CALLS = ("disputeRound",)
-    LEAVES = MappingProxyType({"disputeRound": "Disputed (Voided ){0,2}"})
-    GAS = 200_000
-    FIELD = "dispute"
-    TITLE = "Dispute"
-    PHASE = Phase.CLOSE
-    BLOBS = MappingProxyType({"evidence": EVIDENCE})
+    After the closing: what it should have been, zeros for no result at all. ``asked`` says which of the two.
+    """
 
-    evidence: bytes
+    CALLS = ("judge",)
+    LEAVES = MappingProxyType({"judge": "Judged (Failed |(Replaced |Voided )(Voided )?)?"})
+    GAS = 250_000
+    FIELD = "judgement"
+    TITLE = "Judgement"
+    PHASE = Phase.CLOSED
+    BLOBS = MappingProxyType({"model_digest": MODEL, "metrics_digest": METRICS})
+
+    asked: Phase
+    model_digest: bytes
+    metrics_digest: bytes
+
+
+@record
+class Replaced(RoundRecord):
+    """Most of a closed round's members say that this is its result: it takes the place of that of the closing."""
+
+    CALLS = ("judge",)
+    FIELD = "replaced"
+    TITLE = "Closing replaced"
+    PHASE = Phase.CLOSED
+    BLOBS = MappingProxyType({"model_digest": MODEL, "metrics_digest": METRICS})
+
+    model_digest: bytes
+    metrics_digest: bytes
 
 
 @record
 class Voided(RoundRecord):
-    """A closed round that most of its clients disputed, or the round that ran on its model (``disputes`` is then 0).
+    """A closed round to which most of its members want no result, or the round that ran on a model that fell.
 
-    ``model_digest`` is the model that stands again. A dispute voids the round that runs, too, so that no argument of
-    its call need be this round: which ones are voided is for the rules.
+    ``model_digest`` is the model that stands. A judgement ends the round that runs, too, so that no argument of its
+    call need be this round, nor this model: which ones are voided is for the rules.
     """
 
-    CALLS = ("disputeRound",)
-    FREE = ("round",)
+    CALLS = ("judge",)
+    FREE = ("round", "model_digest")
     FIELD = "voided"
     TITLE = "Round voided"
-    PHASE = Phase.CLOSE
+    PHASE = Phase.CLOSED
     BLOBS = MappingProxyType({"model_digest": MODEL})
 
     model_digest: bytes
-    disputes: int

@@ -46,7 +46,8 @@ interface IClientRegistry {
         uint64 activeFrom,
         bytes proof
     );
-    event Approved(address indexed account);
+    /// @param activeFrom block from which the account may be drawn; 0 for one that has not registered
+    event Approved(address indexed account, uint64 activeFrom);
     event Revoked(address indexed account);
     /// @param proof the 81-byte RFC 9381 proof of possession of the new key
     event VrfKeyRotated(

@@ -142,7 +142,7 @@ interface ITrainingLedger {
     /// @param samplingRate clients drawn per million; 1,000,000 draws everyone
     /// @param openedAt block of the opening
     /// @param seedBlock block whose hash seeds the round
-    /// @param barred how many registered clients were named that may not draw in the round
+    /// @param barred the accounts that were named, which may not draw in the round
     event RoundOpened(
         uint64 indexed round,
         bytes32 modelDigest,
@@ -150,7 +150,7 @@ interface ITrainingLedger {
         uint32 samplingRate,
         uint64 openedAt,
         uint64 seedBlock,
-        uint32 barred
+        address[] barred
     );
     event SeedFixed(uint64 indexed round, bytes32 blockHash, bytes32 seed);
     /// @param samples sample count nᵢ that the client states. NOTE: unchecked but for its bounds

@@ -239,7 +239,7 @@ class History:
         return current
 
     def _digest(self, source: RoundRecords | None) -> bytes:
-        return source.closing.model_digest if source else self._first.opened.model_digest
+        return source.result.model_digest if source else self._first.opened.model_digest
 
     @property
     def _first(self) -> RoundRecords:

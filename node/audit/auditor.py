@@ -21,9 +21,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from fedgrove.chain.records import Record
+from fedgrove.chain.records import Phase, Record
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.audit.content import ContentRules, closed_rounds, void_rounds
+from fedgrove.node.audit.content import ContentRules, closed_rounds, replaced_rounds, void_rounds
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import CannotTell, Verdict, Word
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
@@ -65,7 +65,7 @@ class Auditor:
         self._facts = facts
         self._pins = pins or Pins()
         self._progress = progress
-        self.rounds = Rounds()
+        self.rounds = Rounds(facts.settings.quorum)
         self._rules = Law(facts, self.rounds)
         self._content = ContentRules(facts, store, self.rounds, frozenset())
         self._unchecked: deque[Record] = deque()
@@ -80,6 +80,7 @@ class Auditor:
         """
         self._content.closed |= closed_rounds(records)
         self._content.void |= void_rounds(records)
+        self._content.replaced |= replaced_rounds(records)
         self._unchecked.extend(records)
         self._head_block = head_block
 
@@ -102,7 +103,22 @@ class Auditor:
 
     def so_far(self) -> Verdict:
         """Verdict on the part that is verified so far, without further checks."""
-        return replace(self._verdict("verified"), unpinned=self._unpinned(), caveats=tuple(self._caveats()))
+        said = {"unpinned": self._unpinned(), "caveats": tuple(self._caveats()), "vouched": tuple(self._vouched())}
+        return replace(self._verdict("verified"), **said)
+
+    def _vouched(self) -> Iterator[str]:
+        """Who drew in the last round that stands proved it over the hash of its seed block, and so of all before."""
+        base = self.rounds.base
+        if base is None:
+            return
+        known = self._content.known_members(base)
+        drew = len(known & {self.rounds.members[client].account for client in base.draws})
+        yield (
+            f"vouched for to block {base.opened.seed_block} by {drew} of {len(known)} members "
+            f"(draws of round {base.number})"
+        )
+        confirmed = [client for client in base.judgements(Phase.CLOSED) if not base.overruled(client)]
+        yield f"last closing: signed by {base.closing.at.author}, confirmed by {len(confirmed)} of {len(known)} members"
 
     def _caveats(self) -> Iterator[str]:
         """What a correct history does not show by itself."""

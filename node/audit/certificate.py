@@ -244,7 +244,7 @@ class _Search:
         method = fetch_method(self._store, current.opened.config_digest)
         if not isinstance(method, KMeans):
             raise NoCertificate("this federation trains a model and cannot unlearn: only K-means can")
-        return method.fetch_model(self._store, current.closing.model_digest)
+        return method.fetch_model(self._store, current.result.model_digest)
 
 
 def _place(record: Record) -> tuple[int, int]:
@@ -257,7 +257,7 @@ def _is_after(each: RoundRecords, current: RoundRecords) -> bool:
 
 def _described(current: RoundRecords, state: KMeansState) -> CertifiedModel:
     counts = state.counts
-    digest = current.closing.model_digest.hex()
+    digest = current.result.model_digest.hex()
     return CertifiedModel(current.number, digest, counts.total, len(counts), len(state.clients))
 
 

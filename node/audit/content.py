@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from fedgrove.chain.records import (
     Closed,
     Committed,
-    Disputed,
     Failed,
-    FailureReason,
+    Judged,
+    Phase,
     Record,
-    Recovered,
     Released,
+    Replaced,
     RoundOpened,
     Shared,
     Voided,
 )
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
-from fedgrove.node.audit.findings import Findings, is_unfounded, name_lacking, name_left_out, name_liars
+from fedgrove.node.audit.findings import Findings, name_lacking, name_left_out, name_liars
 from fedgrove.node.audit.verdict import CannotTell
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import MaskGraph
@@ -34,7 +34,7 @@ from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.founding import difference
 from fedgrove.node.protocol.method import Method
-from fedgrove.node.protocol.policy import closing_fault
+from fedgrove.node.protocol.policy import closing_fault, known_members, refusals
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.spending import Spending, Spent
@@ -49,7 +49,9 @@ class ContentRules:
     closed : frozenset of int
         Rounds that end closed and stand: there a committed update must be at hand.
     void : frozenset of int
-        Rounds that their members' disputes made void: nothing rests on them.
+        Rounds that their members made void: nothing rests on them.
+    replaced : frozenset of int
+        Rounds whose members put another result in the place of their closing.
 
     Attributes
     ----------
@@ -68,13 +70,13 @@ class ContentRules:
     rounds: Rounds
     closed: frozenset[int]
     void: frozenset[int] = frozenset()
+    replaced: frozenset[int] = frozenset()
     findings: Findings = field(init=False)
     spent: Spent | None = None
     stated: Metrics | None = None
     vouched: int = 0
     _method: Method | None = None
     _model: Model | None = None
-    _recovery: RecoveryRecord | None = None
     _round_inputs: RoundInputs | None = None
 
     def __post_init__(self) -> None:
@@ -103,7 +105,7 @@ class ContentRules:
         self.findings.remarks.append(failure.record)
 
     def _check(self, record: Record) -> None:
-        if isinstance(record, Shared | Committed | Released | Recovered) and self._groundless(record.round):
+        if isinstance(record, Shared | Committed | Released) and self._groundless(record.round):
             return
         match record:
             case RoundOpened():
@@ -114,14 +116,14 @@ class ContentRules:
                 self._update(record)
             case Released():
                 self._release(record)
-            case Recovered():
-                self._recovered(record)
             case Closed():
                 self._closed(record)
+            case Replaced():
+                self._result(record)
             case Failed():
                 self._failed(record)
-            case Disputed():
-                self._disputed(record)
+            case Judged():
+                self._judged(record)
             case Voided():
                 pass  # the model that it names is one that an opening names
             case _:
@@ -180,7 +182,7 @@ class ContentRules:
         if config.shared.digest:
             digest = bytes.fromhex(config.shared.digest)
             self.findings.get(lambda: self.store.fetch(digest, config.max_blob_bytes), "opened.shared set", number)
-        self._method, self._model, self._recovery = method, model, None
+        self._method, self._model = method, model
         self._after_the_end(record, MetricsWatch(self.store, config))
 
     def _after_the_end(self, record: RoundOpened, watch: MetricsWatch) -> None:
@@ -208,7 +210,7 @@ class ContentRules:
             size = sum(map(len, self.store.stream(record.digest, expected)))
         except NotFound:
             # Where groups are summed apart, who is in no sum can spoil nothing: the closing needs all the others.
-            if record.round in self.closed and not self._inputs().graph.groups:
+            if record.round in self.closed and self._inputs().graph.is_whole:
                 raise bad("commit.content", "it is not in the store", record.round, record.client) from None
             self.findings.remark("commit.content", "the update was never published", record.round, record.client)
             return
@@ -224,7 +226,8 @@ class ContentRules:
             self.findings.remark("commit.content", f"{size} bytes instead of {expected}", record.round, record.client)
 
     def _release(self, record: Released) -> None:
-        current, graph = self._sealed()
+        inputs = self._inputs_of(record.round)
+        current, graph = inputs.current, inputs.graph
         holder = current.order.index(record.client)
         most = most_release_bytes(graph, holder)
         data = self.findings.absorbed(record.digest, most, "release.content", record.round, record.client)
@@ -236,90 +239,84 @@ class ContentRules:
         except InvalidContent as fault:
             self.findings.remark("release.content", str(fault), record.round, record.client)
 
-    def _recovered(self, record: Recovered) -> None:
-        number = record.round
-        closed = number in self.closed
-        # Any member may record a recovery once the coordinator's grace is over; without a model it spoils nothing.
-        fetch = self.findings.fetch if closed else self.findings.absorbed
-        data = fetch(record.digest, most_record_bytes(self._inputs().graph), "recovery.content", number)
-        if data is None:
-            return
-        try:
-            self._recovery = recovery(self._inputs(), data)
-        except InvalidContent as fault:
-            if closed:
-                raise bad("recovery.content", str(fault), number) from None
-            self.findings.remark("recovery.content", f"{fault}; recorded by {record.at.author}", number)
-            return
-        name_liars(self._inputs(), self.findings)
-        for group in self._recovery.left_out:
-            name_left_out(self._inputs(), group, self.findings)
-
     def _closed(self, record: Closed) -> None:
-        if record.round in self.closed:
-            self._closing(record)
+        if record.round in self.closed and record.round not in self.replaced:
+            self._result(record)
             return
         try:
-            self._closing(record)
+            self._result(record)
         except RuleBroken as failure:
             # Its members said so on the ledger, and nothing rests on it.
             self.findings.remarks.append(failure.record)
         else:
-            self.findings.remark("voided", "its members voided a correct round", record.round)
+            self.findings.remark("voided", "its members voided or replaced a correct closing", record.round)
 
-    def _closing(self, record: Closed) -> None:
-        # (7) the model is the sum
-        number, recovered = record.round, self._recovery
-        if recovered is None:
-            raise bad("closed.model", "it has no valid recovery record", number)
+    def _result(self, record: Closed | Replaced) -> None:
+        # (7) the model is the sum, by the recovery record that the metrics name
+        number, inputs = record.round, self._inputs_of(record.round)
+        data = self.findings.fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
+        try:
+            stated = Metrics.from_bytes(data)
+        except InvalidContent as fault:
+            raise bad("closed.metrics", str(fault), number) from None
+        recovered = self._recovery(inputs, stated)
         self.findings.fetch(record.model_digest, self._terms.config.max_blob_bytes, "closed.model", number)
         try:
-            right = self.findings.get(lambda: outcome(self._terms, self._inputs(), recovered), "closed.model", number)
+            right = self.findings.get(lambda: outcome(self._terms, inputs, recovered), "closed.model", number)
         except InvalidUpdate as fault:
             raise bad("closed.model", f"closed over an update that cannot be summed: {fault}", number) from None
-
-        def metrics() -> bytes:
-            return self.findings.fetch(record.metrics_digest, MAX_JSON_BYTES, "closed.metrics", number)
-
-        # (8) within everybody's budget
-        checked = (self._terms, self._inputs(), right, record, metrics)
-        known = (self.facts.block_hash, self.facts.deployment.block)
-        wrong = self.findings.get(lambda: closing_fault(*checked, *known), "closed.privacy", number)
+        # (8) members who refuse what honest ones refuse would not have let it come to this
+        for refusal in refusals(self.rounds, inputs.current, self._terms.config):
+            raise bad("closed.policy", refusal, number)
+        # (9) within everybody's budget
+        checked = (self._terms, inputs, right, record, stated, self.facts.block_hash)
+        wrong = self.findings.get(lambda: closing_fault(*checked), "closed.privacy", number)
         if wrong is not None:
             raise bad(f"closed.{wrong.part}", wrong.reason, number)
-        self.stated = Metrics.from_bytes(metrics())
-        self.vouched = self.stated.head[0] if self.stated.head else self.vouched
+        self.stated, self.vouched = stated, stated.head[0]
         self.spent = self._spending().summary(number)
 
-    def _failed(self, record: Failed) -> None:
-        if record.reason == FailureReason.DEADLINE:
-            return
-        self.findings.absorbed(record.evidence, MAX_JSON_BYTES, "failed.evidence", record.round)
-        if self._groundless(record.round):
-            return
-        if record.reason == FailureReason.TOO_FEW_SURVIVORS:
-            self._too_few_survivors(record)
-        elif is_unfounded(record.reason, self._terms, self._inputs(), self._recovery):
-            # No model came of it; but who records that when a vote goes against it, say, keeps the vote from counting.
-            reason = f"the reason is not {record.reason.name.lower()}; recorded by {record.at.author}"
-            self.findings.remark("failed.reason", reason, record.round)
-        elif record.reason == FailureReason.TOO_FEW_SHARES:
-            name_lacking(self._inputs(), self._recovery, self.findings)
+    def _recovery(self, inputs: RoundInputs, stated: Metrics) -> RecoveryRecord:
+        """The recovery record that a closing's metrics name; who lied about a share, or is left out, is remarked on."""
+        number, digest = inputs.current.number, bytes.fromhex(stated.recovery)
+        data = self.findings.fetch(digest, most_record_bytes(inputs.graph), "recovery.content", number)
+        try:
+            record = recovery(inputs, data)
+        except InvalidContent as fault:
+            raise bad("recovery.content", str(fault), number) from None
+        name_liars(inputs, self.findings)
+        for group in record.left_out:
+            name_left_out(inputs, group, self.findings)
+        return record
 
-    def _too_few_survivors(self, record: Failed) -> None:
+    def _failed(self, record: Failed) -> None:
+        """No reason is recorded: who spoilt a round is named where the shares say so."""
+        current = self.rounds.last
+        if current.sealed is None or self._groundless(record.round) or self._refused():
+            return
+        name_lacking(self._inputs(), self.findings)
+
+    def _refused(self) -> bool:
+        """Whether the lists of the round being checked forbid a sum."""
         current, graph = self._sealed()
         try:
             needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
         except MaskingRefused:
-            return
-        if self.findings.get(lambda: self._spending().overspent(self.rounds.last), "failed.reason", record.round):
-            return
-        raise bad("failed.reason", f"{len(current.commits)} clients had committed, which is enough", record.round)
+            return True
+        return False
 
-    def _disputed(self, record: Disputed) -> None:
-        self.findings.absorbed(record.evidence, MAX_JSON_BYTES, "dispute.evidence", record.round, record.client)
-        if record.round in self.closed:
-            self.findings.remark("dispute", "the client disputes a correct round", record.round, record.client)
+    def _judged(self, record: Judged) -> None:
+        """What members judge changes nothing before most say so; who judges a correct closing wrong is remarked on."""
+        current = self.rounds.rounds[record.round]
+        if record.asked is not Phase.CLOSED or record.round not in self.closed or record.round in self.replaced:
+            return
+        stands = current.result
+        if (record.model_digest, record.metrics_digest) != (stands.model_digest, stands.metrics_digest):
+            self.findings.remark("judgement", "the client judges a correct closing wrong", record.round, record.client)
+
+    def known_members(self, current: RoundRecords) -> set[str]:
+        """Accounts of the members that others counted on to be in a round."""
+        return known_members(self.rounds, current, self._terms.config)
 
     def exhausted(self) -> str:
         """Why no further round can be held within the privacy budget, in one clause; empty when one can."""
@@ -349,13 +346,20 @@ class ContentRules:
     def _inputs(self) -> RoundInputs:
         """The public inputs of the round being checked; RuleBroken where it rests on what cannot be read."""
         if self._round_inputs is None:
-            ledger, latest = self.facts.place, self.rounds.last
-            work = (self.rounds, latest, ledger, self.store, self._model)
-            try:
-                self._round_inputs = self.findings.get(lambda: self._terms.inputs(*work), "opened.model", latest.number)
-            except InvalidContent as fault:
-                raise bad("opened.model", str(fault), latest.number) from None
+            self._round_inputs = self._read_inputs(self.rounds.last, self._model)
         return self._round_inputs
+
+    def _inputs_of(self, number: int) -> RoundInputs:
+        """The same of another round: shares are released, and rounds judged, while the next one runs."""
+        latest = self.rounds.last
+        return self._inputs() if number == latest.number else self._read_inputs(self.rounds.rounds[number], None)
+
+    def _read_inputs(self, current: RoundRecords, model: Model | None) -> RoundInputs:
+        work = (self.rounds, current, self.facts.place, self.store, model)
+        try:
+            return self.findings.get(lambda: self._terms.inputs(*work), "opened.model", current.number)
+        except InvalidContent as fault:
+            raise bad("opened.model", str(fault), current.number) from None
 
 
 def closed_rounds(records: Sequence[Record]) -> frozenset[int]:
@@ -364,5 +368,10 @@ def closed_rounds(records: Sequence[Record]) -> frozenset[int]:
 
 
 def void_rounds(records: Sequence[Record]) -> frozenset[int]:
-    """Numbers of the rounds that disputes made void."""
+    """Numbers of the rounds that are void, by their members' judgement of them or of the round before."""
     return frozenset(record.round for record in records if isinstance(record, Voided))
+
+
+def replaced_rounds(records: Sequence[Record]) -> frozenset[int]:
+    """Numbers of the rounds whose members put another result in the place of their closing."""
+    return frozenset(record.round for record in records if isinstance(record, Replaced))

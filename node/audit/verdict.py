@@ -33,6 +33,8 @@ class Verdict:
         The block the history ends with.
     pinned : tuple of str
         What was compared with what the auditor knows from elsewhere, a clause each.
+    vouched : tuple of str
+        Who vouches for the history by a signature over it, and up to where, a clause each.
     unpinned : str
         What was not, and what that leaves open, in one clause.
     remarks : tuple of BadRecord
@@ -51,6 +53,7 @@ class Verdict:
     head_block: int = 0
     head_hash: str = ""
     pinned: tuple[str, ...] = ()
+    vouched: tuple[str, ...] = ()
     unpinned: str = ""
     remarks: tuple[BadRecord, ...] = ()
     privacy: Spent | None = None

@@ -54,7 +54,7 @@ def kmeans(
 
 def show(role: str, step: Step) -> None:
     """Note one line for each action or absence of a role."""
-    if step.acted and (role == "coordinator" or step.kind in (Kind.REQUESTED, Kind.DISPUTED)):
+    if step.acted and (role == "coordinator" or step.kind in (Kind.REQUESTED, Kind.JUDGED)):
         note(f"{role}: {step.acted}")
     elif step.kind is Kind.SITS_OUT:
         note(f"{role} sits out: {step.waiting}")

@@ -172,6 +172,8 @@ def print_verdict(verdict: Verdict) -> None:
         answer(f"verified up to block {verdict.head_block}, hash {verdict.head_hash}")
         for clause in verdict.pinned:
             answer(f"pinned: {clause}")
+        for clause in verdict.vouched:
+            answer(clause)
         if verdict.unpinned:
             answer(f"open: {verdict.unpinned}")
         for caveat in verdict.caveats:

@@ -38,7 +38,7 @@ from fedgrove.node.status.federation import FederationStatus, StatusReader
 from fedgrove.node.status.participation import Participation
 from fedgrove.node.status.price import ETHER, Price
 from fedgrove.node.status.rounds import Round
-from fedgrove.node.status.standing import DisputedRound, Standing
+from fedgrove.node.status.standing import JudgedRound, Standing
 
 
 def status(
@@ -172,7 +172,7 @@ class Display:
             ("waiting for", _waiting(stands, now.until_time)),
             *(("warning", sentence) for sentence in stands.setbacks.warnings),
             *([("the chain", now.chain_stopped)] if now.chain_stopped else []),
-            *(("disputed", _dispute(each)) for each in stands.disputes),
+            *(("judged", _judged(each)) for each in stands.judged),
             *(_of_clusters(now.clusters, stands.finished) if now.clusters else ()),
             *([("privacy", str(now.spent))] if now.spent else []),
             *([("your next round", f"none, {now.refusal}")] if now.refusal else []),
@@ -249,13 +249,14 @@ def _clock(when: float | None) -> str:
     return f"about {time.strftime(form, time.localtime(when))}, in {duration(left)}"
 
 
-def _dispute(current: DisputedRound) -> str:
+def _judged(current: JudgedRound) -> str:
     if not current.by:
-        return f"round {current.round} is void: it trained from a disputed model"
-    who = (
-        f"round {current.round} by {len(current.by)} of {current.committed} (clients {', '.join(map(str, current.by))})"
-    )
-    return f"{who}; it is void" if current.void else f"{who}; it becomes void when more than half do"
+        return f"round {current.round} is void: it trained from a model that fell"
+    clients = ", ".join(map(str, current.by))
+    who = f"round {current.round} by {len(current.by)} of {current.committed} (clients {clients})"
+    if current.replaced:
+        return f"{who}: their result stands in the place of its closing"
+    return f"{who}: it is void" if current.void else f"{who}: its closing falls when more than half say the same"
 
 
 def _last(last: Participation) -> str:

@@ -25,12 +25,10 @@ def windows(clients: int, quorum: int = 3) -> LedgerSettings:
         share_window=each,
         commit_window=each,
         recover_window=4 * each,  # half for updates that are still on their way, a quarter for shares
-        close_window=8,
         coordinator_grace=4,
         quorum=quorum,
         max_clients=clients,
         absence_limit=3,
-        absence_rounds=1,
         max_samples=1 << 24,
     )
 
@@ -49,5 +47,4 @@ def by_time(settings: LedgerSettings, network: Network) -> LedgerSettings:
         share_window=max(settings.share_window, step),
         commit_window=max(settings.commit_window, training),
         recover_window=max(settings.recover_window, 2 * step),
-        close_window=max(settings.close_window, step),
     )

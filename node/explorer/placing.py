@@ -22,7 +22,7 @@ _PARTS = {
     "Shared": "shared",
     "Committed": "committed",
     "Released": "released",
-    "Disputed": "disputed",
+    "Judged": "judged",
 }
 
 DIGESTS = {kind.__name__: {name: blob.role for name, blob in kind.BLOBS.items()} for kind in KINDS}
@@ -81,17 +81,13 @@ def place(database: sqlite3.Connection, entry: Entry) -> None:
             values = {name: entry.fields[name] for name in ("order_seed", "order_root")}
             _set(database, entry, sealed=entry.id, **values)
             _line_up(database, entry)
-        case "Drawn" | "Shared" | "Committed" | "Released" | "Disputed":
+        case "Drawn" | "Shared" | "Committed" | "Released" | "Judged":
             _part(database, entry)
-        case "Recovered":
-            _set(database, entry, recovered=entry.id, survivors=entry.fields["survivors"])
         case "Closed" | "Skipped" | "Failed":
             _ended(database, entry)
         case "Voided":
             _set(database, entry, status="voided", voided=entry.id)
             _set_missing(database, entry, "ended")
-        case "AbsenceRecorded":
-            _absence(database, entry)
 
 
 def _member(database: sqlite3.Connection, entry: Entry) -> None:

@@ -16,7 +16,7 @@ from fedgrove.node.masking.keys import pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import MaskKey, apply_masks
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, decode
-from fedgrove.node.masking.survivors import needed_secrets
+from fedgrove.node.masking.survivors import needed_secrets, summed_groups
 
 
 class InvalidUpdate(InvalidContent):
@@ -48,7 +48,7 @@ class Aggregate:
     bound, kappa : float
         As the clients used.
     group : collection of int, optional
-        Sum only these survivors: a group of the graph, as ``summed_groups`` has it.
+        Sum only these survivors: those of a group, as ``summed_groups`` has them; by default of the first.
     behind : int
         How many words follow the model's in each update.
 
@@ -76,7 +76,7 @@ class Aggregate:
         if needed_secrets(graph, sharers, survivors).transcript != record.transcript:
             raise ValueError("the recovery record is for another round or list of survivors")
         self._graph = graph
-        self._survivors = frozenset(survivors if group is None else group)
+        self._survivors = summed_groups(graph, survivors)[0] if group is None else frozenset(group)
         self._record = record
         self._layout = layout
         self._bound = bound

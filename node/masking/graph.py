@@ -27,6 +27,35 @@ _PARTNERS, _HOLDERS = b"fedgrove partners 1", b"fedgrove holders 1"
 
 
 @dataclass(frozen=True)
+class Group:
+    """Positions that are summed together, if enough of them survive.
+
+    Attributes
+    ----------
+    positions : tuple of int
+        Ascending.
+    quota : int
+        The fewest of those that count that must survive, connected by masks.
+    counted : tuple of int
+        Which positions count.
+    """
+
+    positions: tuple[int, ...]
+    quota: int
+    counted: tuple[int, ...]
+
+    @classmethod
+    def of(cls, positions: Sequence[int], least: int, counted: Sequence[int] | None = None, size: int = 0) -> "Group":
+        """A group of which ``least``, and more than half, must survive.
+
+        ``counted`` are those that count, by default all, and ``size`` how many they were where some are not here.
+        """
+        counted = positions if counted is None else counted
+        quota = max(MIN_CLIENTS, least, max(size, len(counted)) // 2 + 1)
+        return cls(tuple(positions), quota, tuple(counted))
+
+
+@dataclass(frozen=True)
 class MaskGraph:
     """Public facts of a sealed round on which all clients agree.
 
@@ -41,10 +70,8 @@ class MaskGraph:
         The share-holders of each position.
     threshold : int
         t: how many of its holders recover a position's secret.
-    groups : Adjacency
-        Positions that are summed apart, each group by itself; who is in none masks nothing. Empty: all are summed.
-    least : int
-        The fewest survivors with which a group is summed; more than half of it must survive in any case.
+    groups : tuple of Group
+        Who is summed with whom: all in one, or each group by itself; who is in none masks nothing.
     """
 
     context: RoundContext
@@ -52,8 +79,7 @@ class MaskGraph:
     neighbours: Adjacency
     holders: Adjacency
     threshold: int
-    groups: Adjacency = ()
-    least: int = MIN_CLIENTS
+    groups: tuple[Group, ...]
 
     @property
     def n(self) -> int:
@@ -69,6 +95,11 @@ class MaskGraph:
     def min_survivors(self) -> int:
         """With fewer survivors nothing may be released."""
         return max(MIN_CLIENTS, self.threshold)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all are summed in one."""
+        return len(self.groups) == 1 and len(self.groups[0].positions) == self.n
 
     @cached_property
     def held_by(self) -> Adjacency:
@@ -87,11 +118,13 @@ class MaskGraph:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 over everything above: blobs of the round are bound to it."""
-        state = hashlib.sha256(b"fedgrove mask graph 2" + self.context.to_bytes() + self.n.to_bytes(4))
-        state.update(self.threshold.to_bytes(4) + self.least.to_bytes(4))
+        state = hashlib.sha256(b"fedgrove mask graph 3" + self.context.to_bytes() + self.n.to_bytes(4))
+        quotas = tuple(group.quota for group in self.groups)
+        state.update(self.threshold.to_bytes(4) + _encode((quotas,)))
         for participant in self.participants:
             state.update(participant.to_bytes())
-        for adjacency in (self.neighbours, self.holders, self.groups):
+        groups = [each for group in self.groups for each in (group.positions, group.counted)]
+        for adjacency in (self.neighbours, self.holders, groups):
             state.update(_encode(adjacency))
         return state.digest()
 
@@ -109,7 +142,7 @@ def build_graph(
     degree: int = 0,
     shares: Sharing | None = None,
     seed: bytes,
-    groups: Adjacency = (),
+    groups: Sequence[Group] = (),
     least: int = MIN_CLIENTS,
 ) -> MaskGraph:
     """Build the mask graph of a sealed round.
@@ -130,12 +163,12 @@ def build_graph(
     seed : bytes
         Fixes the random partners and holders. Nobody may know it while anybody can still choose to draw: else colluders
         choose who of them draws so that an honest client has only them for partners.
-    groups : Adjacency
-        Positions that are summed apart: all members of a group mask with each other, and with nobody else. Who is in
-        which may be known before the draw, so that nothing smaller than everybody is safe. Holders of shares are the
-        same as without.
+    groups : sequence of Group
+        Who is summed apart: all of a group mask with each other, and with nobody else. Who is in which may be known
+        before the draw, so that nothing smaller than everybody is safe. Holders of shares are the same as without.
+        Empty: all are summed in one.
     least : int
-        The fewest survivors with which a group is summed; 3 where it is less.
+        The fewest survivors with which all are summed in one; more than half in any case.
 
     Notes
     -----
@@ -148,9 +181,10 @@ def build_graph(
     """
     _check_participants(participants)
     n = len(participants)
+    everybody = (Group.of(range(n), least),)
     _check_groups(groups, n)
     if groups or mode == "pairwise":
-        edges = _everybody(groups or (tuple(range(n)),), n)
+        edges = _everybody([group.positions for group in groups or everybody], n)
     else:
         _check_partners(partners, n)
         edges = np.concatenate([_edges(partners, n), _regular(n, degree, _PARTNERS + seed)])
@@ -162,9 +196,7 @@ def build_graph(
             f"a threshold of {shares.threshold} does not fit {shares.holders} holders among {n} clients"
         )
     holders = random_regular(n, shares.holders, _HOLDERS + seed)
-    return MaskGraph(
-        context, tuple(participants), neighbours, holders, shares.threshold, groups, max(MIN_CLIENTS, least)
-    )
+    return MaskGraph(context, tuple(participants), neighbours, holders, shares.threshold, tuple(groups) or everybody)
 
 
 # An edge is a number: the position it is an edge of, times n, plus the other position. A graph is an array of these.
@@ -183,7 +215,7 @@ def _adjacency(edges: np.ndarray, n: int) -> Adjacency:
     return tuple(tuple(others[start:end]) for start, end in pairwise([0, *ends]))
 
 
-def _everybody(groups: Adjacency, n: int) -> np.ndarray:
+def _everybody(groups: Sequence[Sequence[int]], n: int) -> np.ndarray:
     """Edges where all of a group mask with each other."""
     found = [np.zeros(0, np.int64)]
     for group in (np.array(each, np.int64) for each in groups):  # a group may be empty
@@ -226,7 +258,7 @@ def decode_positions(data: bytes, most: int, name: str) -> tuple[tuple[int, ...]
     return positions, data[end:]
 
 
-def _encode(adjacency: Adjacency) -> bytes:
+def _encode(adjacency: Sequence[Sequence[int]]) -> bytes:
     """The canonical forms of several lists of positions, one after the other."""
     return np.array([*chain.from_iterable((len(each), *each) for each in adjacency)], ">u4").tobytes()
 
@@ -240,8 +272,8 @@ def _check_participants(participants: Sequence[Participant]) -> None:
         raise InvalidContent(f"{len(participants)} clients cannot mask: draw at least {MIN_CLIENTS}")
 
 
-def _check_groups(groups: Adjacency, n: int) -> None:
-    together = [position for group in groups for position in group]
+def _check_groups(groups: Sequence[Group], n: int) -> None:
+    together = [position for group in groups for position in group.positions]
     if len(set(together)) != len(together) or not set(together) <= set(range(n)):
         raise InvalidContent("a position is in two groups, or is not in the round's order")
 

@@ -94,8 +94,8 @@ def partners_of_all(n: int, assumed: Assumed) -> int:
     return min(n - 1, max(FEWEST_PARTNERS, partners_needed(n, min(bad, n - 1))))
 
 
-def group_size(n: int, assumed: Assumed) -> int:
-    """The fewest survivors of n clients that may be summed apart, all masking with each other, at the same chance.
+def crowd(n: int, assumed: Assumed) -> int:
+    """The fewest of n clients that may be summed, all masking with each other, so that they hide each other.
 
     Who drops out protects nobody, so it is survivors that count.
     """

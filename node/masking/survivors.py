@@ -29,7 +29,7 @@ class Needed:
 
 def without_groups(graph: MaskGraph, needed: Needed, left_out: Collection[int]) -> Needed:
     """What is needed when the groups with these numbers are left out of the sum: partners are always of one group."""
-    gone = frozenset(position for number in left_out for position in graph.groups[number])
+    gone = frozenset(position for number in left_out for position in graph.groups[number].positions)
     seeds = tuple(position for position in needed.seeds if position not in gone)
     return Needed(seeds, tuple(position for position in needed.keys if position not in gone), needed.transcript)
 
@@ -37,12 +37,13 @@ def without_groups(graph: MaskGraph, needed: Needed, left_out: Collection[int]) 
 def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collection[int]) -> Needed:
     """Work out which secrets, of whom, unmask the sum.
 
+    Survivors that are not connected by masks to the largest part of their group are left out, with their self-masks on:
+    more than their sum would be readable.
+
     Raises
     ------
     MaskingRefused
-        A survivor did not share; there are fewer survivors than ``graph.min_survivors``; or the survivors are not
-        connected by masks, so that more than their sum would be readable. Where groups are summed apart, nothing is
-        revealed of a group with too few survivors, and the others are summed; unless there is none.
+        A survivor did not share; there are fewer survivors than ``graph.min_survivors``; or too few of every group.
     """
     shared, survived = frozenset(sharers), frozenset(survivors)
     strangers = sorted((shared | survived) - frozenset(range(graph.n)))
@@ -54,34 +55,23 @@ def needed_secrets(graph: MaskGraph, sharers: Collection[int], survivors: Collec
     if len(survived) < graph.min_survivors:
         raise MaskingRefused(f"{len(survived)} clients survived, but {graph.min_survivors} are needed")
     summed = all_summed(graph, survived)
-    apart: Collection[int] = () if graph.groups else survived - summed
-    if apart:
-        raise MaskingRefused(
-            f"client {graph.client(min(apart))} is not connected to the other survivors: too many partners dropped out"
-        )
     if not summed:
-        raise MaskingRefused(
-            f"too few clients of every group survived: a group needs {graph.least}, and more than half of its clients"
-        )
+        most = max(len(survived.intersection(each.counted)) for each in graph.groups)
+        fewest = min(each.quota for each in graph.groups)
+        raise MaskingRefused(f"{most} clients of a group survived that mask with each other, but {fewest} are needed")
     dangling = (position for position in shared - survived if summed & set(graph.neighbours[position]))
     return Needed(tuple(sorted(summed)), tuple(sorted(dangling)), _transcript(graph, shared, survived))
 
 
 def summed_groups(graph: MaskGraph, survivors: Collection[int]) -> tuple[frozenset[int], ...]:
-    """Whose updates are summed, for each group; nobody's of a group where more than the sum would be readable.
+    """Whose updates are summed, for each group: of its survivors the largest part that is connected by masks.
 
-    Without groups there is one of all: the survivors connected to the first.
+    Nobody's of a group whose part has less than its quota: colluders may be most of what is left.
     """
-    survived = frozenset(survivors)
-    if not graph.groups:
-        return (_reachable(graph, min(survived), survived),)
-    found: list[frozenset[int]] = []
+    survived, found = frozenset(survivors), []
     for group in graph.groups:
-        own = survived & frozenset(group)
-        # Where many of a group are gone, colluders may be most of what is left.
-        enough = len(own) >= graph.least and 2 * len(own) > len(group)
-        safe = enough and own == _reachable(graph, min(own), own)
-        found.append(own if safe else frozenset())
+        main = _main_part(graph, survived.intersection(group.positions))
+        found.append(main if len(main.intersection(group.counted)) >= group.quota else frozenset[int]())
     return tuple(found)
 
 
@@ -96,6 +86,15 @@ def opened_groups(
 def all_summed(graph: MaskGraph, survivors: Collection[int]) -> frozenset[int]:
     """Whose updates are summed, in whichever group."""
     return frozenset[int]().union(*summed_groups(graph, survivors))
+
+
+def _main_part(graph: MaskGraph, survivors: frozenset[int]) -> frozenset[int]:
+    """The largest part of survivors that masks join; of parts of one size the one with the lowest position."""
+    parts, left = [frozenset[int]()], survivors
+    while left:
+        parts.append(_reachable(graph, min(left), left))
+        left -= parts[-1]
+    return max(parts, key=len)
 
 
 def _reachable(graph: MaskGraph, start: int, survivors: frozenset[int]) -> frozenset[int]:

@@ -7,11 +7,11 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from fedgrove.node.masking.recovery import RecoveryRecord, recover
+from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, recover, unavailable_updates
 from fedgrove.node.masking.release import most_release_bytes
 from fedgrove.node.masking.sealing import shares_bytes
 from fedgrove.node.privacy.records import ClientLevelRecord
-from fedgrove.node.protocol.content import fetch_available
+from fedgrove.node.protocol.content import fetch_available, fetch_metrics, unavailable
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -26,6 +26,12 @@ def seed_hashes(current: RoundRecords) -> dict[int, bytes]:
 def recovery(inputs: RoundInputs, data: bytes) -> RecoveryRecord:
     """Parse a round's recovery record and check it against the ledger; raises InvalidContent."""
     return RecoveryRecord.parse(data, inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(inputs.current))
+
+
+def named_recovery(inputs: RoundInputs) -> RecoveryRecord:
+    """The recovery record that a closed round's metrics name, checked; raises StoreError, InvalidContent."""
+    stated = fetch_metrics(inputs.store, inputs.current.result.metrics_digest)
+    return recovery(inputs, inputs.store.fetch(bytes.fromhex(stated.recovery), most_record_bytes(inputs.graph)))
 
 
 def sealed_shares(inputs: RoundInputs, owners: Iterable[int]) -> dict[int, bytes]:
@@ -58,6 +64,43 @@ def recovered(inputs: RoundInputs, released: Mapping[int, bytes], left_out: Coll
     shares = sealed_shares(inputs, range(inputs.graph.n))
     hashes = seed_hashes(inputs.current)
     return recover(inputs.graph, inputs.sharers, inputs.survivors, hashes, released, shares, left_out)
+
+
+def unavailable_commits(method: Method, inputs: RoundInputs, released: Mapping[int, bytes]) -> list[int]:
+    """Clients whose update neither most of its witnesses nor this node can have; raises Unreachable."""
+    lost = unavailable_updates(inputs.graph, inputs.sharers, inputs.survivors, released)
+    clients = [inputs.graph.client(position) for position in lost]
+    sizes = {client: method.codec.expected_bytes(inputs, client) for client in clients}
+    return unavailable(inputs.store, {client: inputs.current.commits[client].digest for client in sizes}, sizes)
+
+
+def recovered_without_spoilt(
+    inputs: RoundInputs, released: Mapping[int, bytes], gone: Collection[int], final: bool
+) -> RecoveryRecord:
+    """The recovery record; where groups are summed apart, a group is left out that cannot be recovered.
+
+    Parameters
+    ----------
+    gone : collection of int
+        Clients whose update cannot be had: their groups are left out.
+    final : bool
+        No more shares are waited for.
+
+    Raises
+    ------
+    Unreachable
+    node.masking.recovery.TooFewShares
+    """
+    groups = [{inputs.graph.client(position) for position in group.positions} for group in inputs.graph.groups]
+    left_out = {number for number, group in enumerate(groups) if group.intersection(gone)}
+    while True:
+        try:
+            return recovered(inputs, released, left_out)
+        except TooFewShares as lack:
+            spoilt = {number for number, group in enumerate(groups) if lack.client in group} - left_out
+            if not (spoilt and (final or lack.owner_lied)):
+                raise
+            left_out |= spoilt
 
 
 def outcome(method: Method, inputs: RoundInputs, record: RecoveryRecord) -> Outcome:

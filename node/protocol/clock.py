@@ -26,9 +26,11 @@ def phase_of(current: RoundRecords, deadlines: Deadlines, block: int) -> Phase:
         return IN_FORCE[type(current.end)]
     if current.sealed is None:
         return _before_order(current, deadlines, block)
-    if current.recovered is None:
-        return _before_recovery(deadlines, block)
-    return Phase.CLOSE if block <= deadlines.close_end else Phase.OVERDUE
+    if block <= deadlines.share_end:
+        return Phase.SHARE
+    if block <= deadlines.commit_end:
+        return Phase.COMMIT
+    return Phase.RECOVER if block <= deadlines.recover_end else Phase.OVERDUE
 
 
 def _before_order(current: RoundRecords, deadlines: Deadlines, block: int) -> Phase:
@@ -39,20 +41,15 @@ def _before_order(current: RoundRecords, deadlines: Deadlines, block: int) -> Ph
     return Phase.SEAL if block <= deadlines.seal_end else Phase.OVERDUE
 
 
-def _before_recovery(deadlines: Deadlines, block: int) -> Phase:
-    if block <= deadlines.share_end:
-        return Phase.SHARE
-    if block <= deadlines.commit_end:
-        return Phase.COMMIT
-    return Phase.RECOVER if block <= deadlines.recover_end else Phase.OVERDUE
-
-
 def coordinator_turn(current: RoundRecords, deadlines: Deadlines, settings: LedgerSettings) -> tuple[int, int]:
     """From which block on the coordinator is due, and how many blocks it may take; others may after its grace."""
     if current.end is not None:
         return (current.voided or current.end).at.block, settings.recover_window
     if current.sealed is None:
-        return deadlines.draw_end, settings.seal_window
-    if current.recovered is None:
-        return deadlines.commit_end, settings.recover_window
-    return current.recovered.at.block, settings.close_window
+        return draw_window_end(current, settings), settings.seal_window
+    return deadlines.commit_end, settings.recover_window
+
+
+def draw_window_end(current: RoundRecords, settings: LedgerSettings) -> int:
+    """The block with which a round's draws end, but where all members draw and fewer did than the quorum."""
+    return current.opened.opened_at + settings.seed_delay + settings.draw_window

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from msgspec import Meta
 
-from fedgrove.chain.records import Closed
 from fedgrove.common.errors import InvalidContent
 from fedgrove.common.wire import Count, Digest, Table
 from fedgrove.ipfs.store import ContentReader, StoreError, Unreachable
@@ -56,9 +55,11 @@ class Metrics(Table, frozen=True):
         What the round released about its clients; None where the terms ask for no such mechanism.
     stated : dict or None
         What the coordinator states in addition to the model, JSON-ready, for the method to read; None: nothing.
-    head : (int, str) or None
-        A block before the closing, and its hash, hexadecimal: by its signature, who closes vouches for the history up
-        to there, also for what nobody signed, as which block a record lies in.
+    recovery : str
+        Digest of the recovery record, hexadecimal: the secrets that took the masks off.
+    head : (int, str)
+        A block from the end of the commits on, before the closing, and its hash, hexadecimal: by its signature, who
+        closes vouches for the history up to there, also for what nobody signed, as which block a record lies in.
     members : MembersMetrics, MembersRates or None
         The members' own metrics of the model that the round began with; None where the terms ask for none.
     only_class : int or None
@@ -68,12 +69,13 @@ class Metrics(Table, frozen=True):
     """
 
     round: Count
-    loss: Annotated[float, Meta(ge=0)]
-    samples: Count
+    recovery: Digest
+    head: tuple[Count, Digest]
+    loss: Annotated[float, Meta(ge=0)] = 0.0
+    samples: Count = 0
     accuracy: Annotated[float, Meta(ge=0, le=1)] | None = None
     privacy: PrivacyRecord | None = None
     stated: dict[str, Any] | None = None
-    head: tuple[Count, Digest] | None = None
     members: MembersStatement | None = None
     only_class: Count | None = None
     scores: StatedScores | None = None
@@ -95,23 +97,19 @@ def fetch_metrics(store: ContentReader, digest: bytes) -> Metrics:
     return Metrics.from_bytes(store.fetch(digest, MAX_JSON_BYTES))
 
 
-def head_fault(metrics: Metrics, block_hash: Callable[[int], bytes], first: int, end: Closed) -> str:
+def head_fault(metrics: Metrics, block_hash: Callable[[int], bytes], first: int, last: int) -> str:
     """How the block that a closing names differs from the chain's, in one clause; empty where it does not.
 
     Parameters
     ----------
     block_hash : callable
         Maps the number of a block to its hash.
-    first : int
-        The first block of the history.
-    end : Closed
-        The closing.
+    first, last : int
+        The blocks between which it must lie: the last one of the commits, and the one before the closing.
     """
-    if metrics.head is None:
-        return ""
     number, named = metrics.head
-    if not first <= number < end.at.block:
-        return f"they name block {number}, which does not lie between the deployment and the closing"
+    if not first <= number <= last:
+        return f"they name block {number}, which does not lie between the commits and the closing"
     return "" if block_hash(number).hex() == named else f"they name a hash that block {number} does not have"
 
 

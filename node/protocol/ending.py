@@ -26,7 +26,7 @@ class MetricsWatch:
         base = rounds.base
         if self.config.evaluation is None or base is None:
             return None
-        digest = base.closing.metrics_digest
+        digest = base.result.metrics_digest
         if digest not in self._known:
             self._known = {digest: _members(self.store.fetch(digest, MAX_JSON_BYTES))}
         return self._known[digest]

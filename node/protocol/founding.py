@@ -5,7 +5,7 @@ from dataclasses import replace
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.face.founding import deploy
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.records.deployment import Deployment, Terms
+from fedgrove.chain.records.deployment import MOST_NAMED, Deployment, Terms
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -40,7 +40,8 @@ def found(
         coordinator,
         config.ledger,
         terms_of(config),
-        open_membership=config.membership.mode == "open",
+        members=config.membership.members,
+        membership=config.membership.mode,
         admin=admin,
         activation_delay=config.membership.activation_delay,
     )
@@ -52,10 +53,11 @@ def difference(deployment: Deployment, config: FederationConfig) -> str:
         deployment,
         settings=config.ledger,
         terms=terms_of(config),
-        open_membership=config.membership.mode == "open",
+        membership=config.membership.mode,
+        members=config.membership.members[:MOST_NAMED],
         activation_delay=config.membership.activation_delay,
     )
-    for name in ("settings", "terms", "open_membership", "activation_delay"):
+    for name in ("settings", "terms", "membership", "members", "activation_delay"):
         if getattr(deployment, name) != getattr(expected, name):
             return f"its {name.replace('_', ' ')} are not those of the terms"
     return ""

@@ -5,36 +5,43 @@ author, proof, window, membership and order is recomputed from the records alone
 author's is checked where it is read (``chain.network.blocks``). What an honest member refuses although the law allows
 it stands in ``policy``.
 
-A client is active a delay after it registered. Where the federation's admin approves members, an approval acts after
-the same delay, a revocation from the next round on. A member that was absent from too many rounds sits out.
+Who may take part is approved before it registers, unless membership is open, and active a delay after that. Whoever is
+approved again after a revocation waits for the delay, too; a revocation acts from the next round on. A member that drew
+in none of the last rounds of all members is idle: an opening may list it, and nobody waits for it in that round.
+
+Only the clock, a count, or more than half of those that committed end a round without a model. Those that committed
+judge it: before its closing that nothing may be summed, after it what it should have come to.
 """
 
 import functools
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from eth_utils import keccak, to_canonical_address
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
     KINDS,
-    AbsenceRecorded,
     AccountRecord,
     AdminRecord,
     Approved,
     Closed,
-    Disputed,
     Drawn,
     DrawRejected,
     Failed,
-    FailureReason,
     FoundingRecord,
+    Judged,
     LedgerFounded,
     MailboxKeyRotated,
     MemberRecord,
     Phase,
     PhaseEnd,
     Record,
-    Recovered,
     Registered,
     RegistryFounded,
+    Released,
+    Replaced,
+    Resumed,
     Revoked,
     RoundOpened,
     RoundRecord,
@@ -50,42 +57,51 @@ from fedgrove.chain.records.phases import Deadlines
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.protocol.bad_record import bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
-from fedgrove.node.protocol.clock import coordinator_turn, phase_of
+from fedgrove.node.protocol.clock import coordinator_turn, draw_window_end, phase_of
 from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
 
 _FOUNDING = (RegistryFounded, LedgerFounded)
-_MOST_ABSENCES = 0xFFFF  # at which the registry's count stays
+_LONG = 1 << 16  # blocks after which a member may skip a round that waits for its quorum
+_HASHES_KEPT = 256  # blocks whose hash every chain has at hand
+_NOTHING = bytes(32)
 _ENDINGS = {kind.ENDS: kind for kind in KINDS if issubclass(kind, PhaseEnd)}
 """By the record that each leaves in a phase, the record that everybody has."""
 
 
 @dataclass
 class Law:
-    """Checks each record against all records before it. Call ``check`` before the record is added to ``rounds``."""
+    """Checks each record against all records before it. Call ``check`` before the record is added to ``rounds``.
+
+    Attributes
+    ----------
+    facts : ChainFacts
+    rounds : Rounds
+        All records before.
+    """
 
     facts: ChainFacts
     rounds: Rounds
-    _founded: int = 0
-    _model: bytes = b""
+    _founded: list[FoundingRecord] = field(default_factory=list)
+    _expected: deque[Record] = field(default_factory=deque)
     _standing: int = 0
-    _to_be_voided: list[tuple[int, int]] = field(default_factory=list)
-    _to_be_ended: tuple[type[PhaseEnd], bytes] | None = None
+    _model: bytes = b""
+    _metrics: bytes = b""
     _vrf_keys: set[tuple[int, int]] = field(default_factory=set)
-    _approved: dict[str, int] = field(default_factory=dict)
-    _revoked: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _absences: dict[int, int] = field(default_factory=dict)
-    _sitting_out: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    _to_be_absent: list[int] = field(default_factory=list)
+    _approved: set[str] = field(default_factory=set)
+    _struck: set[str] = field(default_factory=set)
+    _changed_at: int = 0
 
     def __post_init__(self) -> None:
         self._model = bytes.fromhex(self.facts.deployment.terms.model)
 
     def check(self, record: Record) -> None:
         """Raise RuleBroken if the record breaks a rule."""
-        # (1) both contracts were founded, once each
+        # (1) what the record before brings with it comes next, and comes in no other way
+        if self._expected:
+            self._check_expected(record)
+            return
+        # (2) both contracts were founded, once each
         self._check_founding(record)
-        # (2) what the records before oblige the ledger to record next comes before anything else
-        self._check_announced(record)
         # (3) its own rule; a kind of record without one is not lawful
         match record:
             case FoundingRecord():
@@ -94,14 +110,12 @@ class Law:
                 self._by_account(record)
             case AdminRecord():
                 self._by_admin(record)
-            case AbsenceRecorded():
-                self._absence(record)
             case RoundOpened():
                 self._opened(record)
-            case Disputed():
-                self._disputed(record)
-            case Voided():
-                self._voided(record)
+            case Judged():
+                self._judged(record)
+            case Released():
+                self._released(record)
             case RoundRecord():
                 self._within_round(record)
             case _:
@@ -110,47 +124,51 @@ class Law:
     # --- who may act ------------------------------------------------------------------------------------------------
 
     def barred_from(self, number: int, block: int) -> list[str]:
-        """Accounts of registered clients that may not draw in a round of this number, opened up to this block."""
+        """Accounts that the opening of a round in this block may list: who may not draw, and who is idle."""
+        idle = self.facts.deployment.terms.rate_of(number) == tree.EVERYONE
         members = self.rounds.members.values()
-        return [member.account for member in members if self.why_barred(member, number, block)]
+        return [member.account for member in members if member.bar(block) or (idle and self._is_idle(member))]
 
     def barred(self, member: Member, current: RoundRecords) -> str:
-        """Why the ledger takes no draw of an active member in a round, in one clause; empty when it does."""
-        if not self._approved_by(member, current.opened.opened_at):
-            return "the federation's admin: this client is not approved"
-        until = self.sits_out_until(member.client, current.number)
-        return f"this client: absent too often, it sits out until round {until}" if until >= current.number else ""
+        """Why the ledger takes no draw of a member in a round, in one clause; empty when it does."""
+        if member.account in current.opened.barred:
+            return "the client was idle when the round opened"
+        return member.bar(current.opened.opened_at)
 
     def is_active(self, account: str, block: int) -> bool:
         """Whether an account is a member's that may act for the coordinator in a block."""
         member = self.rounds.member(account)
-        if member is None or member.active_from > block:
+        if member is None or account in self._struck:
             return False
-        return self.facts.deployment.open_membership or self._approved.get(account, block + 1) <= block
+        return member.approved and not member.left and member.active_from <= block
 
-    def why_barred(self, member: Member, number: int, opened_at: int) -> str:
-        """Why a member may not draw in a round, given the block of its opening; empty if it may."""
-        if member.active_from > opened_at:
-            return "the client was not active yet"
-        if not self._approved_by(member, opened_at):
-            return "the client was not approved"
-        if self.sits_out_until(member.client, number) >= number:
-            return "the client sits out because of its absences"
-        return "the client had withdrawn all its data" if self.rounds.left(member.client) else ""
+    def members_changed_since(self, block: int) -> bool:
+        """Whether a member came, left, changed its key or its approval in this block or later."""
+        return self._changed_at >= block
 
-    def sits_out_until(self, client: int, number: int) -> int:
-        """The last round that a client must sit out because of absences reported before this round; 0 for none."""
-        return max((until for since, until in self._sitting_out.get(client, []) if since < number), default=0)
+    def is_struck(self, account: str) -> bool:
+        """Whether a closing of the account was replaced or voided."""
+        return account in self._struck
 
-    def _approved_by(self, member: Member, opened_at: int) -> bool:
-        """Whether the member was approved, and for long enough, when a round was opened."""
-        if self.facts.deployment.open_membership:
-            return True
-        account = member.account
-        if account in self._approved:
-            return self._approved[account] <= opened_at
-        revoked, since = self._revoked.get(account, (-1, 0))
-        return revoked >= opened_at >= since
+    def grace(self) -> int:
+        """Blocks in which the coordinator may act alone: fewer once a closing of its own fell."""
+        grace = self.facts.settings.coordinator_grace
+        return grace // 4 if self.facts.deployment.coordinator in self._struck else grace
+
+    def closing_lot(self, current: RoundRecords, account: str) -> int:
+        """Blocks behind the grace that an account leaves to others before it may close a round that it committed in."""
+        if account == self.facts.deployment.coordinator:
+            return 0
+        lot = keccak(current.sealing.order_root + to_canonical_address(account).rjust(32, b"\0"))
+        return int.from_bytes(lot, "big") % (self.facts.settings.coordinator_grace + 1)
+
+    def is_hopeless(self, current: RoundRecords) -> bool:
+        """Whether too few committed for a closing: fewer than the quorum, or no more than half of those that drew."""
+        committed = len(current.commits)
+        return committed < self.facts.settings.quorum or 2 * committed <= len(current.draws)
+
+    def _is_idle(self, member: Member) -> bool:
+        return self.rounds.is_idle(member, self.facts.settings.absence_limit)
 
     def _check_author(self, record: MemberRecord) -> Member:
         """The member that a record names; RuleBroken if it is none, or did not sign it."""
@@ -162,118 +180,127 @@ class Law:
             raise bad(f"{record.FIELD}.author", reason, record.round, record.client)
         return member
 
-    def _check_coordinator(self, record: RoundRecord, current: RoundRecords) -> None:
-        """Whether the author may do what is the coordinator's alone until its grace, from its turn on, is over."""
-        author, block = record.at.author, record.at.block
+    def _check_coordinator(self, record: RoundRecord, since: int, more: int = 0) -> bool:
+        """Whether it is the coordinator's; RuleBroken for others within its grace and ``more`` after ``since``."""
+        author = record.at.author
+        if author in self._struck:
+            raise bad(f"{record.FIELD}.author", f"a closing of {author} was replaced or voided", record.round)
         if author == self.facts.deployment.coordinator:
-            return
-        settings = self.facts.settings
-        turn, _ = coordinator_turn(current, current.deadlines(settings), settings)
-        if block <= turn + settings.coordinator_grace:
+            return True
+        if record.at.block <= since + more + self.grace():
             raise bad(f"{record.FIELD}.author", f"{author} acted within the coordinator's grace", record.round)
-        if not self.is_active(author, block):
-            reason = f"{author} is neither the coordinator nor an active member"
+        return False
+
+    def _check_coordinator_or_member(self, record: RoundRecord, since: int) -> bool:
+        """The same; of the others only an active member."""
+        is_coordinator = self._check_coordinator(record, since)
+        if not is_coordinator and not self.is_active(record.at.author, record.at.block):
+            reason = f"{record.at.author} is neither the coordinator nor an active member"
             raise bad(f"{record.FIELD}.author", reason, record.round)
+        return is_coordinator
 
     # --- founding, and what must come next --------------------------------------------------------------------------
 
     def _check_founding(self, record: Record) -> None:
-        """The registry comes first, then the ledger; whoever is quick may join between the two."""
+        """The registry comes first, with the members that it names, then the ledger; the quick may join in between."""
         if isinstance(record, FoundingRecord):
-            if self._founded == len(_FOUNDING) or type(record) is not _FOUNDING[self._founded]:
+            if len(self._founded) == len(_FOUNDING) or type(record) is not _FOUNDING[len(self._founded)]:
                 raise bad("founding", "the registry and the ledger were not founded once each, in this order")
-            self._founded += 1
-        elif self._founded < (1 if isinstance(record, AccountRecord | AdminRecord) else len(_FOUNDING)):
+            self._founded.append(record)
+            if isinstance(record, RegistryFounded):
+                named = dict.fromkeys(self.facts.deployment.members)
+                self._approved.update(named)
+                self._expected.extend(Approved(record.at, account, 0) for account in named)
+        elif len(self._founded) < (1 if isinstance(record, AccountRecord | AdminRecord) else len(_FOUNDING)):
             raise bad("founding", "the records do not begin with the founding of the registry and the ledger")
 
-    def _check_announced(self, record: Record) -> None:
-        if self._to_be_voided and not isinstance(record, Voided):
-            reason = "most of its members disputed the round, but it was not voided"
-            raise bad("disputes", reason, self._to_be_voided[0][0])
-        if self._to_be_absent and not isinstance(record, AbsenceRecorded):
-            client = self._to_be_absent[0]
-            raise bad("absence", "the client was left out of the report", self.rounds.ended()[-1].number, client)
-        if self._to_be_ended is not None and not isinstance(record, self._to_be_ended[0]):
-            number = self.rounds.last.number
-            raise bad("phase end", "everybody had acted, but the end of the phase was not recorded", number)
+    def _check_expected(self, record: Record) -> None:
+        expected = self._expected.popleft()
+        if replace(record, at=expected.at) == expected and record.at.transaction == expected.at.transaction:
+            return
+        number = expected.round if isinstance(expected, RoundRecord) else None
+        told = f"here should be the record {expected.TITLE!r} that follows from the one before, and there is another"
+        raise bad(expected.FIELD, told, number)
 
     # --- members ----------------------------------------------------------------------------------------------------
 
     def _by_account(self, record: AccountRecord) -> None:
+        member = self.rounds.members.get(record.client)
         if isinstance(record, Registered):
-            expected = len(self.rounds.members) + 1
-            if record.client != expected or self.rounds.member(record.account) is not None:
-                raise bad("registration.index", f"index {record.client} is not the next one", client=record.client)
-        else:
-            member = self.rounds.members.get(record.client)
-            if member is None or member.account != record.account:
-                reason = f"account {record.account} is not client {record.client}"
-                raise bad(record.FIELD, reason, client=record.client)
+            self._registered(record)
+        elif member is None or member.account != record.account:
+            raise bad(record.FIELD, f"account {record.account} is not client {record.client}", client=record.client)
         match record:
             case Registered() | VrfKeyRotated():
+                self._check_delay(record)
                 self._vrf_key(record)
+            case Resumed():
+                self._check_delay(record)
             case MailboxKeyRotated() | Withdrawn():
                 pass  # a member may at any time
             case _:
                 raise bad(record.FIELD, "no rule allows this record", client=record.client)
+        leaves = isinstance(record, Withdrawn) and not record.points
+        if leaves or isinstance(record, Registered | VrfKeyRotated | Resumed):
+            self._members_changed(record.at.block, member)
+
+    def _registered(self, record: Registered) -> None:
+        expected = len(self.rounds.members) + 1
+        if record.client != expected or self.rounds.member(record.account) is not None:
+            raise bad("registration.index", f"index {record.client} is not the next one", client=record.client)
+        if self.facts.deployment.membership != "open" and record.account not in self._approved:
+            raise bad("registration.account", f"account {record.account} was not approved", client=record.client)
+
+    def _check_delay(self, record: Registered | VrfKeyRotated | Resumed) -> None:
+        if record.active_from != record.at.block + self.facts.deployment.activation_delay:
+            reason = f"{record.active_from} is not the delay after it"
+            raise bad(f"{record.FIELD}.active from", reason, client=record.client)
 
     def _vrf_key(self, record: Registered | VrfKeyRotated) -> None:
         if (record.vrf_x, record.vrf_y) in self._vrf_keys:
             raise bad(f"{record.FIELD}.vrf key", "the key is already registered", client=record.client)
-        if record.active_from != record.at.block + self.facts.deployment.activation_delay:
-            reason = f"{record.active_from} is not the delay after it"
-            raise bad(f"{record.FIELD}.active from", reason, client=record.client)
         alpha = tree.registration_alpha(self.facts.deployment.chain_id, self.facts.deployment.registry, record.account)
         _check_proof(record, record, alpha)
         self._vrf_keys.add((record.vrf_x, record.vrf_y))
 
     def _by_admin(self, record: AdminRecord) -> None:
-        if self.facts.deployment.open_membership or record.at.author != self.facts.deployment.admin:
-            raise bad(record.FIELD, f"it is signed by {record.at.author}, not by the federation's admin")
+        author, deployment = record.at.author, self.facts.deployment
+        if deployment.membership == "open":
+            raise bad(record.FIELD, "membership is open to all")
+        by_founder = deployment.membership == "named" and isinstance(record, Approved) and not self.rounds.rounds
+        entitled = deployment.founder if by_founder else deployment.admin
+        if author != entitled or (deployment.membership == "named" and not by_founder):
+            raise bad(record.FIELD, f"it is signed by {author}, who may not say who takes part")
+        member = self.rounds.member(record.account)
         match record:
             case Approved():
-                self._approved[record.account] = self._approved_from(record)
+                self._check_approval(record, member)
+                self._approved.add(record.account)
             case Revoked():
-                # It acts from the next round on.
-                since = self._approved.pop(record.account, record.at.block)
-                self._revoked[record.account] = (record.at.block, since)
+                if record.account not in self._approved:
+                    raise bad(record.FIELD, f"account {record.account} was not approved")
+                self._approved.remove(record.account)
             case _:
                 raise bad(record.FIELD, "no rule allows this record")
+        if member is not None:
+            self._members_changed(record.at.block, replace(member, approved=True))
 
-    def _approved_from(self, record: Approved) -> int:
+    def _check_approval(self, record: Approved, member: Member | None) -> None:
         """After the delay, like a registration; at once where it takes back a revocation that has not acted yet."""
-        revoked, since = self._revoked.get(record.account, (-1, 0))
-        opened_at = self.rounds.latest.opened.opened_at if self.rounds.latest else 0
-        if revoked >= opened_at:
-            return since
-        return record.at.block + self.facts.deployment.activation_delay
+        if record.account in self._approved:
+            raise bad(record.FIELD, f"account {record.account} was approved before")
+        active_from = 0
+        if member is not None:
+            opened_at = self.rounds.latest.opened.opened_at if self.rounds.latest else 0
+            acted = member.revoked_at == 0 or member.revoked_at < opened_at
+            active_from = record.at.block + self.facts.deployment.activation_delay if acted else member.active_from
+        if record.active_from != active_from:
+            raise bad(f"{record.FIELD}.active from", f"it should be {active_from}, not {record.active_from}")
 
-    def _absence(self, record: AbsenceRecorded) -> None:
-        ended = self.rounds.ended()
-        if not ended:
-            raise bad("absence", "no round has ended", client=record.client)
-        current, client = ended[-1], record.client
-        if not self._to_be_absent:
-            if current.absences or not current.stands or self._draws(record.at.block):
-                reason = "the round did not close, was already reported on, or the next round has begun to draw"
-                raise bad("absence", reason, current.number, client)
-            # A report names all that did not commit, by ascending account.
-            uncommitted = (each for each in current.order if each not in current.commits)
-            self._to_be_absent = sorted(uncommitted, key=lambda each: int(self.rounds.members[each].account, 16))
-        if not self._to_be_absent or self._to_be_absent.pop(0) != client:
-            raise bad("absence", "the client was not absent, or the order is wrong", current.number, client)
-        count = min(self._absences.get(client, 0) + 1, _MOST_ABSENCES)
-        if record.absences != count:
-            raise bad("absence.count", f"{record.absences} recorded, {count} counted", current.number, client)
-        self._absences[client] = count
-        if count % self.facts.settings.absence_limit == 0:
-            latest = self.rounds.last.number
-            self._sitting_out.setdefault(client, []).append((latest, latest + self.facts.settings.absence_rounds))
-
-    def _draws(self, block: int) -> bool:
-        """Whether a round may still take draws in this block."""
-        latest = self.rounds.last
-        return latest.end is None and block <= latest.deadlines(self.facts.settings).draw_end
+    def _members_changed(self, block: int, member: Member | None) -> None:
+        """With its block, members get a reason to skip a round that waits for its quorum."""
+        if member is None or (member.approved and not member.left):
+            self._changed_at = block
 
     # --- a round ----------------------------------------------------------------------------------------------------
 
@@ -287,10 +314,11 @@ class Law:
         else:
             if latest.end is None:
                 raise bad("opened", f"round {latest.number} had not ended", number)
-            self._check_coordinator(record, latest)
-        closed = self.rounds.closed
-        if closed >= terms.rounds or number > terms.rounds + terms.repeats:
-            raise bad("opened", f"{closed} of {terms.rounds} rounds had closed, of {number - 1} opened", number)
+            since, _ = coordinator_turn(latest, self._ends(latest), self.facts.settings)
+            self._check_coordinator_or_member(record, since)
+        closed, failed = self.rounds.closed, self.rounds.failed
+        if closed >= terms.rounds or failed > terms.repeats:
+            raise bad("opened", f"{closed} of {terms.rounds} rounds had closed, {failed} had failed", number)
         if record.model_digest != self._model:
             raise bad("opened.model", "it is not the model in force after the previous round", number)
         if record.config_digest.hex() != terms.config:
@@ -301,9 +329,9 @@ class Law:
             raise bad("opened.seed block", "it is not the seed delay after the opening", number)
         if record.sampling_rate != terms.rate_of(number):
             raise bad("opened.sampling rate", "it is not the rate of the federation's terms", number)
-        barred = len(self.barred_from(number, record.opened_at))
-        if record.barred > barred:
-            raise bad("opened.barred", f"{record.barred} were named, but {barred} may not draw", number)
+        places = [int(account, 16) for account in record.barred]
+        if sorted(set(places)) != places or not set(record.barred) <= set(self.barred_from(number, record.opened_at)):
+            raise bad("opened.barred", "it lists accounts that may draw, or out of order", number)
 
     def _within_round(self, record: RoundRecord) -> None:
         number, current = record.round, self.rounds.latest
@@ -311,7 +339,7 @@ class Law:
             raise bad(record.FIELD, "the round was not open", number)
         if current.end is not None:
             raise bad(record.FIELD, "the round had ended", number)
-        deadlines = current.deadlines(self.facts.settings)
+        deadlines = self._ends(current)
         match record:
             case SeedFixed():
                 self._seed(record, current, deadlines)
@@ -323,10 +351,6 @@ class Law:
                 self._sealed(record, current, deadlines)
             case MemberRecord(AFTER=type() as after):
                 self._by_member(record, current.of(after), current, deadlines)
-            case PhaseEnd():
-                self._phase_ended(record)
-            case Recovered():
-                self._recovered(record, current, deadlines)
             case Closed():
                 self._closed(record, current, deadlines)
             case Skipped():
@@ -335,6 +359,9 @@ class Law:
                 self._failed(record, current, deadlines)
             case _:
                 raise bad(record.FIELD, "no rule allows this record", number)
+
+    def _ends(self, current: RoundRecords) -> Deadlines:
+        return current.deadlines(self.facts.settings)
 
     def _seed(self, record: SeedFixed, current: RoundRecords, deadlines: Deadlines) -> None:
         if current.seed is not None or record.at.block <= deadlines.seed_block:
@@ -353,7 +380,7 @@ class Law:
             raise bad("draw", "the seed was not fixed", number, client)
         if phase_of(current, deadlines, record.at.block) is not Phase.DRAW:
             raise bad("draw.block", f"block {record.at.block} is outside the draw window", number, client)
-        bar = self.why_barred(member, number, current.opened.opened_at)
+        bar = self.barred(member, current)
         if bar:
             raise bad("draw.client", bar, number, client)
         if not 0 < record.samples <= self.facts.settings.max_samples:
@@ -361,7 +388,13 @@ class Law:
         beta = _check_proof(record, member, tree.draw_alpha(*self.facts.place, number, current.seed.seed))
         if not tree.is_drawn(beta, current.opened.sampling_rate):
             raise bad("draw.proof", "the client's output is above the sampling threshold", number, client)
-        self._announce_end(record, current, current.awaited(self.facts.settings.max_clients))
+        self._announce_end(record, current, self._last_draw(record, current))
+
+    def _last_draw(self, record: Drawn, current: RoundRecords) -> int:
+        """At how many draws the phase ends: when all have drawn who may, after the window with the quorum; 0: never."""
+        settings = self.facts.settings
+        awaited, late = current.awaited(settings.max_clients), record.at.block > draw_window_end(current, settings)
+        return min(awaited, settings.quorum) if late else awaited
 
     def _sealed(self, record: Sealed, current: RoundRecords, deadlines: Deadlines) -> None:
         in_time = phase_of(current, deadlines, record.at.block) is Phase.SEAL
@@ -393,70 +426,106 @@ class Law:
         """Expect the end of the phase in the same transaction, where this is the last record of those awaited."""
         ending = _ENDINGS.get(type(record))
         if ending is not None and len(current.of(type(record))) + 1 == awaited:
-            self._to_be_ended = (ending, record.at.transaction)
+            self._expected.append(ending(record.at, record.round))
 
-    def _phase_ended(self, record: PhaseEnd) -> None:
-        """It follows in the transaction of the last who acted, and nowhere else."""
-        if self._to_be_ended != (type(record), record.at.transaction):
-            raise bad("phase end", "not everybody had acted in the phase, or it had ended before", record.round)
-        self._to_be_ended = None
+    def _released(self, record: Released) -> None:
+        """In the window behind the commits, closed or not; a member that drew in a later round is too late."""
+        number, client, latest = record.round, record.client, self.rounds.latest
+        current = self.rounds.rounds.get(number)
+        if current is None or latest is None or current.sealed is None or not (current.end is None or current.stands):
+            raise bad(record.FIELD, "the round was not one in which shares are released", number, client)
+        self._check_author(record)
+        ends, block = self._ends(current), record.at.block
+        if not ends.commit_end < block <= ends.recover_end:
+            raise bad(f"{record.FIELD}.block", f"block {block} is outside its window", number, client)
+        later = any(client in each.draws for at, each in self.rounds.rounds.items() if at > number)
+        if client not in current.draws or client in current.releases or later:
+            raise bad(
+                record.FIELD, "the client did not draw in the round, or had released, or drew later", number, client
+            )
 
     # --- how a round ends -------------------------------------------------------------------------------------------
 
-    def _recovered(self, record: Recovered, current: RoundRecords, deadlines: Deadlines) -> None:
-        if phase_of(current, deadlines, record.at.block) is not Phase.RECOVER:
-            raise bad("recovery", "recorded twice, outside its window, or before the order was sealed", record.round)
-        self._check_coordinator(record, current)
-        if record.survivors != len(current.commits):
-            raise bad("recovery.survivors", f"{record.survivors}, but {len(current.commits)} committed", record.round)
-
     def _closed(self, record: Closed, current: RoundRecords, deadlines: Deadlines) -> None:
-        if phase_of(current, deadlines, record.at.block) is not Phase.CLOSE or not any(record.model_digest):
-            raise bad("closed", "not recovered, after its deadline, or without a model", record.round)
-        self._check_coordinator(record, current)
-        self._model, self._standing = record.model_digest, record.round
+        number, author = record.round, record.at.author
+        if phase_of(current, deadlines, record.at.block) is not Phase.RECOVER or self.is_hopeless(current):
+            raise bad("closed", "outside its window, or too few had committed", number)
+        if len(current.releases) < self.facts.settings.releases:
+            raise bad("closed", f"only {len(current.releases)} clients had released shares", number)
+        if record.model_digest == _NOTHING or record.metrics_digest == _NOTHING:
+            raise bad("closed", "it names no model, or no metrics", number)
+        if not self._check_coordinator(record, deadlines.commit_end, self.closing_lot(current, author)):
+            member = self.rounds.member(author)
+            if member is None or member.client not in current.commits:
+                raise bad("closed.author", f"{author} is neither the coordinator nor committed", number)
+        self._standing, self._model, self._metrics = number, record.model_digest, record.metrics_digest
 
     def _skipped(self, record: Skipped, current: RoundRecords, deadlines: Deadlines) -> None:
-        number, drawn = record.round, len(current.draws)
-        if drawn >= self.facts.settings.quorum or record.at.block <= deadlines.draw_end:
+        number, drawn, block = record.round, len(current.draws), record.at.block
+        window_end = draw_window_end(current, self.facts.settings)
+        if drawn >= self.facts.settings.quorum or block <= window_end or current.sealed is not None:
             raise bad("skipped", f"{drawn} clients had drawn", number)
         if record.drawn != drawn:
             raise bad("skipped.count", f"{record.drawn} recorded, {drawn} drew", number)
+        if not self._check_coordinator_or_member(record, window_end) and current.draws_all:
+            opened_at = current.opened.opened_at
+            lost = current.seed is None and block - deadlines.seed_block > _HASHES_KEPT
+            if not (self._changed_at >= opened_at or block - opened_at >= _LONG or lost):
+                raise bad("skipped.author", "a member skipped it, though nothing had changed since it opened", number)
 
     def _failed(self, record: Failed, current: RoundRecords, deadlines: Deadlines) -> None:
+        """Anybody may say so."""
         phase = phase_of(current, deadlines, record.at.block)
-        overdue = phase is Phase.OVERDUE
-        if overdue != (record.reason == FailureReason.DEADLINE):
-            raise bad("failed", "its reason and the passed deadlines contradict each other", record.round)
-        if overdue:
-            return  # anybody may say so
-        if phase not in (Phase.RECOVER, Phase.CLOSE) or record.reason == FailureReason.NONE:
-            raise bad("failed", "recorded before the commit phase was over, or without a reason", record.round)
-        self._check_coordinator(record, current)
+        if phase is not Phase.OVERDUE and not (phase is Phase.RECOVER and self.is_hopeless(current)):
+            raise bad("failed", "it was not overdue, and enough clients had committed", record.round)
 
-    def _disputed(self, record: Disputed) -> None:
+    def _judged(self, record: Judged) -> None:
         number, client = record.round, record.client
         self._check_author(record)
-        if number == 0 or number != self._standing:
-            raise bad("dispute", "it is not the latest closed round, or is already void", number, client)
-        current = self.rounds.rounds[number]
-        if client not in current.commits or client in current.disputes:
-            raise bad("dispute", "the client took no part in the round, or had already disputed it", number, client)
-        disputes = len(current.disputes) + 1
-        if 2 * disputes > len(current.commits):
-            self._to_be_voided = [(number, disputes)]
-            latest = self.rounds.last
-            if latest.end is None:
-                self._to_be_voided.append((latest.number, 0))
+        current = self.rounds.rounds.get(number)
+        if (record.model_digest == _NOTHING) != (record.metrics_digest == _NOTHING):
+            raise bad(record.FIELD, "it names a model without metrics, or metrics without a model", number, client)
+        if current is None or client not in current.commits or client in current.judgements(record.asked):
+            raise bad(record.FIELD, "the client did not commit in the round, or had already judged it", number, client)
+        if record.asked is Phase.RECOVER:
+            self._check_before_closing(record, current)
+        elif record.asked is not Phase.CLOSED or number != self._standing:
+            raise bad(record.FIELD, "it is not of the closing that stands", number, client)
+        alike = [
+            each
+            for each in current.judgements(record.asked).values()
+            if (each.model_digest, each.metrics_digest) == (record.model_digest, record.metrics_digest)
+        ]
+        count = len(alike) + 1
+        if count >= self.facts.settings.judges and 2 * count > len(current.commits):
+            self._expected.extend(self._consequences(record, current))
 
-    def _voided(self, record: Voided) -> None:
-        number = record.round
-        if not self._to_be_voided or (number, record.disputes) != self._to_be_voided.pop(0):
-            raise bad("voided", "no majority of its members had disputed the round", number)
-        if number == self._standing:
-            self._standing, self._model = 0, self.rounds.rounds[number].opened.model_digest
-        if record.model_digest != self._model:
-            raise bad("voided.model", "it is not the model that the disputed round trained from", number)
+    def _check_before_closing(self, record: Judged, current: RoundRecords) -> None:
+        phase = phase_of(current, self._ends(current), record.at.block)
+        released, needed = len(current.releases), self.facts.settings.releases
+        if phase is not Phase.RECOVER or released >= needed or record.model_digest != _NOTHING:
+            reason = "the round was not in recovery, enough had released shares, or it names a result"
+            raise bad(record.FIELD, reason, record.round, record.client)
+
+    def _consequences(self, record: Judged, current: RoundRecords) -> list[Record]:
+        """What follows where most of those who committed judge a round like this."""
+        at, number = record.at, record.round
+        if record.asked is Phase.RECOVER:
+            return [Failed(at, number)]
+        if (record.model_digest, record.metrics_digest) == (self._model, self._metrics):
+            return []
+        self._struck.add(current.closing.at.author)
+        before, found = self._model, []
+        if record.model_digest == _NOTHING:
+            self._standing, self._model, self._metrics = 0, current.opened.model_digest, b""
+            found.append(Voided(at, number, self._model))
+        else:
+            self._model, self._metrics = record.model_digest, record.metrics_digest
+            found.append(Replaced(at, number, self._model, self._metrics))
+        running = self.rounds.last
+        if running.end is None and (self._model != before or not self._standing):
+            found.append(Voided(at, running.number, self._model))
+        return found
 
 
 def _check_proof(

@@ -48,7 +48,7 @@ class LedgerView:
 
     def _begin(self) -> None:
         self._seen = 0
-        self.rounds = Rounds()
+        self.rounds = Rounds(self.settings.quorum)
         ledger = self._ledger
         facts = ChainFacts(ledger.deployment, 0, ledger.block_hash, ledger.block_randomness)
         self.law = Law(facts, self.rounds)

@@ -30,13 +30,13 @@ def unmasked_sum(
     inputs: RoundInputs,
     record: RecoveryRecord,
     layout: Layout,
-    group: Collection[int] | None = None,
+    group: Collection[int],
     behind: int = 0,
 ) -> np.ndarray:
-    """Sum the survivors' uploads and take the masks off: uint32 array of shape (layout.length + behind,).
+    """Sum a group's uploads and take the masks off: uint32 array of shape (layout.length + behind,).
 
-    Where groups are summed apart, ``group`` has the positions of one, as ``summed_groups`` gives them. ``behind`` of
-    the words follow those of the layout.
+    ``group`` has the positions of one, as ``opened_groups`` gives them. ``behind`` of the words follow those of the
+    layout.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def unmasked_sum(
     )
     for client, commit in current.commits.items():
         position = current.order.index(client)
-        if group is not None and position not in group:
+        if position not in group:
             continue
         try:
             aggregate.add(position, inputs.store.stream(commit.digest, WORD.itemsize * (layout.length + behind)))

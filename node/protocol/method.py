@@ -14,7 +14,6 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.scores import StatedScores
 from fedgrove.node.learning.tables.formats import TableFormat
-from fedgrove.node.masking.graph import Adjacency
 from fedgrove.node.protocol.accounting import Accounting
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import Metrics, ModelT, UpdateT
@@ -212,10 +211,6 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
         StoreError, InvalidContent
             What came before the round cannot be read.
         """
-
-    def parts(self, n: int) -> Adjacency:
-        """Leaf positions of the groups to sum separately after a spoilt round; empty: one sum over all n clients."""
-        return ()
 
     def statement_fault(self, model: ModelT, metrics: Metrics) -> str:
         """The fault of the statements about a closed round, in one clause; empty if there is none."""

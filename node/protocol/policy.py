@@ -5,22 +5,23 @@ lets a client draw, are ``spending``'s.
 
 Whoever can keep members out of a round (a coordinator, an admin, whoever censors transactions) could leave a client
 alone among colluders: a round without enough of the members that it knows may be a trap. So a client takes part only
-where at least a share ``membership.least`` of the members that it can count on has drawn: those that the terms name, or
-else those that committed in one of the last rounds that closed.
+where at least a share ``membership.least`` of the members that it can count on has drawn.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from fedgrove.chain.records import Closed
-from fedgrove.common.errors import InvalidContent
+from fedgrove.chain.records import Closed, Replaced
+from fedgrove.node.masking.sealing import MaskingRefused
+from fedgrove.node.masking.survivors import needed_secrets
 from fedgrove.node.privacy.records import difference
 from fedgrove.node.protocol import members_metrics
 from fedgrove.node.protocol.aggregation import spending as spending_of
 from fedgrove.node.protocol.content import Metrics, head_fault
 from fedgrove.node.protocol.method import Method
+from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.spending import Spending
@@ -32,24 +33,32 @@ _DEVIATIONS = 3.0
 
 def strangers(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> list[int]:
     """Clients of a sealed round that are none of the members named in the terms; none where they name nobody."""
-    named = config.membership.members
+    named = config.membership.members if config.membership.mode == "named" else ()
     return [client for client in current.order if named and rounds.members[client].account not in named]
 
 
-def known_members(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> set[int]:
-    """The members that a client counts on to be in a round."""
-    named = config.membership.members
-    if named:
-        opened = current.opened.opened_at
-        known = {
-            client
-            for client, member in rounds.members.items()
-            if member.account in named and member.active_from <= opened
-        }
-    else:
-        closed = [each for each in rounds.rounds.values() if each.stands and each.number < current.number]
-        known = {client for each in closed[-LOOK_BACK:] for client in each.commits}
-    return {client for client in known if not rounds.left(client, current.opened.opened_at)}
+def known_members(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> set[str]:
+    """Accounts of the members that a client counts on to be in a round.
+
+    Those that the terms name; where an admin approves members, all that were members when the round opened or ever
+    committed in a round that stands, so that no revocation makes them fewer; or else who committed in one of the last
+    rounds that stand. A member that leaves is counted on in one more round, so that nobody is alone by surprise.
+    """
+    standing = [each for each in rounds.rounds.values() if each.stands and each.number < current.number]
+    match config.membership.mode:
+        case "named":
+            found = set(config.membership.members)
+        case "approved":
+            found = _accounts(rounds, {*current.known, *(client for each in standing for client in each.commits)})
+        case "open":
+            found = _accounts(rounds, {client for each in standing[-LOOK_BACK:] for client in each.commits})
+    last = standing[-1].ending.at.block if standing else 0
+    left = {each.client for each in rounds.withdrawals if not each.points and each.at.block < last}
+    return found - _accounts(rounds, left)
+
+
+def _accounts(rounds: Rounds, clients: Iterable[int]) -> set[str]:
+    return {rounds.members[client].account for client in clients}
 
 
 def attendance_fault(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> str:
@@ -64,13 +73,29 @@ def attendance_fault(rounds: Rounds, current: RoundRecords, config: FederationCo
     rate = current.opened.sampling_rate / PPM
     expected = rate * len(known)
     least = config.membership.least * expected - _DEVIATIONS * math.sqrt(expected * (1 - rate))
-    present = len(known.intersection(current.order))
+    present = len(known & _accounts(rounds, current.order))
     if present >= least:
         return ""
     return (
         f"only {present} of the {len(known)} members that it counts on have drawn, but "
         f"{math.ceil(least)} are needed (membership.least)"
     )
+
+
+def refusals(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> Iterator[str]:
+    """Why honest members refuse a sealed round, a clause each, as far as the ledger tells: nothing of it may close."""
+    checks = (attendance_fault(rounds, current, config), standstill(rounds, config, current.number))
+    return filter(None, checks)
+
+
+def standstill(rounds: Rounds, config: FederationConfig, number: int) -> str:
+    """Why nobody takes part in a round, or opens it, as too many sums were opened; empty where that is not so.
+
+    Under a mechanism of privacy every opened sum counts in the budget instead. Clusters and K-means have groups of
+    their own, and count their repeats themselves.
+    """
+    counts = config.method.name == "training" and config.privacy is None
+    return Openings(rounds, config).refusal(number) if counts else ""
 
 
 def opening_fault(rounds: Rounds, current: RoundRecords, terms: bytes, first_model: bytes, ending: str) -> str:
@@ -96,6 +121,15 @@ def opening_fault(rounds: Rounds, current: RoundRecords, terms: bytes, first_mod
 def overspent(method: Method, inputs: RoundInputs) -> str:
     """Clause that names the clients whose privacy budget the round exceeds: it must not release anything or close."""
     return spending_of(method, inputs).overspent(inputs.current) if method.accounting.budget is not None else ""
+
+
+def nothing_to_sum(method: Method, inputs: RoundInputs) -> str:
+    """Why nothing of a round may be summed, in one clause: holders must release nothing. Empty where something may."""
+    try:
+        needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
+    except MaskingRefused as fault:
+        return str(fault)
+    return overspent(method, inputs)
 
 
 def no_round_follows(
@@ -155,23 +189,22 @@ def closing_fault(
     method: Method,
     inputs: RoundInputs,
     right: Outcome,
-    end: Closed,
-    metrics: Callable[[], bytes],
+    result: Closed | Replaced,
+    stated: Metrics,
     block_hash: Callable[[int], bytes],
-    first: int,
 ) -> ClosingFault | None:
     """The check that a closed round is right, used by clients, coordinators and audits alike.
 
     Parameters
     ----------
     right : Outcome
-        What the round came to, recomputed.
-    end : Closed
+        What the round came to, recomputed from the recovery record that its metrics name.
+    result : Closed or Replaced
         What the ledger says that it came to.
-    metrics : callable
-        Fetches the bytes that the closing names as its metrics; asked once the model is right.
+    stated : Metrics
+        Behind the digest in it.
     block_hash : callable
-        Maps the number of a block, from ``first`` on, to its hash.
+        Maps the number of a block to its hash.
 
     Raises
     ------
@@ -180,16 +213,14 @@ def closing_fault(
     before = inputs.stated if inputs.config.federation.patience else None
     if before is not None and before.members is not None and before.members.last:
         return ClosingFault("model", f"the training had ended before this round, as {before.members.ending}")
-    if method.model_digest(right.model) != end.model_digest:
+    if method.model_digest(right.model) != result.model_digest:
         return ClosingFault("model", _other_model(inputs))
-    try:
-        stated = Metrics.from_bytes(metrics())
-    except InvalidContent as fault:
-        return ClosingFault("metrics", str(fault))
     if stated.round != inputs.current.number:
         return ClosingFault("metrics", f"they belong to round {stated.round}")
+    committed = inputs.current.deadlines(inputs.config.ledger).commit_end
     wrong = difference(stated.privacy, right.privacy) or members_metrics.difference(stated.members, right.members)
-    wrong = wrong or method.statement_fault(right.model, stated) or head_fault(stated, block_hash, first, end)
+    wrong = wrong or method.statement_fault(right.model, stated)
+    wrong = wrong or head_fault(stated, block_hash, committed, result.at.block - 1)
     if wrong:
         return ClosingFault("metrics", wrong)
     beyond = overspent(method, inputs)

@@ -76,7 +76,7 @@ class RoundInputs(Generic[ModelT]):
         current = self.rounds.base_of(self.current.number)
         if current is None:
             return None
-        return fetch_metrics(self.store, current.closing.metrics_digest)
+        return fetch_metrics(self.store, current.result.metrics_digest)
 
     @cached_property
     def only_evaluates(self) -> bool:
@@ -121,7 +121,7 @@ class RoundInputs(Generic[ModelT]):
     def sums(self, client: int) -> bool:
         """Whether a client's upload is part of a sum: if groups are summed separately, it may be in none."""
         position = self.current.order.index(client)
-        return not self.graph.groups or any(position in group for group in self.graph.groups)
+        return any(position in group.positions for group in self.graph.groups)
 
     @property
     def survivors(self) -> tuple[int, ...]:

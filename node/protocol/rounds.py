@@ -9,21 +9,23 @@ from typing import Generic, TypeVar, cast
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
-    AbsenceRecorded,
+    Approved,
     Closed,
     CommitEnded,
     Committed,
-    Disputed,
     DrawEnded,
     Drawn,
     Failed,
-    FailureReason,
+    Judged,
     MailboxKeyRotated,
     MemberRecord,
+    Phase,
     Record,
-    Recovered,
     Registered,
     Released,
+    Replaced,
+    Resumed,
+    Revoked,
     RoundOpened,
     RoundRecord,
     Sealed,
@@ -38,12 +40,9 @@ from fedgrove.chain.records import (
 from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.masking.context import Participant, RoundContext
-from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph, build_graph
+from fedgrove.node.masking.graph import MIN_CLIENTS, Group, MaskGraph, build_graph
 from fedgrove.node.masking.parameters import Sharing, partners_of_all, sharing
 from fedgrove.node.protocol.terms import MaskingSettings
-
-SPOILT = frozenset({FailureReason.INVALID_UPDATE, FailureReason.TOO_FEW_SHARES, FailureReason.UPDATE_UNAVAILABLE})
-"""Why rounds fail that a member has spoilt, whatever the others did."""
 
 MOST_DOUBLINGS = 10
 
@@ -54,7 +53,11 @@ _ByMember = TypeVar("_ByMember", bound=MemberRecord)
 
 @dataclass(frozen=True)
 class Member:
-    """A registered client as the ledger shows it now (VRF public key as affine coordinates)."""
+    """A registered client as the ledger shows it now (VRF public key as affine coordinates).
+
+    ``registered_at`` is the block of its registration, ``revoked_at`` that in which its approval ended last; 0 if it
+    never did. A revocation acts from the next round on.
+    """
 
     client: int
     account: str
@@ -62,6 +65,18 @@ class Member:
     vrf_y: int
     mailbox_key: bytes
     active_from: int
+    registered_at: int = 0
+    approved: bool = True
+    revoked_at: int = 0
+    left: bool = False
+
+    def bar(self, opened_at: int) -> str:
+        """Why it may not draw in a round that was opened in a block, in one clause; empty if it may."""
+        if self.active_from > opened_at:
+            return "the client was not active yet"
+        if not self.approved and self.revoked_at < opened_at:
+            return "the client was not approved"
+        return "the client had withdrawn all its data" if self.left else ""
 
 
 @dataclass(frozen=True)
@@ -100,28 +115,33 @@ class RoundRecords:
     """Everything the ledger says of one round.
 
     A record goes to ``by_member``, by its kind and its client in order of arrival, where members leave one each, and to
-    ``once``, by its kind, where it is the round's. The attributes name those that the protocol speaks of.
+    ``once``, by its kind, where it is the round's; ``judged`` has what members said of it, by what they were asked. The
+    attributes name those that the protocol speaks of.
 
-    ``members`` counts the clients that were active when the round was opened, ``registered`` all that there were.
+    ``members`` counts the clients that might draw when the round was opened, ``registered`` all that there were;
+    ``known`` are those who were members then, active and idle or not. ``apart``: rounds before it were spoilt, so it is
+    not summed as a whole (``node.protocol.cells``).
     ``draw_end``, ``share_end`` and ``commit_end`` are there when nobody was missing in the phase. ``order`` holds the
     client indices along the leaves of the cooperation tree, once the round is sealed. A closed round that its members
-    disputed keeps its end and is ``voided``, too; a round that was running then ends with that. ``regrouped``: rounds
-    before it were spoilt, so it is not summed as a whole (``node.methods.training.regrouping``).
+    voided keeps its end and is ``voided``, too; a round that was running on a model that fell ends with that.
     """
 
     opened: RoundOpened
     members: int = 0
     registered: int = 0
+    known: tuple[int, ...] = ()
+    apart: bool = False
     once: dict[type[RoundRecord], RoundRecord] = field(default_factory=dict)
     by_member: dict[type[MemberRecord], dict[int, MemberRecord]] = field(default_factory=dict)
+    judged: dict[Phase, dict[int, Judged]] = field(default_factory=dict)
     end: Closed | Skipped | Failed | Voided | None = None
-    absences: set[int] = field(default_factory=set)
     order: tuple[int, ...] = ()
-    regrouped: bool = False
 
     def add(self, record: RoundRecord) -> None:
         """Place the round's next record."""
-        if isinstance(record, MemberRecord):
+        if isinstance(record, Judged):
+            self.judgements(record.asked)[record.client] = record
+        elif isinstance(record, MemberRecord):
             self.of(type(record))[record.client] = record
         else:
             self.once[type(record)] = record
@@ -136,6 +156,10 @@ class RoundRecords:
         """What members left of one kind, by client."""
         return cast("dict[int, _ByMember]", self.by_member.setdefault(kind, {}))
 
+    def judgements(self, asked: Phase) -> dict[int, Judged]:
+        """What members said of the round when they were asked before (RECOVER) or after (CLOSED) its closing."""
+        return self.judged.setdefault(asked, {})
+
     def get(self, kind: type[_Once]) -> _Once | None:
         """The round's record of one kind, or None; the last one where the ledger takes several."""
         return cast("_Once | None", self.once.get(kind))
@@ -144,20 +168,18 @@ class RoundRecords:
     shares = _Each(Shared)
     commits = _Each(Committed)
     releases = _Each(Released)
-    disputes = _Each(Disputed)
 
     seed = _Known(SeedFixed)
     draw_end = _Known(DrawEnded)
     sealed = _Known(Sealed)
     share_end = _Known(ShareEnded)
     commit_end = _Known(CommitEnded)
-    recovered = _Known(Recovered)
+    replaced = _Known(Replaced)
     voided = _Known(Voided)
 
     # For where the rules of the ledger say that the record is there; AttributeError if it is not.
     fixed_seed = _Required(SeedFixed, "has no seed yet")
     sealing = _Required(Sealed, "is not sealed")
-    recovery = _Required(Recovered, "has no recovery yet")
 
     @property
     def number(self) -> int:
@@ -165,20 +187,25 @@ class RoundRecords:
 
     @property
     def stands(self) -> bool:
-        """The round closed, and no majority of its members disputed it."""
+        """The round closed, and its members did not void that."""
         return isinstance(self.end, Closed) and self.voided is None
 
     def deadlines(self, settings: LedgerSettings) -> Deadlines:
         """The ends of its phases, with these windows where they are not on record."""
-        ends = (self.draw_end, self.sealed, self.share_end, self.commit_end, self.recovered)
+        ends = (self.draw_end, self.sealed, self.share_end, self.commit_end)
         recorded = Ends(*(end.at.block if end is not None else 0 for end in ends))
-        return Deadlines.of(self.opened.opened_at, settings, recorded)
+        drawing = self.sealed is None and self.end is None
+        waits = drawing and self.draws_all and len(self.draws) < settings.quorum
+        return Deadlines.of(self.opened.opened_at, settings, recorded, waits)
+
+    @property
+    def draws_all(self) -> bool:
+        """Every member may draw in the round, not a sample of them."""
+        return self.opened.sampling_rate == tree.EVERYONE
 
     def awaited(self, max_clients: int) -> int:
         """How many draws end the draw phase: those of all who may; 0 where nobody can know who is in the sample."""
-        if self.opened.sampling_rate != tree.EVERYONE:
-            return 0
-        return min(self.registered - self.opened.barred, max_clients)
+        return min(self.registered - len(self.opened.barred), max_clients) if self.draws_all else 0
 
     @property
     def ending(self) -> Closed | Skipped | Failed | Voided:
@@ -189,6 +216,24 @@ class RoundRecords:
     def closing(self) -> Closed:
         """How the round closed, also if it was voided later; AttributeError if it has not."""
         return _there(self.end if isinstance(self.end, Closed) else None, f"round {self.number} has not closed")
+
+    @property
+    def result(self) -> Closed | Replaced:
+        """What the round came to: what its members put in the place of its closing, or else that; AttributeError."""
+        return self.replaced or self.closing
+
+    def is_spoilt(self, quorum: int) -> bool:
+        """Whether enough committed for a closing, and none stands: somebody spoilt it, as far as the ledger tells."""
+        committed = len(self.commits)
+        if self.sealed is None or self.stands or committed < quorum or 2 * committed <= len(self.order):
+            return False
+        return isinstance(self.end, Failed | Closed)
+
+    def overruled(self, client: int) -> bool:
+        """Whether a client judges that the closed round came to something else than what stands."""
+        own, stands = self.judgements(Phase.CLOSED).get(client), self.result
+        said = own and (own.model_digest, own.metrics_digest)
+        return own is not None and said != (stands.model_digest, stands.metrics_digest)
 
     @property
     def tickets(self) -> list[int]:
@@ -205,13 +250,13 @@ class RoundRecords:
         chain_id: int,
         ledger: str,
         masking: MaskingSettings,
-        groups: tuple[tuple[int, ...], ...] = (),
+        groups: Sequence[Group] = (),
         least: int = MIN_CLIENTS,
     ) -> MaskGraph:
         """The mask graph of the sealed round: who masks with whom, who holds whose shares.
 
-        ``groups`` are the leaf positions of those who are summed apart, each group with a tree of its own; empty: all
-        are summed together. Of a group ``least`` must survive for it to be summed.
+        ``groups`` are those who are summed apart, each group with a tree of its own; empty: all are summed together,
+        if ``least`` survive.
         """
         participants = tuple(
             Participant(position, client, draw.samples, draw.mask_key, draw.seal_key)
@@ -222,7 +267,7 @@ class RoundRecords:
         return build_graph(
             RoundContext(chain_id, ledger, self.number),
             participants,
-            _partners(n, groups or (tuple(range(n)),)),
+            _partners(n, [group.positions for group in groups] or [tuple(range(n))]),
             mode=masking.mode,
             degree=partners_of_all(n, masking.assumed),
             shares=shares_of_round(n, masking),
@@ -234,8 +279,12 @@ class RoundRecords:
 
 @dataclass
 class Rounds:
-    """The whole ledger, sorted: members by client index, rounds by number, withdrawals. Grows by ``add``."""
+    """The whole ledger, sorted: members by client index, rounds by number, withdrawals. Grows by ``add``.
 
+    ``quorum`` is that of the ledger's settings.
+    """
+
+    quorum: int = 1
     members: dict[int, Member] = field(default_factory=dict)
     rounds: dict[int, RoundRecords] = field(default_factory=dict)
     withdrawals: list[Withdrawn] = field(default_factory=list)
@@ -266,11 +315,16 @@ class Rounds:
         return sum(each.stands for each in self.rounds.values() if each.number < number)
 
     def all_held(self, rounds: int, repeats: int) -> bool:
-        """Whether no round can follow: ``rounds`` have closed, or ``repeats`` more were opened in vain."""
+        """Whether no round can follow: ``rounds`` have closed, or more than ``repeats`` sealed ones have failed."""
         latest = self.latest
         if latest is None or latest.end is None:
             return False
-        return self.closed >= rounds or latest.number >= rounds + repeats
+        return self.closed >= rounds or self.failed > repeats
+
+    @property
+    def failed(self) -> int:
+        """Number of sealed rounds that failed."""
+        return sum(isinstance(each.end, Failed) and each.sealed is not None for each in self.rounds.values())
 
     @property
     def base(self) -> RoundRecords | None:
@@ -296,57 +350,99 @@ class Rounds:
     def model_digest(self) -> bytes:
         """Digest of the model in force; there must be a round."""
         base = self.base
-        return base.closing.model_digest if base else self.first_digest
+        return base.result.model_digest if base else self.first_digest
 
     @property
     def first_digest(self) -> bytes:
         """Digest of the model that the first round began with; there must be a round."""
         return next(iter(self.rounds.values())).opened.model_digest
 
+    def members_at(self, opened: RoundOpened) -> list[Member]:
+        """The members that count in a round: who might draw in it when it was opened, and was not said to be idle."""
+        return [
+            each
+            for each in self.members.values()
+            if not each.bar(opened.opened_at) and each.account not in opened.barred
+        ]
+
+    def is_next_apart(self) -> bool:
+        """Whether the next round is not summed as a whole: of 2ʲ rounds after the j-th one of all that was spoilt."""
+        spoilt, left = 0, 0
+        for each in self.rounds.values():
+            if each.sealed is None:
+                continue
+            if each.apart:
+                left -= 1
+            elif each.is_spoilt(self.quorum):
+                spoilt += 1
+                left = 2 ** min(spoilt, MOST_DOUBLINGS)
+        return left > 0
+
+    def known_now(self) -> tuple[int, ...]:
+        """Clients that are members now: registered, approved and not left."""
+        return tuple(client for client, member in self.members.items() if member.approved and not member.left)
+
+    def idle_since(self, limit: int) -> RoundRecords | None:
+        """Of the sealed rounds of all members the last ``limit``-th: who drew in none from it on is idle. Or None."""
+        full = [each for each in self.rounds.values() if each.sealed is not None and each.draws_all]
+        return full[-limit] if len(full) >= limit else None
+
+    def is_idle(self, member: Member, limit: int) -> bool:
+        """Whether a member could draw in each of the last ``limit`` sealed rounds of all members, and drew in none."""
+        since = self.idle_since(limit)
+        if since is None or member.active_from > since.opened.opened_at:
+            return False
+        later = (each for number, each in self.rounds.items() if number >= since.number)
+        return not any(member.client in each.draws for each in later)
+
     def left(self, client: int, through: int | None = None) -> bool:
         """Whether a member took back everything, for good (up to block ``through``)."""
         last = float("inf") if through is None else through
         return any(each.client == client and not each.points and each.at.block <= last for each in self.withdrawals)
 
-    def disputed_by(self, client: int) -> RoundRecords | None:
-        """The latest round that the client disputes but that was not voided, or None."""
-        return next((each for each in reversed(self.rounds.values()) if each.stands and client in each.disputes), None)
-
     def add(self, record: Record) -> None:
         """Place the next record of the ledger; the contracts guarantee order and uniqueness."""
         match record:
             case RoundOpened():
-                active = sum(member.active_from <= record.opened_at for member in self.members.values())
-                regrouped = is_regrouped(self.rounds.values(), record.round)
-                self.rounds[record.round] = RoundRecords(record, active, len(self.members), regrouped=regrouped)
+                able, known = len(self.members_at(record)), self.known_now()
+                before = self.latest.known if self.latest is not None else ()
+                known = before if known == before else known  # most rounds share one list
+                apart = self.is_next_apart()
+                self.rounds[record.round] = RoundRecords(record, able, len(self.members), known, apart)
             case RoundRecord():
                 self.rounds[record.round].add(record)
-            case AbsenceRecorded():
-                self.ended()[-1].absences.add(record.client)
             case Registered():
                 self.members[record.client] = Member(
-                    record.client, record.account, record.vrf_x, record.vrf_y, record.mailbox_key, record.active_from
+                    record.client,
+                    record.account,
+                    record.vrf_x,
+                    record.vrf_y,
+                    record.mailbox_key,
+                    record.active_from,
+                    registered_at=record.at.block,
                 )
             case VrfKeyRotated(client=client, vrf_x=x, vrf_y=y, active_from=active_from):
                 self.members[client] = replace(self.members[client], vrf_x=x, vrf_y=y, active_from=active_from)
+            case Resumed(client=client, active_from=active_from):
+                self.members[client] = replace(self.members[client], active_from=active_from)
             case MailboxKeyRotated(client=client, mailbox_key=key):
                 self.members[client] = replace(self.members[client], mailbox_key=key)
-            case Withdrawn():
+            case Withdrawn(client=client):
                 self.withdrawals.append(record)
+                if not record.points:
+                    self.members[client] = replace(self.members[client], left=True)
+            case Approved() | Revoked():
+                self._approval(record)
 
-
-def is_regrouped(earlier: Iterable[RoundRecords], number: int) -> bool:
-    """Whether a round is not summed as a whole, because of earlier ones that some member spoilt.
-
-    The j-th spoilt round is followed by 2ʲ rounds in groups, so that a member that spoils every whole sum costs few.
-    """
-    spoilt = [each.number for each in earlier if isinstance(each.end, Failed) and each.end.reason in SPOILT]
-    return follows_spoilt(spoilt, number)
-
-
-def follows_spoilt(spoilt: Sequence[int], number: int) -> bool:
-    """The same, by the numbers of the spoilt rounds before it, ascending."""
-    return bool(spoilt) and number <= spoilt[-1] + 2 ** min(len(spoilt), MOST_DOUBLINGS)
+    def _approval(self, record: Approved | Revoked) -> None:
+        member = self.member(record.account)
+        if member is None:
+            return  # whoever registers later was approved before
+        if isinstance(record, Approved):
+            change = {"approved": True, "active_from": record.active_from}
+        else:
+            change = {"approved": False, "revoked_at": record.at.block}
+        self.members[member.client] = replace(member, **change)
 
 
 def _there(found: _Found | None, why: str) -> _Found:
@@ -355,7 +451,7 @@ def _there(found: _Found | None, why: str) -> _Found:
     return found
 
 
-def _partners(n: int, groups: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+def _partners(n: int, groups: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
     """Partners of each position in the tree of its group."""
     found: list[tuple[int, ...]] = [()] * n
     for group in groups:

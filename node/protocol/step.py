@@ -15,7 +15,7 @@ class Kind(Enum):
     OPENED = auto()
     COMMITTED = auto()
     ENDED = auto()
-    DISPUTED = auto()
+    JUDGED = auto()
     REQUESTED = auto()
     WAITS = auto()
     WORKS = auto()

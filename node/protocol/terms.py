@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from eth_utils import is_checksum_address
 from msgspec import Meta
 
-from fedgrove.chain.records.deployment import LedgerSettings
+from fedgrove.chain.records.deployment import LedgerSettings, Membership
 from fedgrove.common.settings import Rate, Settings, Share
 from fedgrove.common.wire import OptionalDigest, canonical_json
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
@@ -122,6 +122,9 @@ class MaskingSettings(Settings):
     threshold : float
         ⌊threshold·k⌋ + 1 of k holders recover a secret; 0 takes what follows from ``colluders`` and ``dropouts``. Below
         (1 + colluders)/2, colluders who show the holders different lists of survivors can open an update.
+    partitions : int
+        How often the members may be cut into cells, in the federation's life, because somebody spoils their sums
+        (``node.protocol.openings``); 0 takes one for every eight members.
     """
 
     mode: Literal["bbtsa", "pairwise"] = "bbtsa"
@@ -131,6 +134,7 @@ class MaskingSettings(Settings):
     colluders: Annotated[float, Meta(ge=0, le=0.5)] = 0.33
     dropouts: Annotated[float, Meta(ge=0, le=0.5)] = 0.2
     threshold: float = 0.0
+    partitions: Annotated[int, Meta(ge=0, le=1000)] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -168,18 +172,18 @@ class MembershipSettings(Settings):
     Attributes
     ----------
     mode : str
-        ``open`` to all, or ``approved`` by the federation's admin.
+        ``named``: the ``members`` and nobody else; ``approved``: these, and whom the federation's admin approves;
+        ``open``: anybody.
     activation_delay : int
         Blocks from a registration or approval to the first round that may draw the client.
     least : float
         A client takes part only in rounds in which at least this share of the members that it counts on has drawn
         (``node.protocol.policy``).
     members : tuple of str
-        Accounts (checksummed addresses) of all that may ever take part; empty: whoever registers, or is approved. Only
-        with ``approved``.
+        Accounts (checksummed addresses) that may take part from the start.
     """
 
-    mode: Literal["open", "approved"] = "open"
+    mode: Membership = "open"
     activation_delay: Annotated[int, Meta(ge=1, le=100_000, description="1 to 100000 blocks")] = 1
     least: Share = 0.5
     members: tuple[str, ...] = ()
@@ -188,8 +192,9 @@ class MembershipSettings(Settings):
         super().__post_init__()
         fine = all(isinstance(each, str) and is_checksum_address(each) for each in self.members)
         self.require(fine and len(set(self.members)) == len(self.members), "members", "checksummed addresses")
-        fine = not self.members or self.mode == "approved"
+        fine = not self.members or self.mode != "open"
         self.require(fine, "members", "left out if membership.mode is open: anybody could spoil the rounds")
+        self.require(bool(self.members) or self.mode != "named", "members", "at least one account")
 
 
 @dataclass(frozen=True)

@@ -97,3 +97,7 @@ class RoleContext:
     def over(self) -> str:
         """Why no round follows the latest one, in one clause; empty when one can, or while a round runs."""
         return no_round_follows(self.view.rounds, self.config, self.ending, self.spending)
+
+    def may_skip(self, current: RoundRecords) -> bool:
+        """Whether a round that drew too few can be skipped with effect: other members may draw in the next one."""
+        return not current.draws_all or self.view.law.members_changed_since(current.opened.opened_at)

@@ -22,9 +22,16 @@ class Standby(Coordinator):
         turn = since + self._patience(current, window)
         if self.view.block < turn:
             return Step.wait("standby", "the coordinator: it acts first", turn)
-        if not self.view.law.is_active(self.account, self.view.block):
-            return Step.wait("standby", "the coordinator, or another stand-by: this account is not an active member")
+        if not self._may(current):
+            return Step.wait("standby", "the coordinator, or another stand-by: this account may not act in its place")
         return super()._act(current)
+
+    def _may(self, current: RoundRecords) -> bool:
+        """Whether the ledger lets this account act: to close, one of those who committed, else an active member."""
+        if current.end is not None or current.sealed is None:
+            return self.view.law.is_active(self.account, self.view.block)
+        member = self.view.rounds.member(self.account)
+        return member is not None and member.client in current.commits and not self.view.law.is_struck(self.account)
 
     def _patience(self, current: RoundRecords, window: int) -> int:
         """Blocks to leave to the coordinator, and to other stand-bys: at most three quarters of the window."""
@@ -33,4 +40,6 @@ class Standby(Coordinator):
             grace = min(grace, window // 2)  # anybody may seal at any time: leaving it to one saves gas
         room = max(1, (window - grace) // 2)
         lot = sha256(f"{current.number}/{self.account}".encode()).digest()
+        if current.end is None and current.sealed is not None:
+            return self.view.law.grace() + self.view.law.closing_lot(current, self.account)
         return grace + int.from_bytes(lot[:8], "big") % room

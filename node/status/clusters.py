@@ -186,7 +186,7 @@ class ClusterReader:
 
     def _after(self, closed: RoundRecords, config: FederationConfig) -> tuple[str, tuple[dict[str, Any], ...]]:
         """The next round's stage, and scores, after one that stands; empty where its state cannot be shown."""
-        key = model, metrics = closed.closing.model_digest, closed.closing.metrics_digest
+        key = model, metrics = closed.result.model_digest, closed.result.metrics_digest
         if key not in self._known:
             head = read_head(self._store, model, self._store.root(model).size)
             left = hear(head, model, self._store.fetch(metrics, MAX_JSON_BYTES), config) if head is not None else None

@@ -12,7 +12,6 @@ from fedgrove.chain.records import (
     Drawn,
     MemberRecord,
     Record,
-    Recovered,
     Released,
     RoundOpened,
     SeedFixed,
@@ -167,6 +166,6 @@ class Purse:
 
     def _limits(self, members: int) -> int:
         if self._is_coordinator:
-            calls = (RoundOpened, SeedFixed, Recovered, Closed)
+            calls = (RoundOpened, SeedFixed, Closed)
             return sum(kind.GAS for kind in calls) + SEAL_GAS + SEAL_GAS_PER_CLIENT * members
         return sum(kind.GAS for kind in (Drawn, Shared, Committed, Released))

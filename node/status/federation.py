@@ -216,7 +216,7 @@ class ClusterStageReader:
 
     def _state(self, base: RoundRecords) -> ClusterState:
         """Resulting state of a round, with the statement about it."""
-        key = (base.closing.model_digest, base.closing.metrics_digest)
+        key = (base.result.model_digest, base.result.metrics_digest)
         if self._known is None or self._known[0] != key:
             self._known = (key, state_after(base, self._terms, self._store))
         return self._known[1]

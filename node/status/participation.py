@@ -5,19 +5,10 @@ from dataclasses import dataclass
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.records import Closed, Failed, FailureReason, Skipped, Voided
+from fedgrove.chain.records import Closed, Failed, Phase, Skipped, Voided
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Member, RoundRecords
-
-FAILURES = {
-    FailureReason.DEADLINE: "a deadline passed",
-    FailureReason.TOO_FEW_SURVIVORS: "too few clients committed",
-    FailureReason.TOO_FEW_SHARES: "too few shares were released",
-    FailureReason.UPDATE_UNAVAILABLE: "an update is missing from the store",
-    FailureReason.INVALID_UPDATE: "an update cannot be summed",
-    FailureReason.INVALID_RELEASE: "the recovery record is invalid",
-}
 
 
 @dataclass(frozen=True)
@@ -52,14 +43,26 @@ def fate(current: RoundRecords) -> str:
         return ""
     match current.ending:
         case Closed():
-            disputes, clients = len(current.disputes), len(current.commits)
-            return f"the round was voided: {disputes} of its {clients} clients disputed its model"
+            judges, clients = len(current.judgements(Phase.CLOSED)), len(current.commits)
+            return f"the round was voided: {judges} of its {clients} clients judged that it came to nothing"
         case Voided():
-            return "the round was voided: it trained from a disputed model"
+            return "the round was voided: it trained from a model that others replaced"
         case Skipped():
             return f"the round was skipped: only {len(current.draws)} drew"
-        case Failed(reason=reason):
-            return f"the round failed: {FAILURES.get(reason, reason.name.lower())}"
+        case Failed():
+            return f"the round failed: {why_failed(current)}"
+
+
+def why_failed(current: RoundRecords) -> str:
+    """As far as the ledger tells, why a round failed, in one clause."""
+    if current.sealed is None:
+        return f"its order was not sealed in time, though {len(current.draws)} drew"
+    if 2 * len(current.commits) <= len(current.order):
+        return f"{len(current.commits)} of the {len(current.order)} clients that drew committed"
+    judges = len(current.judgements(Phase.RECOVER))
+    if 2 * judges > len(current.commits):
+        return f"{judges} of its {len(current.commits)} clients judged that nothing may be summed"
+    return f"nobody closed it in time, with shares of {len(current.releases)} clients released"
 
 
 class _Look:
@@ -106,9 +109,8 @@ class _Look:
         if active_from > current.opened.opened_at:
             began = f"the round began in block {current.opened.opened_at}"
             return f"it was not yet active: {began}, but it is active from block {active_from} on"
-        until = self._view.law.sits_out_until(member.client, current.number)
-        if until >= current.number:
-            return f"it sits out because of its absences, until round {until}"
+        if member.account in current.opened.barred and not member.bar(current.opened.opened_at):
+            return "it was idle when the round opened, as it drew in none of the rounds before"
         if current.seed is None or current.ending.at.block <= self._deadlines.draw_end:
             return fate(current)
         if len(current.draws) >= self._view.settings.max_clients:
@@ -118,9 +120,9 @@ class _Look:
     def _silent(self, member: Member) -> str:
         """It could have drawn if it was in the sample."""
         current = self._entry
-        disputed = self._view.rounds.disputed_by(member.client)
-        if disputed is not None and disputed.number < current.number:
-            return f"it did not draw: it disputes round {disputed.number}, whose model the round trained from"
+        base = self._view.rounds.base_of(current.number)
+        if base is not None and base.overruled(member.client):
+            return f"it did not draw: it judges that round {base.number}, from whose model it trained, came to another"
         late = f"did not draw in time (by block {self._deadlines.draw_end})"
         if current.opened.sampling_rate == tree.EVERYONE:
             return f"it {late}"

@@ -9,12 +9,13 @@ from typing import Any, Self, TypeGuard
 
 from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.chain.network.history import LedgerHistory
-from fedgrove.chain.records import Failed
+from fedgrove.chain.records import Closed, Failed, Phase
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, TooLarge
 from fedgrove.node.protocol.content import Metrics, fetch_metrics
 from fedgrove.node.protocol.members_metrics import described
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.status.participation import why_failed
 from fedgrove.node.status.price import ETHER
 from fedgrove.node.status.setbacks import may_draw
 
@@ -25,7 +26,7 @@ _MEMBERS_COMMON = frozenset(
 _DEPTH, _MOST_BITS = 4, 64
 COLUMNS = (
     *("round", "status", "reason", "stage", "opened_block", "ended_block", "active_members", "drawn", "committed"),
-    *("dropped", "undrawn", "disputed", "accuracy", "loss", "samples", "members.samples", "members.accuracy"),
+    *("dropped", "undrawn", "judged", "accuracy", "loss", "samples", "members.samples", "members.accuracy"),
     *("members.loss", "members.standard_error", "members.noise", "privacy.epsilon", "privacy.ledger_epsilon"),
     *("model_cid", "model_digest", "terms_digest", "gas_used", "fee_wei", "bytes", "block_seconds", "drawn_clients"),
     "committed_clients",
@@ -67,8 +68,8 @@ class Round:
         Of a simulated round's local training; of a real one only the clients know it.
     active_members : int
         Members that could draw when it was opened.
-    drawn_clients, committed_clients, disputed : tuple of int
-        Who drew, whose uploads are listed, and who disputed its closing, ascending.
+    drawn_clients, committed_clients, judged : tuple of int
+        Who drew, whose uploads are listed, and who judged its closing to be wrong, ascending.
     dropped, undrawn : tuple of int
         Who drew and did not commit, and who did not draw where everybody was to; empty while it runs.
     model_digest, model_cid : str
@@ -105,7 +106,7 @@ class Round:
     committed_clients: tuple[int, ...] = ()
     dropped: tuple[int, ...] = ()
     undrawn: tuple[int, ...] = ()
-    disputed: tuple[int, ...] = ()
+    judged: tuple[int, ...] = ()
     model_digest: str = ""
     model_cid: str = ""
     terms_digest: str = ""
@@ -256,7 +257,7 @@ class RoundReader:
         return known[1]
 
     def _made(self, rounds: Rounds, records: RoundRecords) -> Round:
-        digest = records.closing.model_digest if records.stands else records.opened.model_digest
+        digest = records.result.model_digest if records.stands else records.opened.model_digest
         seconds = None if self._seconds is None else round(self._seconds.get(records.number, 0.0), 3)
         ended = records.end is not None
         found = Round(
@@ -268,7 +269,7 @@ class RoundReader:
             committed_clients=tuple(sorted(records.commits)),
             dropped=tuple(sorted(set(records.draws) - set(records.commits))) if ended else (),
             undrawn=_undrawn(rounds, records) if ended else (),
-            disputed=tuple(sorted(records.disputes)),
+            judged=_judged_wrong(records),
             model_digest=digest.hex(),
             model_cid=str(self._store.root(digest).cid),
             terms_digest=records.opened.config_digest.hex(),
@@ -282,7 +283,7 @@ class RoundReader:
 
     def _metrics(self, records: RoundRecords) -> Metrics | None:
         try:
-            return fetch_metrics(self._store, records.closing.metrics_digest) if records.stands else None
+            return fetch_metrics(self._store, records.result.metrics_digest) if records.stands else None
         except InvalidContent:
             if self._strict:
                 raise
@@ -334,6 +335,12 @@ def stated_figures(metrics: Metrics | None) -> dict[str, Any]:
     }
 
 
+def _judged_wrong(records: RoundRecords) -> tuple[int, ...]:
+    if not isinstance(records.end, Closed):
+        return ()
+    return tuple(sorted(filter(records.overruled, records.judgements(Phase.CLOSED))))
+
+
 def status_of(records: RoundRecords) -> str:
     """``Round.status`` of a round's records."""
     if records.voided is not None:
@@ -344,7 +351,7 @@ def status_of(records: RoundRecords) -> str:
 def reason_of(records: RoundRecords) -> str:
     """``Round.reason`` of a round's records."""
     failed = isinstance(records.end, Failed) and records.voided is None
-    return records.end.reason.name.lower().replace("_", " ") if failed and isinstance(records.end, Failed) else ""
+    return why_failed(records) if failed else ""
 
 
 def _undrawn(rounds: Rounds, records: RoundRecords) -> tuple[int, ...]:

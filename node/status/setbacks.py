@@ -8,7 +8,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from fedgrove.chain.crypto.tree import EVERYONE
-from fedgrove.chain.records import Failed, FailureReason
 from fedgrove.chain.records.deployment import Terms
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.step import name_clients
@@ -138,11 +137,11 @@ def _absent(rounds: Rounds, current: RoundRecords) -> set[int]:
     expected = set(current.draws)
     if current.opened.sampling_rate == EVERYONE:
         expected.update(may_draw(rounds, current))
-    return expected.difference(_did_their_part(current))
+    return expected.difference(_did_their_part(rounds, current))
 
 
-def _did_their_part(current: RoundRecords) -> Collection[int]:
-    if isinstance(current.end, Failed) and current.end.reason == FailureReason.TOO_FEW_SHARES:
+def _did_their_part(rounds: Rounds, current: RoundRecords) -> Collection[int]:
+    if current.is_spoilt(rounds.quorum):
         return current.releases
     if current.sealed is None:
         return current.draws

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.records import Phase
+from fedgrove.chain.records import Closed, Phase
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.ledger_view import LedgerView
@@ -17,13 +17,18 @@ from fedgrove.node.status.setbacks import Setbacks, may_draw, setbacks
 
 
 @dataclass(frozen=True)
-class DisputedRound:
-    """A round that some of its clients dispute; ``void`` if most of them do, or if it trained from a void round."""
+class JudgedRound:
+    """A closed round that some of its clients judge to have come to something else, or one that is void.
+
+    ``void``: most of them say so and want no result, or it trained from a model that fell; ``replaced``: most of them
+    named another result, which stands.
+    """
 
     round: int
     by: tuple[int, ...]
     committed: int
     void: bool
+    replaced: bool
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,8 @@ class Standing:
         Clients that have done this phase's part.
     waiting, until : str, int
         Who is waited for, and until which block (0: no deadline).
-    disputes : tuple of DisputedRound
-        Every round that was disputed or voided.
+    judged : tuple of JudgedRound
+        Every round whose closing some judge to be wrong, or that was voided.
     account : str
         How an account stands, if one was asked for.
     last : Participation or None
@@ -56,7 +61,7 @@ class Standing:
     waiting: str
     until: int
     setbacks: Setbacks
-    disputes: tuple[DisputedRound, ...] = ()
+    judged: tuple[JudgedRound, ...] = ()
     finished: bool = False
     account: str = ""
     last: Participation | None = None
@@ -99,7 +104,7 @@ def standing(
         waiting="nobody: all rounds have ended" if found.ended else waiting,
         until=until,
         setbacks=found,
-        disputes=_disputes(view),
+        judged=_judged(view),
         finished=found.ended,
         account=_account(ledger, view, current, account) if account else "",
         last=last_participation(ledger, view, account, keys) if account else None,
@@ -128,8 +133,6 @@ def _phase(
             acted, waiting = current.commits, missing(current.shares, current.commits, "commit")
         case Phase.RECOVER:
             acted, waiting = current.releases, _to_recover(view, current, deadlines)
-        case Phase.CLOSE:
-            acted, waiting = current.releases, f"{_coordinator(view, current.recovery.at.block)} to close"
         case Phase.OVERDUE:
             acted, waiting = current.releases, "anyone to record the round as failed"
         case _:
@@ -138,7 +141,7 @@ def _phase(
 
 
 def _to_recover(view: LedgerView, current: RoundRecords, deadlines: Deadlines) -> str:
-    recoverer = f"{_coordinator(view, deadlines.commit_end)} to recover"
+    recoverer = f"{_coordinator(view, deadlines.commit_end)} to close"
     holders = missing(current.commits, current.releases, "release shares")
     return recoverer if holders == "nobody" else f"{holders}, {recoverer}"
 
@@ -160,12 +163,17 @@ def _coordinator(view: LedgerView, since: int) -> str:
     return "the coordinator" if alone else "the coordinator or any stand-by"
 
 
-def _disputes(view: LedgerView) -> tuple[DisputedRound, ...]:
-    return tuple(
-        DisputedRound(each.number, tuple(each.disputes), len(each.commits), each.voided is not None)
-        for each in view.rounds.rounds.values()
-        if each.disputes or each.voided
-    )
+def _judged(view: LedgerView) -> tuple[JudgedRound, ...]:
+    found = []
+    for each in view.rounds.rounds.values():
+        closed = isinstance(each.end, Closed)
+        against = tuple(filter(each.overruled, each.judgements(Phase.CLOSED))) if closed else ()
+        if each.replaced is not None:
+            against = tuple(client for client in each.judgements(Phase.CLOSED) if not each.overruled(client))
+        if against or each.voided is not None:
+            void, replaced = each.voided is not None, each.replaced is not None
+            found.append(JudgedRound(each.number, against, len(each.commits), void, replaced))
+    return tuple(found)
 
 
 def _account(ledger: Ledger, view: LedgerView, current: RoundRecords | None, account: str) -> str:
@@ -183,6 +191,6 @@ def _account(ledger: Ledger, view: LedgerView, current: RoundRecords | None, acc
         }
         done = [name for name, by_client in names.items() if member.client in by_client]
         parts.append(f"in round {current.number}: {', '.join(done) or 'nothing yet'}")
-        until = ledger.sits_out_until(account)
-        parts += [f"sits out until round {until}"] if until >= current.number else []
+        idle = account in current.opened.barred and not member.bar(current.opened.opened_at)
+        parts += [f"idle in round {current.number}"] if idle else []
     return ", ".join(parts)

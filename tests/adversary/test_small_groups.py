@@ -16,7 +16,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.graph import MIN_CLIENTS
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.opening import open_update
-from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, group_size, partners_needed
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, crowd, partners_needed
 from fedgrove.node.masking.recovery import most_record_bytes
 from fedgrove.node.masking.ring import WORD, encode
 from fedgrove.node.methods.training.masked import MaskedUploads
@@ -148,7 +148,7 @@ def test_with_three_survivors_and_more_than_half_they_read_an_update(tmp_path, t
 @pytest.mark.parametrize("n", range(3, 200))
 def test_whoever_drops_out_of_a_group_no_honest_member_is_left_alone(n):
     """Up to as many colluders as the terms assume, wherever they stand; beyond 99 clients with a chance of 1 − 2⁻⁸⁰."""
-    least, colluders = group_size(n, DEFAULT_ASSUMED), DEFAULT_ASSUMED.colluders_of(n)
+    least, colluders = crowd(n, DEFAULT_ASSUMED), DEFAULT_ASSUMED.colluders_of(n)
     for groups in (parts(n, least, DEFAULT_ASSUMED), half(n, least, DEFAULT_ASSUMED)):
         assert all(len(group) >= least for group in groups)
         assert sum(map(len, groups)) <= n and (n <= MIN_CLIENTS or len(groups) > 1 or len(groups[0]) < n)

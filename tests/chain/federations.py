@@ -7,7 +7,7 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.founding import deploy
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network
-from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Membership, Terms
 
 SETTINGS = LedgerSettings(
     seed_delay=1,
@@ -15,13 +15,13 @@ SETTINGS = LedgerSettings(
     seal_window=5,
     share_window=8,
     commit_window=8,
-    recover_window=8,
-    close_window=5,
+    recover_window=16,
     coordinator_grace=2,
     quorum=2,
     max_clients=8,
+    releases=2,
+    judges=2,
     absence_limit=2,
-    absence_rounds=1,
     max_samples=1000,
 )
 EVERYONE = tree.EVERYONE
@@ -40,9 +40,11 @@ class Federation:
     keys: list[Keys] = field(default_factory=list)
     clients: list[Ledger] = field(default_factory=list)
 
-    def join(self) -> None:
+    def join(self, approved: bool = True) -> None:
         keys = Keys.generate()
         self.network.fund(keys.address, 1)
+        if approved and self.deployment.membership == "approved":
+            self.coordinator.approve(keys.address)
         self.keys.append(keys)
         self.clients.append(Ledger(self.network, self.deployment, keys.account))
         self.clients[-1].register(keys)
@@ -92,11 +94,15 @@ class Federation:
 
 
 def found(
-    network: Network, clients: int = 4, terms: Terms = TERMS, settings: LedgerSettings = SETTINGS, **membership
+    network: Network,
+    clients: int = 4,
+    terms: Terms = TERMS,
+    settings: LedgerSettings = SETTINGS,
+    membership: Membership = "open",
 ) -> Federation:
     founder = Keys.generate()
     network.fund(founder.address, 10)
-    deployment = deploy(network, founder.account, founder.address, settings, terms, **membership)
+    deployment = deploy(network, founder.account, founder.address, settings, terms, membership=membership)
     federation = Federation(network, deployment, founder, Ledger(network, deployment, founder.account))
     for _ in range(clients):
         federation.join()

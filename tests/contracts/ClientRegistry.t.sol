@@ -209,7 +209,7 @@ contract ClientRegistryTest is Federation {
         vm.expectEmit(_addressOfCreation(0));
         emit IClientRegistry.RegistryFounded();
         vm.expectEmit(_addressOfCreation(0));
-        emit IClientRegistry.Approved(alice.account);
+        emit IClientRegistry.Approved(alice.account, 0);
         _deployRegistry(Membership.Named, address(0), address(1), DELAY, named);
     }
 
@@ -217,7 +217,7 @@ contract ClientRegistryTest is Federation {
         _deployNamed(2);
         _register(members[0]);
         vm.expectEmit(address(registry));
-        emit IClientRegistry.Approved(STRANGER);
+        emit IClientRegistry.Approved(STRANGER, 0);
         _approve(STRANGER);
         Member memory late = _newMember(7);
         _approve(late.account);

@@ -23,7 +23,7 @@ contract IdleTest is Federation {
         bytes32 model = ledger.currentModel();
         uint64 opens = uint64(vm.getBlockNumber());
         vm.expectEmit(address(ledger));
-        emit ITrainingLedger.RoundOpened(3, MODEL, CONFIG, EVERYONE, opens, opens + 2, 1);
+        emit ITrainingLedger.RoundOpened(3, MODEL, CONFIG, EVERYONE, opens, opens + 2, _accounts(8));
         _as(COORDINATOR);
         uint64 round = ledger.open(model, _accounts(8));
         _equal(ledger.idleIn(members[3].account), round, "idle in");

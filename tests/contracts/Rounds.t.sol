@@ -186,7 +186,7 @@ contract RoundsTest is Federation {
         _as(COORDINATOR);
         ledger.open(DIGEST, _nobody());
         vm.expectEmit(address(ledger));
-        emit ITrainingLedger.RoundOpened(1, MODEL, CONFIG, 500_000, uint64(block.number), uint64(block.number + 2), 0);
+        emit ITrainingLedger.RoundOpened(1, MODEL, CONFIG, 500_000, uint64(block.number), uint64(block.number + 2), _nobody());
         _as(COORDINATOR);
         _equal(ledger.open(MODEL, _nobody()), 1, "round");
         _equal(ledger.currentModel(), MODEL, "model");
@@ -235,7 +235,7 @@ contract RoundsTest is Federation {
         for (uint64 round = 1; round <= 5; ++round) {
             vm.expectEmit(address(ledger));
             emit ITrainingLedger.RoundOpened(
-                round, MODEL, CONFIG, expected[round - 1], uint64(vm.getBlockNumber()), uint64(vm.getBlockNumber() + 2), 0
+                round, MODEL, CONFIG, expected[round - 1], uint64(vm.getBlockNumber()), uint64(vm.getBlockNumber() + 2), _nobody()
             );
             _equal(_open(), round, "round");
             _equal(ledger.round(round).samplingRate, expected[round - 1], "rate");

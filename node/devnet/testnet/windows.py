@@ -43,13 +43,11 @@ def windows(clients: int, block_seconds: float, training_seconds: float, patient
         seal_window=blocks(restart),
         share_window=blocks(restart),
         commit_window=blocks(restart + _SPARE * training_seconds),
-        recover_window=2 * grace + blocks(restart),
-        close_window=2 * grace + blocks(restart),
+        recover_window=4 * grace + 2 * blocks(restart),
         coordinator_grace=grace,
         quorum=3,
         max_clients=clients,
         absence_limit=10,
-        absence_rounds=1,
         max_samples=1 << 24,
     )
 

@@ -7,10 +7,9 @@ and later.
 import hashlib
 from itertools import pairwise
 
-from fedgrove.chain.records import Failed, FailureReason
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.masking.graph import Adjacency
+from fedgrove.node.masking.graph import MIN_CLIENTS, Group
 from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import KMeansState
@@ -62,7 +61,9 @@ def asked(rounds: Rounds, state: KMeansState, through: int) -> dict[int, int]:
     return found
 
 
-def groups_of(rounds: Rounds, current: RoundRecords, before: KMeansState, settings: KMeansSettings) -> Adjacency:
+def groups_of(
+    rounds: Rounds, current: RoundRecords, before: KMeansState, settings: KMeansSettings
+) -> tuple[Group, ...]:
     """Leaf positions of those who are summed together in a sealed round; empty: all are.
 
     After a sum that could not be decoded there are twice as many groups as before, none smaller than the terms allow.
@@ -73,7 +74,7 @@ def groups_of(rounds: Rounds, current: RoundRecords, before: KMeansState, settin
     if count == 1:
         return ()
     ends = [size * place // count for place in range(count + 1)]
-    return tuple(tuple(range(start, end)) for start, end in pairwise(ends))
+    return tuple(Group.of(range(start, end), MIN_CLIENTS) for start, end in pairwise(ends))
 
 
 def exchange_of(inputs: RoundInputs[KMeansState]) -> Exchange:
@@ -83,8 +84,7 @@ def exchange_of(inputs: RoundInputs[KMeansState]) -> Exchange:
     opened = current.opened.opened_at
     if opened < first_block(inputs.rounds, before, current.number, settings):
         return Exchange(settings, before)
-    everybody = (tuple(range(len(current.order))),)
-    groups = [[current.order[position] for position in group] for group in inputs.graph.groups or everybody]
+    groups = [[current.order[position] for position in group.positions] for group in inputs.graph.groups]
     stated = {client: current.draws[client].samples for client in current.shares}
     key = hashlib.sha256(_KEY + inputs.graph.context.to_bytes() + current.fixed_seed.seed).digest()
     return exchange(settings, before, groups, stated, asked(inputs.rounds, before, opened), key)
@@ -129,6 +129,6 @@ def _held_since(rounds: Rounds, block: int) -> int:
 
 
 def _failures(rounds: Rounds, before: KMeansState, number: int) -> int:
-    """Rounds between the state and round ``number`` that failed because nobody could decode their sum."""
-    between = (each.end for each in rounds.rounds.values() if before.round < each.number < number)
-    return sum(isinstance(end, Failed) and end.reason == FailureReason.INVALID_UPDATE for end in between)
+    """Rounds between the state and round ``number`` that failed though enough committed, as where no sum decodes."""
+    between = (each for each in rounds.rounds.values() if before.round < each.number < number)
+    return sum(each.is_spoilt(rounds.quorum) for each in between)

@@ -102,7 +102,7 @@ class LocalClusters:
             case "vote" if self._committee is not None:
                 return self._committee.votes(inputs, state, client, self._computed)
         position = current.order.index(client)
-        if not any(position in group for group in inputs.graph.groups):
+        if not any(position in group.positions for group in inputs.graph.groups):
             return b""
         answers_for_it = self._course.terms.seats and not inputs.only_evaluates
         if self._committee is not None and answers_for_it and self._committee.opens_uploads:

@@ -225,7 +225,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
 
     def _weights(self, inputs: RoundInputs[ClusterState], state: ClusterState) -> Mapping[int, Fraction]:
         """How much each client counts in the mean of its group."""
-        return self._course.weights(state, [clients_at(inputs, positions) for positions in inputs.graph.groups])
+        return self._course.weights(state, [clients_at(inputs, group.positions) for group in inputs.graph.groups])
 
 
 def _answer_bytes(state: ClusterState, client: int) -> int:
@@ -237,7 +237,7 @@ def _answer_bytes(state: ClusterState, client: int) -> int:
 def _masks(inputs: RoundInputs[ClusterState], client: int) -> bool:
     """Whether a client is in a group."""
     position = inputs.current.order.index(client)
-    return any(position in group for group in inputs.graph.groups)
+    return any(position in group.positions for group in inputs.graph.groups)
 
 
 def clients_at(inputs: RoundInputs[ClusterState], positions: frozenset[int] | tuple[int, ...]) -> Cluster:

@@ -10,7 +10,7 @@ from fedgrove.chain.records import Drawn, Voided
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Layout
-from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
+from fedgrove.node.masking.graph import MIN_CLIENTS, Group
 from fedgrove.node.masking.keys import SECRET_BYTES, is_low_order
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import summed_groups
@@ -71,7 +71,7 @@ def is_over(config: FederationConfig, rounds: Rounds, number: int, store: Conten
     """Whether members only evaluate the last models in a round; raises StoreError or InvalidContent."""
     base = rounds.base_of(number)
     return only_evaluates(
-        config, rounds, number, lambda: fetch_metrics(store, base.closing.metrics_digest) if base else None
+        config, rounds, number, lambda: fetch_metrics(store, base.result.metrics_digest) if base else None
     )
 
 
@@ -82,9 +82,9 @@ def state_after(
 
     Raises StoreError, InvalidContent.
     """
-    state = model or _fetch_state(store, base.closing.model_digest, config)
-    metrics = fetch_metrics(store, base.closing.metrics_digest)
-    return accepted(config, state, base.closing.model_digest, Stated.of(metrics.stated))
+    state = model or _fetch_state(store, base.result.model_digest, config)
+    metrics = fetch_metrics(store, base.result.metrics_digest)
+    return accepted(config, state, base.result.model_digest, Stated.of(metrics.stated))
 
 
 def accepted(config: FederationConfig, state: ClusterState, digest: bytes, stated: Stated | None) -> ClusterState:
@@ -130,9 +130,10 @@ def seated(
     return suspicion.seated(terms_of(config), state, lots, opens)
 
 
-def groups_of(current: RoundRecords, state: ClusterState, config: FederationConfig) -> Adjacency:
+def groups_of(current: RoundRecords, state: ClusterState, config: FederationConfig) -> tuple[Group, ...]:
     """Leaf positions of those who are summed together in a sealed round."""
-    return tuple(current.positions(group) for group in course_of(config).groups(state, numbers_in(current.draws)))
+    groups = course_of(config).groups(state, numbers_in(current.draws))
+    return tuple(Group.of(current.positions(group), MIN_CLIENTS) for group in groups)
 
 
 def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:

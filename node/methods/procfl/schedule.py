@@ -30,7 +30,7 @@ class ClusterSchedule(Schedule[ClusterState]):
         state = inputs.previous
         if state.stage != "train":
             return ()
-        groups = [clients_at(inputs, positions) for positions in inputs.graph.groups]
+        groups = [clients_at(inputs, group.positions) for group in inputs.graph.groups]
         clusters = state.clusters if self._course.is_global(state) else groups
         outputs = {client: proof_to_hash(inputs.current.draws[client].proof) for client in inputs.current.commits}
         drawn = [draw_leader(members, outputs) for members in clusters]

@@ -12,12 +12,11 @@ import numpy as np
 
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.masking.keys import RoundSecrets
-from fedgrove.node.masking.recovery import most_record_bytes
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.round_inputs import state_after
 from fedgrove.node.methods.procfl.state import ClusterState
-from fedgrove.node.protocol.aggregation import recovery
+from fedgrove.node.protocol.aggregation import named_recovery
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -69,9 +68,8 @@ class ShownUploads:
             return
         base = rounds.base
         over = base is None or base.number < number or len(rounds.ended()) >= self.config.federation.rounds
-        over = over or rounds.disputed_by(client) is not None  # a round that stands: it takes no further part
         if base is not None and not over:
-            known = (base.number, base.closing.model_digest, base.closing.metrics_digest)
+            known = (base.number, base.result.model_digest, base.result.metrics_digest)
             if known == self._settled:
                 return
             state = state_after(base, self.config, self.store)
@@ -102,7 +100,7 @@ class ShownUploads:
             What members showed to this judge.
         """
         trained = self.inputs(current)
-        record = recovery(trained, self.store.fetch(current.recovery.digest, most_record_bytes(trained.graph)))
+        record = named_recovery(trained)
         return ClusterCodec(self.config).opened(trained, record, case.members, shown)
 
 

@@ -8,5 +8,4 @@ masked          weights or updates as they are, under masks: no mechanism of dif
 client_level    clipped updates with noise for the clients as a whole (Geyer et al. 2017), under masks
 local           updates with each client's own noise, under masks
 signds          a sign and a few dimensions of an update (Jiang et al. 2022), in the open
-regrouping      smaller sums after a spoilt round
 """

@@ -10,21 +10,20 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 import numpy as np
+from eth_utils import keccak
 
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
-from fedgrove.node.masking.graph import Adjacency
+from fedgrove.node.masking.graph import Group
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.limits import check_sum
-from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, settings_of, uploaded
 from fedgrove.node.methods.training.metric_sums import rates_of
-from fedgrove.node.methods.training.regrouping import half
 from fedgrove.node.privacy.accountant import GaussianRelease, Release
 from fedgrove.node.privacy.client_level import (
     ClientLevelRound,
@@ -39,6 +38,7 @@ from fedgrove.node.privacy.records import ClientLevelRecord
 from fedgrove.node.privacy.sampling import sampling_fault
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.accounting import Accounting
+from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
@@ -60,11 +60,14 @@ class ClientLevelUploads(ModelCodec):
         vote = self._settings.clipping == "quantile" and bool(layout.names)
         return WORD.itemsize * (layout.length + vote + len(self._rates))
 
-    def parts(self, n: int) -> Adjacency:
-        return half(n, self.least(n), self.config.masking.assumed)
+    def groups(self, cells: Cells, current: RoundRecords) -> tuple[Group, ...]:
+        """Half of the clients, by a coin each, where sums must not be split: noise is made for one sum.
 
-    def least(self, n: int) -> int:
-        return group_size(n, self.config.masking.assumed)
+        The others send nothing this time. A spoiler is among them every other round.
+        """
+        if not current.apart:
+            return ()
+        return (Group.of(current.positions(in_half(current, current.order)), cells.crowd(current)),)
 
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
@@ -86,10 +89,10 @@ class ClientLevelUploads(ModelCodec):
             grid = planned.grid
         except InvalidInput as fault:
             raise InvalidUpdate(str(fault), 0) from None
-        group = opened_groups(inputs.graph, inputs.survivors, record.left_out)[0] if inputs.graph.groups else None
+        (group,) = opened_groups(inputs.graph, inputs.survivors, record.left_out)
         layout = upload_layout(uploaded(inputs), grid)
         words = unmasked_sum(inputs, record, layout, group, grid.rates)
-        survivors = shares = summed(self.config, inputs.current, inputs.current.commits)
+        survivors = shares = len(group)
         if self._settings.participation == "secret":
             fill_up(grid, words, survivors, _ledger_bytes(record))
             shares = grid.sharers
@@ -108,7 +111,7 @@ class ClientLevelUploads(ModelCodec):
         most, last = planned.grid.rate_limit(*summed), inputs.only_evaluates
         beyond = [name for name, word in zip(self._rates, words.view("<i4").tolist(), strict=True) if abs(word) > most]
         void = f"the members' words of {', '.join(beyond)} exceed what they can add up to" if beyond else ""
-        if inputs.graph.groups and self._settings.participation == "secret":
+        if not inputs.graph.is_whole and self._settings.participation == "secret":
             void = "only a part of the members is summed in this round, and nobody is to know how many are expected"
         if void:
             return MembersRates({}, 0.0, void, last)
@@ -143,7 +146,7 @@ class ClientLevelAccounting(Accounting):
         self.delta = self._settings.delta
 
     def is_summed(self, current: RoundRecords, client: int) -> bool:
-        return bool(summed(self.config, current, [client]))
+        return bool(in_half(current, [client]))
 
     def planned_release(self, number: int, parameters: int) -> Release:
         rate = self.config.rate_ppm(number) / PPM if self.everybody_spends else 1.0
@@ -156,7 +159,7 @@ class ClientLevelAccounting(Accounting):
         return planned.grid.release(planned.sharers, planned.rate)  # whoever dropped out: the noise was filled up
 
     def release_to_readers(self, current: RoundRecords, parameters: int) -> Release:
-        return self._round(current, parameters).grid.release(summed(self.config, current, current.commits), 1.0)
+        return self._round(current, parameters).grid.release(len(in_half(current, current.commits)), 1.0)
 
     def unfit(self, number: int, members: int) -> str:
         ledger, rate = self.config.ledger, self.config.rate_ppm(number) / PPM
@@ -181,17 +184,17 @@ def round_of(
 ) -> ClientLevelRound:
     """The mechanism's view of a sealed round."""
     settings, rate = settings_of(config, ClientLevelSettings), current.opened.sampling_rate / PPM
-    sharers, rates = summed(config, current, current.shares), len(rate_names(config))
+    sharers, rates = len(in_half(current, current.shares)), len(rate_names(config))
     drawn = (current.members, rate, sharers)
     return ClientLevelRound(settings, current.number, parameters, clip, *drawn, rates=rates, trains=trains)
 
 
-def summed(config: FederationConfig, current: RoundRecords, clients: Iterable[int]) -> int:
-    """How many of these clients of a sealed round have their uploads in the sum."""
-    if not current.regrouped or not current.order:
-        return sum(1 for _ in clients)
-    (positions,) = ClientLevelUploads(config).parts(len(current.order))
-    return sum(current.order.index(client) in positions for client in clients)
+def in_half(current: RoundRecords, clients: Iterable[int]) -> list[int]:
+    """Those of the clients of a sealed round that are summed: all, or after a spoilt round those whose coin says so."""
+    if not current.apart:
+        return list(clients)
+    seed = current.sealing.order_seed
+    return [client for client in clients if keccak(seed + client.to_bytes(32, "big"))[0] & 1]
 
 
 def _ledger_bytes(record: RecoveryRecord) -> bytes:

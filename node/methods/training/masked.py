@@ -14,19 +14,19 @@ from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors, flatten, unflatten
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.client import MaskingRefused
-from fedgrove.node.masking.graph import Adjacency
+from fedgrove.node.masking.graph import Group
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.limits import check_sum
-from fedgrove.node.masking.parameters import group_size
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, uploaded, weight_of
 from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, words_behind
-from fedgrove.node.methods.training.regrouping import parts
 from fedgrove.node.privacy.weighted import WeightedMean
+from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords
 
 
 class MaskedUploads(ModelCodec):
@@ -37,11 +37,8 @@ class MaskedUploads(ModelCodec):
     def upload_bytes(self, layout: Layout) -> int:
         return WORD.itemsize * (self.mechanism(layout).length + words_behind(self.config))
 
-    def parts(self, n: int) -> Adjacency:
-        return parts(n, self.least(n), self.config.masking.assumed)
-
-    def least(self, n: int) -> int:
-        return group_size(n, self.config.masking.assumed)
+    def groups(self, cells: Cells, current: RoundRecords) -> tuple[Group, ...]:
+        return cells.groups(current)
 
     def mechanism(self, layout: Layout) -> WeightedMean:
         return WeightedMean(layout, self.config.masking.bound, self.config.masking.masked)
@@ -87,16 +84,16 @@ class MaskedUploads(ModelCodec):
         return inputs.start(inputs.read()) if only_looks else inputs.previous
 
     def _sum(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:
-        """The sum, and the positions whose it is: of all survivors, or of the groups that nobody spoilt."""
-        if not inputs.graph.groups:
-            return self._checked_sum(inputs, record, inputs.survivors, None), inputs.survivors
+        """The sum of the groups that nobody spoilt, and the positions whose it is."""
         total, summed = np.zeros(uploaded(inputs).length + words_behind(self.config), WORD), []
         for group in opened_groups(inputs.graph, inputs.survivors, record.left_out):
             if not group:
                 continue
             try:
-                total += self._checked_sum(inputs, record, group, group)
+                total += self._checked_sum(inputs, record, group)
             except InvalidUpdate:
+                if inputs.graph.is_whole:
+                    raise
                 continue  # the audit names the group; the others are none the worse
             summed += group
         if not summed:
@@ -108,10 +105,9 @@ class MaskedUploads(ModelCodec):
         inputs: RoundInputs[Tensors],
         record: RecoveryRecord,
         positions: Collection[int],
-        group: Collection[int] | None,
     ) -> np.ndarray:
         layout = uploaded(inputs)
-        words = unmasked_sum(inputs, record, layout, group, words_behind(self.config))
+        words = unmasked_sum(inputs, record, layout, positions, words_behind(self.config))
         if layout.names:
             limits = self.mechanism(layout).limits(_samples(inputs, positions), inputs.graph.total_samples)
             check_sum(words[: layout.length], limits)

@@ -10,7 +10,6 @@ from fedgrove.ipfs.unixfs import UNIXFS_V1_2025, root_of
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensor_views import parts
 from fedgrove.node.base.tensors import Layout, Tensors, dump, load
-from fedgrove.node.masking.graph import MIN_CLIENTS, Adjacency
 from fedgrove.node.methods.training.client_level import ClientLevelAccounting, ClientLevelUploads
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate
 from fedgrove.node.methods.training.learner import LearnedData, ModelMethod
@@ -20,6 +19,7 @@ from fedgrove.node.methods.training.masked import MaskedUploads
 from fedgrove.node.methods.training.signds import SignDsUploads
 from fedgrove.node.methods.training.upload_accounting import UploadAccounting
 from fedgrove.node.protocol.accounting import Accounting, NoMechanism
+from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.local_work import LocalWork
 from fedgrove.node.protocol.method import Aides, Method, Workplace
 from fedgrove.node.protocol.prediction import ModelChoice
@@ -87,17 +87,13 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
         store: ContentReader,
         model: Tensors | None = None,
     ) -> RoundInputs[Tensors]:
-        n = len(current.order)
-        groups, least = (self.parts(n), self.codec.least(n)) if current.regrouped else ((), MIN_CLIENTS)
-        graph = current.graph(*ledger, self.config.masking, groups, least)
+        cells = Cells(rounds, self.config)
+        graph = current.graph(*ledger, self.config.masking, self.codec.groups(cells, current), cells.crowd(current))
 
         def read() -> Tensors:
             return model if model is not None else self.fetch_model(store, current.opened.model_digest)
 
         return RoundInputs(rounds, current, graph, self.config, store, read, self._layouts, self.codec.server.start)
-
-    def parts(self, n: int) -> Adjacency:
-        return self.codec.parts(n)
 
     def work(self, workplace: Workplace[Tensors, LearnedData]) -> LocalWork[ModelUpdate]:
         trainer = self.learning.trainer(workplace)

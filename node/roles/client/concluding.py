@@ -1,4 +1,4 @@
-"""Conclude: a client releases shares, so that the sum can be unmasked, and refuses a closing that is wrong."""
+"""Conclude: a client releases shares, so that the sum can be unmasked, and judges what the round came to."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -6,14 +6,16 @@ from hashlib import sha256
 
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.records import Closed, Phase
+from fedgrove.chain.records import Closed, Phase, Replaced
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import MaskingRefused
-from fedgrove.node.protocol.closing import evidence
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
+
+NOTHING = bytes(32)
+"""In a judgement, in place of both digests: nothing may be summed, or the round came to nothing."""
 
 
 @dataclass
@@ -35,7 +37,7 @@ class ReleaseShares(ClientUnit):
         if turn.client in turn.current.releases:
             return self._publish(turn)
         if turn.phase is Phase.OVERDUE:
-            return Step.wait("recover", "the coordinator: the round is overdue", deadlines.close_end)
+            return Step.wait("recover", "anyone: the round is overdue", turn.block + 1)
         gone = self.context.disclosure.unpublished(turn.current, turn.client)
         patience = deadlines.commit_end + self.context.view.settings.recover_window // 2
         if gone and turn.block < patience:
@@ -49,14 +51,23 @@ class ReleaseShares(ClientUnit):
         try:
             blob = self.context.disclosure.released(turn.current, turn.client, gone)
         except MaskingRefused as refusal:
-            reason = f"the coordinator: this client refuses to release shares, {refusal}"
-            return Step.wait("recover", reason, turn.deadlines.recover_end)
+            return self._refuse(turn, str(refusal))
         send = partial(self.context.ledger.release, turn.current.number, cid_of(blob).digest)
         step = self.context.outbox.send(turn.current, "recover", "released shares", send)
         self.context.view.refresh()
         if turn.client in turn.current.releases:
             self._publish(turn)  # at once: others look for what is listed
         return step
+
+    def _refuse(self, turn: ClientTurn, refusal: str) -> Step:
+        """Release nothing, and say on the ledger that nothing may be summed, if this client committed."""
+        said = f"this client releases no shares, {refusal}"
+        current, needed = turn.current, self.context.view.settings.releases
+        judged = turn.client in current.judgements(Phase.RECOVER) or turn.phase is not Phase.RECOVER
+        if judged or turn.client not in current.commits or len(current.releases) >= needed:
+            return Step.wait("recover", f"other members: {said}", turn.deadlines.recover_end)
+        send = partial(self.context.ledger.judge, current.number, Phase.RECOVER, NOTHING, NOTHING)
+        return self.context.outbox.send(current, "judge", f"judged that nothing may be summed: {said}", send)
 
     def _publish(self, turn: ClientTurn) -> Step:
         """Publish the shares of a release that the ledger lists, once."""
@@ -67,31 +78,49 @@ class ReleaseShares(ClientUnit):
                 self._published = turn.current.number
                 return Step.act("recover", "published the shares that it released")
             self._published = turn.current.number
-        return Step.wait("close", "the coordinator: it recovers and closes the round", turn.deadlines.close_end)
+        return Step.wait("close", "the coordinator: it closes the round", turn.deadlines.recover_end)
 
 
-class Dispute(ClientUnit):
-    """Refuses the model in force, and any model trained from it, if its round is wrong."""
+class Judge(ClientUnit):
+    """Refuses the model in force, and any model trained from it, if its round is wrong, and says what is right."""
 
     def act(self, turn: ClientTurn) -> Step | None:
-        """Dispute a closed round that is wrong; None when all is well.
+        """Judge a closed round that is wrong; None when all is well.
 
-        Only clients that committed in it can dispute it; the others wait for them.
+        Only clients that committed in it can judge it; the others wait for them.
         """
-        rounds = self.context.view.rounds
-        base, disputed = rounds.base, rounds.disputed_by(turn.client)
-        if disputed is not None:
-            return Step.wait(
-                "dispute", f"other members: this client disputes round {disputed.number}, which is still in force"
-            )
-        fault = self._fault(turn, base) if base is not None else ""
-        if base is None or not fault:
+        base = self.context.view.rounds.base
+        if base is None:
+            return None
+        if base.overruled(turn.client):
+            reason = f"other members: this client judges that round {base.number} came to something else"
+            return Step.wait("judge", reason)
+        fault = self._fault(turn, base)
+        if not fault:
             return None
         if turn.client not in base.commits:
-            return Step.wait("dispute", f"members of round {base.number}: this client refuses its model, {fault}")
-        digest = self.context.store.put(evidence(base, fault)).digest
-        send = partial(self.context.ledger.dispute, base.number, digest)
-        return self.context.outbox.send(base, "dispute", f"disputed round {base.number}: {fault}", send, Kind.DISPUTED)
+            return Step.wait("judge", f"members of round {base.number}: this client refuses its model, {fault}")
+        # Whoever closed first and let nobody recompute would be right for ever: shares are released behind it, too.
+        if base is turn.current and turn.block < turn.deadlines.recover_end and turn.client not in base.releases:
+            return ReleaseShares(self.context).act(turn)
+        right = self.context.closings.right_result(base)
+        digests = (NOTHING, NOTHING)
+        if right is not None:
+            self.context.store.put(right.record)
+            digests = (self.context.store.put(right.model).digest, self.context.store.put(right.metrics).digest)
+        send = partial(self.context.ledger.judge, base.number, Phase.CLOSED, *digests)
+        return self.context.outbox.send(base, "judge", f"judged round {base.number} wrong: {fault}", send, Kind.JUDGED)
+
+    def confirm(self, turn: ClientTurn) -> Step | None:
+        """Say that the last closing is right, so that readers know it from its members; None where that is done."""
+        base = self.context.view.rounds.base
+        if base is None or turn.client not in base.commits or turn.client in base.judgements(Phase.CLOSED):
+            return None
+        if self.context.closings.fault(base, turn.client, certainly=True):
+            return None  # ``act`` says so
+        digests = base.result.model_digest, base.result.metrics_digest
+        send = partial(self.context.ledger.judge, base.number, Phase.CLOSED, *digests)
+        return self.context.outbox.send(base, "judge", f"confirmed the closing of round {base.number}", send)
 
     def _fault(self, turn: ClientTurn, base: RoundRecords) -> str:
         try:
@@ -99,12 +128,12 @@ class Dispute(ClientUnit):
         except NotFound as fault:
             # It may still be on its way. A model that nobody can check before the next draw is over is refused.
             last = turn.deadlines
-            if turn.block < (last.draw_end if turn.current.number > base.number else last.close_end):
+            if turn.block < (last.draw_end if turn.current.number > base.number else last.recover_end):
                 raise
             return str(fault)
 
 
-def lot(keys: Keys, end: Closed) -> float:
+def lot(keys: Keys, end: Closed | Replaced) -> float:
     """A client's lot for a closing, uniform in [0, 1): its VRF, whose output nobody else can know."""
     alpha = b"fedgrove check 1" + end.round.to_bytes(8, "big") + end.model_digest + end.metrics_digest
     beta = vrf.proof_to_hash(vrf.prove(keys.vrf, sha256(alpha).digest()))

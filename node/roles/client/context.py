@@ -68,7 +68,7 @@ class Outbox:
                 refusal = str(revert)
                 self._refused = {(current.number, phase): refusal, **self._refused_in(current.number)}
         reason = f"this client: the ledger refused its transaction ({refusal})"
-        end = self._view.deadlines(current).close_end
+        end = self._view.deadlines(current).recover_end
         return Step.wait("sit out", reason, end if end > self._view.block else 0, Kind.SITS_OUT)
 
     def _refused_in(self, number: int) -> dict[tuple[int, str], str]:
@@ -125,7 +125,7 @@ class ClientTurn(Turn):
 
     def sit_out(self, reason: str) -> Step:
         """Do nothing until the round is over."""
-        return Step.wait("sit out", reason, self.deadlines.close_end, Kind.SITS_OUT)
+        return Step.wait("sit out", reason, self.deadlines.recover_end, Kind.SITS_OUT)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from functools import partial
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import Phase
 from fedgrove.node.protocol.local_work import CannotTakePart
-from fedgrove.node.protocol.policy import attendance_fault
+from fedgrove.node.protocol.policy import attendance_fault, standstill
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn, ClientUnit, holds_key_of
 
@@ -20,7 +20,7 @@ class Draw(ClientUnit):
         if turn.phase is Phase.SEEDING:
             reason = "the chain: the round's seed block does not exist yet"
             return Step.wait("seeding", reason, turn.deadlines.seed_block)
-        barred = self._barred(turn) or self._too_late(turn) or self._unaffordable(turn)
+        barred = self._barred(turn) or self._too_late(turn) or self._still(turn) or self._unaffordable(turn)
         if barred:
             return turn.sit_out(barred)
         alpha = self._alpha(turn)
@@ -46,7 +46,13 @@ class Draw(ClientUnit):
             return f"this client: {OTHER_KEY}"
         view = self.context.view
         waiting = self.context.duplicates.waiting(view.rounds, turn.client, turn.current.number)
-        return f"this client: {waiting}" if waiting else view.law.barred(turn.member, turn.current)
+        barred = waiting or view.law.barred(turn.member, turn.current)
+        return f"this client: {barred}" if barred else ""
+
+    def _still(self, turn: ClientTurn) -> str:
+        """Why nobody takes part any more, as too many sums were opened; empty where that is not so."""
+        still = standstill(self.context.view.rounds, self.context.config, turn.current.number)
+        return f"people: {still}" if still else ""
 
     def _unaffordable(self, turn: ClientTurn) -> str:
         """Why this client's privacy budget forbids it to draw, empty when it does not."""

@@ -23,7 +23,7 @@ from fedgrove.node.protocol.policy import opening_fault
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.roles.client.concluding import Dispute, ReleaseShares, lot
+from fedgrove.node.roles.client.concluding import Judge, ReleaseShares, lot
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn, ClientUnit, Outbox, holds_key_of
 from fedgrove.node.roles.client.contributing import Commit, Publish, PublishShares
 from fedgrove.node.roles.client.joining import OTHER_KEY, Draw, reason_to_leave
@@ -123,7 +123,6 @@ class Client:
         base = RoleContext(ledger, store, config, method, view, parameters)
         journal = Journal(directory, keys.storage)
         journal.bind(ledger.chain_id, ledger.address)
-        chain = (ledger.block_hash, ledger.deployment.block)
         self.context = ClientContext(
             ledger,
             store,
@@ -135,11 +134,11 @@ class Client:
             journal=journal,
             disclosure=Disclosure(journal, store, method, base.inputs),
             work=method.work(Workplace(store, data, journal, executor, lambda: view.rounds, base.inputs, keys, device)),
-            closings=Closings(store, method, base.inputs, check_rounds, partial(lot, keys), *chain),
+            closings=Closings(store, method, base.inputs, check_rounds, partial(lot, keys), ledger.block_hash),
             duplicates=Duplicates(journal),
             outbox=Outbox(view),
         )
-        self._dispute = Dispute(self.context)
+        self._judge = Judge(self.context)
         self.units: dict[Duty, ClientUnit] = {duty: unit(self.context) for duty, unit in _UNITS.items()}
         self._terms, self._first_model = cid_of(config.to_bytes()).digest, cid_of(first).digest
         self.view = view
@@ -176,7 +175,7 @@ class Client:
         try:
             return attempt(lambda: self._act(current), self.view.block)
         except (InvalidContent, JournalDamaged, MaskingRefused, OrderAbandoned) as fault:
-            end = self.view.deadlines(self.view.rounds.last).close_end
+            end = self.view.deadlines(self.view.rounds.last).recover_end
             return Step.wait("sit out", f"this client: {fault}", end, Kind.SITS_OUT)
 
     def _act(self, current: RoundRecords | None) -> Step:
@@ -196,14 +195,16 @@ class Client:
         self.context.journal.destroy(before=current.number - 1 if running else current.number)
         # (5) the closing that the model in force comes from is judged before this client trains from it
         turn = ClientTurn(current, self.view.deadlines(current), self.view.block, member)
-        step = self._dispute.act(turn)
-        if step is None or self.view.rounds.disputed_by(member.client) is not None:
+        step = self._judge.act(turn)
+        if step is None:
             self.context.work.settle(member.client)
         # (6) in a running round, the one thing that is due
         if step is None and running:
             return self._play(turn)
         # (7) between rounds: wait for the next one, or end
         over = self.context.over()
+        if over and step is None:
+            step = self._judge.confirm(turn)
         self.finished = bool(over) and (step is None or not step.acted)
         who = f"nobody: {over}" if over else "the coordinator: the next round is not yet open"
         return step or Step.wait("open", who)

@@ -5,8 +5,8 @@ survivors are the ledger's commit list, the closed model is a deterministic func
 
 role     the coordinator itself: which phase is due
 context  what the phases work with, what a round came to, and how a round is recorded as failed
-opening  reports absences, opens a round, fixes the seed, waits for draws, seals the order
-summing  waits for shares and commitments, recovers what masks the sum, closes the round with the next model
+opening  opens a round, fixes the seed, waits for draws, seals the order
+summing  waits for shares and commitments, takes the masks off the sum, closes the round with the next model
 """
 
 from fedgrove.node.roles.coordinator.role import NOTHING, Coordinator

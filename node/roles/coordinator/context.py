@@ -1,22 +1,18 @@
 """What the phases of a coordinator share, and how a round is recorded as failed."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fedgrove.chain.records import FailureReason
-from fedgrove.common.wire import canonical_json
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.protocol.aggregation import outcome
 from fedgrove.node.protocol.method import Aides, Method
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
-from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.context import RoleContext, Turn
 
 
 class Outcomes:
-    """Computes what a round came to, and keeps it from recovery to closing.
+    """Computes what a round came to, and keeps it until the round is closed.
 
     Parameters
     ----------
@@ -66,17 +62,8 @@ class CoordinatorUnit(ABC):
     context: CoordinatorContext
 
     @abstractmethod
-    def act(self, turn: Turn) -> Step | None:
-        """Act; None where it is done already, so that opening the next round is due."""
-
-
-def fail(
-    context: CoordinatorContext, current: RoundRecords, reason: FailureReason, evidence: Mapping[str, object]
-) -> Step:
-    """Record a round as failed; the evidence is canonical JSON in the store, for people."""
-    data = canonical_json({"round": current.number, **evidence})
-    receipt = context.ledger.fail(current.number, reason, context.store.put(data).digest)
-    return _failed("recover", reason, receipt.gas_used)
+    def act(self, turn: Turn) -> Step:
+        """Act, or say what is waited for."""
 
 
 class Overdue(CoordinatorUnit):
@@ -86,10 +73,8 @@ class Overdue(CoordinatorUnit):
         """Skip the round where too few have drawn, or else record that it failed."""
         current, ledger = turn.current, self.context.ledger
         if current.sealed is None and len(current.draws) < self.context.view.settings.quorum:
-            receipt = ledger.skip(current.number)
-            return skipped("too few drawn", receipt.gas_used)
-        receipt = ledger.fail(current.number, FailureReason.DEADLINE, bytes(32))
-        return _failed("overdue", FailureReason.DEADLINE, receipt.gas_used)
+            return skipped("too few drawn", ledger.skip(current.number).gas_used)
+        return failed("overdue", "it is overdue", ledger.fail(current.number).gas_used)
 
 
 def skipped(why: str, gas: int) -> Step:
@@ -97,5 +82,6 @@ def skipped(why: str, gas: int) -> Step:
     return Step.act("seal", f"skipped the round: {why}", gas, Kind.ENDED)
 
 
-def _failed(phase: str, reason: FailureReason, gas: int) -> Step:
-    return Step.act(phase, f"recorded the round as failed: {reason.name.lower()}", gas, Kind.ENDED)
+def failed(phase: str, why: str, gas: int) -> Step:
+    """The step in which a round was recorded as failed."""
+    return Step.act(phase, f"recorded the round as failed: {why}", gas, Kind.ENDED)

@@ -1,43 +1,13 @@
-"""Between rounds and up to the order: absences are reported, a round is opened, its seed fixed, its order sealed."""
+"""Between rounds and up to the order: a round is opened, its seed fixed, its order sealed."""
 
-from dataclasses import dataclass
-
-from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.face.ledger import MAX_BARRED, MAX_REPORT
+from fedgrove.chain.face.ledger import MAX_BARRED
 from fedgrove.chain.records import Phase
 from fedgrove.ipfs.unixfs import cid_of
-from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
+from fedgrove.node.protocol.clock import draw_window_end
+from fedgrove.node.protocol.policy import standstill
+from fedgrove.node.protocol.step import Kind, Step, missing
 from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator.context import CoordinatorUnit, skipped
-
-
-@dataclass
-class ReportAbsences(CoordinatorUnit):
-    """Reports absences of a closed round."""
-
-    _unreported: int = 0
-
-    def act(self, turn: Turn) -> Step | None:
-        """Report; None when there is nothing to report."""
-        absent = self.absent(turn.current)
-        if not absent:
-            return None
-        accounts = [self.context.view.rounds.members[client].account for client in absent]
-        try:
-            receipt = self.context.ledger.report_absences(turn.current.number, accounts)
-        except ContractRevert as refusal:
-            # Training does not wait for a report: another member may have been quicker.
-            self._unreported = turn.current.number
-            return Step.wait("open", f"nobody: the absences were not reported ({refusal})", turn.block + 1)
-        return Step.act("open", f"reported absent: {name_clients(absent)}", receipt.gas_used)
-
-    def absent(self, current: RoundRecords) -> list[int]:
-        """Clients to report of a closed round: all of its order without a commitment, unless they were reported."""
-        if current.number == self._unreported or not current.stands or current.absences:
-            return []
-        absent = [client for client in current.order if client not in current.commits]
-        return absent if len(absent) <= MAX_REPORT else []
 
 
 class Open(CoordinatorUnit):
@@ -56,6 +26,9 @@ class Open(CoordinatorUnit):
         over = self.context.over()
         if over:
             return Step.wait("done", f"nobody: {over}")
+        still = standstill(self.context.view.rounds, self.context.config, turn.current.number + 1)
+        if still:
+            return Step.wait("open", f"people: {still}")
         due = self._due(turn)
         if due is None:
             return Step.wait("idle", "members: nothing has changed since the last round", kind=Kind.IDLE)
@@ -98,9 +71,18 @@ class SealOrder(CoordinatorUnit):
         if turn.current.seed is None:
             receipt = self.context.ledger.fix_seed(turn.current.number)
             return Step.act("seeding", "fixed the seed", receipt.gas_used)
-        rounds = self.context.view.rounds
-        awaited = (client for client in rounds.members if not rounds.left(client))
-        return Step.wait("draw", missing(awaited, turn.current.draws, "draw"), turn.deadlines.draw_end)
+        view, current = self.context.view, turn.current
+        window_end = draw_window_end(current, view.settings)
+        awaited = missing([each.client for each in view.rounds.members_at(current.opened)], current.draws, "draw")
+        if turn.block < window_end:
+            return Step.wait("draw", awaited, window_end)
+        # Skipped only where that can help: a round of the same members would wait for the same ones.
+        if self.context.may_skip(current):
+            return skipped(f"{len(current.draws)} drawn", self.context.ledger.skip(current.number).gas_used)
+        quorum = view.settings.quorum
+        return Step.wait(
+            "draw", f"{awaited}: {len(current.draws)} of the {quorum} needed have", turn.deadlines.draw_end
+        )
 
     def _seal(self, turn: Turn) -> Step:
         current, order_block = turn.current, turn.deadlines.order_block

@@ -14,18 +14,16 @@ from fedgrove.node.protocol.step import Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator.context import CoordinatorContext, CoordinatorUnit, Outcomes, Overdue
-from fedgrove.node.roles.coordinator.opening import Open, ReportAbsences, SealOrder
-from fedgrove.node.roles.coordinator.summing import AwaitMembers, Close, RecordRecovery
+from fedgrove.node.roles.coordinator.opening import Open, SealOrder
+from fedgrove.node.roles.coordinator.summing import AwaitMembers, Close
 
 NOTHING = Aides()
 _UNITS: dict[Phase, type[CoordinatorUnit]] = {
     **dict.fromkeys((Phase.SEEDING, Phase.DRAW, Phase.SEAL), SealOrder),
     **dict.fromkeys((Phase.SHARE, Phase.COMMIT), AwaitMembers),
-    Phase.RECOVER: RecordRecovery,
-    Phase.CLOSE: Close,
+    Phase.RECOVER: Close,
     Phase.OVERDUE: Overdue,
 }
-_ENDED = (Phase.CLOSED, Phase.SKIPPED, Phase.FAILED, Phase.VOIDED)
 
 
 class Coordinator:
@@ -76,9 +74,7 @@ class Coordinator:
             outcomes=Outcomes(method),
         )
         self._open = Open(self.context)
-        self._report = ReportAbsences(self.context)
-        units = {phase: unit(self.context) for phase, unit in _UNITS.items()}
-        self.units: dict[Phase, CoordinatorUnit] = {**units, **dict.fromkeys(_ENDED, self._report)}
+        self.units: dict[Phase, CoordinatorUnit] = {phase: unit(self.context) for phase, unit in _UNITS.items()}
         self.view = view
 
     @property
@@ -97,12 +93,11 @@ class Coordinator:
 
     @property
     def finished(self) -> bool:
-        """All rounds that the federation can hold have ended and their absences are reported."""
+        """All rounds that the federation can hold have ended."""
         try:
-            over = self.context.over()
+            return bool(self.context.over())
         except StoreError:
             return False  # what ends it cannot be read now; the next step says so
-        return bool(over) and not self._report.absent(self.view.rounds.last)
 
     def step(self) -> Step:
         """Do what is due now, at most one thing."""
@@ -114,11 +109,11 @@ class Coordinator:
             return Step.wait("refused", f"the chain: the ledger refused a transaction ({refusal})", self.view.block + 1)
         except InvalidContent as fault:
             return Step.wait(
-                "content", f"members to dispute the model that the round trains from: {fault}", self.view.block + 1
+                "content", f"members to judge the model that the round trains from: {fault}", self.view.block + 1
             )
 
     def _act(self, current: RoundRecords | None) -> Step:
         if current is None:
             return self._open.first()
         turn = Turn(current, self.view.deadlines(current), self.view.block)
-        return self.units[turn.phase].act(turn) or self._open.act(turn)
+        return self.units[turn.phase].act(turn) if current.end is None else self._open.act(turn)

@@ -1,23 +1,21 @@
-"""From the order to the next model: shares and commitments are waited for, the sum is recovered, the round closed."""
+"""From the order to the next model: shares and commitments are waited for, the sum is unmasked, the round closed."""
 
 from collections.abc import Mapping
 
-from fedgrove.chain.records import FailureReason, Phase
+from fedgrove.chain.records import Phase
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import BlobError
-from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, unavailable_updates
-from fedgrove.node.masking.sealing import MaskingRefused
-from fedgrove.node.masking.survivors import needed_secrets
-from fedgrove.node.protocol.aggregation import recovered, recovery, released_shares
-from fedgrove.node.protocol.content import Metrics, unavailable
+from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares
+from fedgrove.node.protocol.aggregation import recovered_without_spoilt, released_shares, unavailable_commits
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import MembersStatement, described
 from fedgrove.node.protocol.method import Evaluated
-from fedgrove.node.protocol.policy import overspent
+from fedgrove.node.protocol.policy import nothing_to_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
-from fedgrove.node.protocol.step import Kind, Step, missing
+from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.context import Turn
-from fedgrove.node.roles.coordinator.context import CoordinatorUnit, fail
+from fedgrove.node.roles.coordinator.context import CoordinatorUnit, failed
 
 
 class AwaitMembers(CoordinatorUnit):
@@ -31,121 +29,57 @@ class AwaitMembers(CoordinatorUnit):
         return Step.wait("commit", missing(current.shares, current.commits, "commit"), deadlines.commit_end)
 
 
-class RecordRecovery(CoordinatorUnit):
-    """Records the recovery of a round, or why it cannot be recovered.
+class Close(CoordinatorUnit):
+    """Closes a round with the model that follows from the released shares.
 
-    A recovery is recorded only when the round's model follows from it: until then updates may still be on their way.
+    Where none follows, the round ends by its members' judgement or by the clock.
     """
 
     def act(self, turn: Turn) -> Step:
-        """Recover, wait for shares, or record the failure."""
-        # (1) a sum over too few, or beyond a member's budget, is not asked for: holders must refuse it
-        inputs = self.context.inputs(turn.current)
-        try:
-            needed_secrets(inputs.graph, inputs.sharers, inputs.survivors)
-        except MaskingRefused as fault:
-            return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, str(fault))
-        beyond = overspent(self.context.method, inputs)
-        if beyond:
-            return self._fail(turn, FailureReason.TOO_FEW_SURVIVORS, beyond)
-        return self._recover(turn, inputs)
-
-    def _recover(self, turn: Turn, inputs: RoundInputs) -> Step:
-        # (2) without an update nobody's masks cancel, whatever is released; summed in groups, its group alone is lost
-        released = released_shares(inputs)
-        gone = self._gone(inputs, released)
-        if gone and not inputs.graph.groups:
-            return fail(self.context, turn.current, FailureReason.UPDATE_UNAVAILABLE, {"clients": gone})
+        """Close, wait for shares, or record the failure."""
+        current, deadlines = turn.current, turn.deadlines
+        # (1) what no closing can follow fails at once, by anybody
+        if self.context.view.law.is_hopeless(current):
+            receipt = self.context.ledger.fail(current.number)
+            return failed("recover", f"{len(current.commits)} of {len(current.order)} committed", receipt.gas_used)
+        # (2) a sum over too few, or beyond a member's budget, is not asked for: holders must refuse it
+        inputs = self.context.inputs(current)
+        refused = nothing_to_sum(self.context.method, inputs)
+        if refused:
+            return Step.wait(
+                "recover", f"members to judge that nothing may be summed: {refused}", deadlines.recover_end
+            )
         # (3) the masks' secrets, as soon as enough shares of each are released
+        released = released_shares(inputs)
+        unread = len(released) < len(current.releases)
         try:
-            record = self._recovered(turn, inputs, released, gone)
-        except TooFewShares as lack:
-            if lack.owner_lied or self._is_last_call(turn, released):
-                return self._fail(turn, FailureReason.TOO_FEW_SHARES, str(lack))
-            reason = f"{missing(turn.current.draws, turn.current.releases, 'release shares')} ({lack})"
-            unread = len(released) < len(turn.current.releases)
-            return Step.wait("recover", reason, turn.deadlines.recover_end, Kind.FETCHES if unread else Kind.WAITS)
-        # (4) recorded only when a model follows: a recovery on the ledger ends the wait for updates
-        return self._unsummed(turn, inputs, record, released) or self._record(turn, record)
-
-    def _unsummed(
-        self, turn: Turn, inputs: RoundInputs, record: RecoveryRecord, released: Mapping[int, bytes]
-    ) -> Step | None:
-        """Wait, or record the failure, where no model follows from a recovery; None where one does."""
-        try:
-            self.context.outcomes.of(inputs, record)
+            record = self._recovered(turn, inputs, released)
+            result = self.context.outcomes.of(inputs, record)
+        except (TooFewShares, BlobError) as lack:
+            reason = f"{missing(current.draws, current.releases, 'release shares')} ({lack})"
+            fetches = unread or isinstance(lack, BlobError)
+            return Step.wait("recover", reason, deadlines.recover_end, Kind.FETCHES if fetches else Kind.WAITS)
         except InvalidContent as fault:
-            return self._fail(turn, FailureReason.INVALID_UPDATE, str(fault))
-        except BlobError as fault:
-            if self._is_last_call(turn, released):
-                return self._fail(turn, FailureReason.UPDATE_UNAVAILABLE, str(fault))
-            reason = f"content of the others: {fault}"
-            return Step.wait("recover", reason, turn.deadlines.recover_end, Kind.FETCHES)
-        return None
+            return Step.wait("recover", f"nobody: an update cannot be summed, {fault}", deadlines.recover_end)
+        if len(current.releases) < self.context.view.settings.releases:
+            awaited = missing(current.draws, current.releases, "release shares")
+            return Step.wait("recover", awaited, deadlines.recover_end)
+        return self._close(turn, inputs, record, result)
 
-    def _record(self, turn: Turn, record: RecoveryRecord) -> Step:
-        digest = self.context.store.put(record.to_bytes()).digest
-        receipt = self.context.ledger.recover(turn.current.number, digest)
-        out = f", leaving out {len(record.left_out)} groups" if record.left_out else ""
-        survivors = len(turn.current.commits)
-        return Step.act("recover", f"recovered with {survivors} survivors{out}", receipt.gas_used)
-
-    def _recovered(
-        self, turn: Turn, inputs: RoundInputs, released: Mapping[int, bytes], gone: list[int]
-    ) -> RecoveryRecord:
+    def _recovered(self, turn: Turn, inputs: RoundInputs, released: Mapping[int, bytes]) -> RecoveryRecord:
         """The recovery record. If groups are summed separately, a group that cannot be recovered is left out."""
-        groups = [{inputs.graph.client(position) for position in group} for group in inputs.graph.groups]
-        left_out = {number for number, group in enumerate(groups) if group.intersection(gone)}
-        while True:
-            try:
-                return recovered(inputs, released, left_out)
-            except TooFewShares as lack:
-                spoilt = {number for number, group in enumerate(groups) if lack.client in group} - left_out
-                final = lack.owner_lied or self._is_last_call(turn, released)
-                if not (spoilt and final):
-                    raise
-                left_out |= spoilt
-
-    def _gone(self, inputs: RoundInputs, released: Mapping[int, bytes]) -> list[int]:
-        """Clients whose update neither its witnesses nor this node can have."""
-        lost = unavailable_updates(inputs.graph, inputs.sharers, inputs.survivors, released)
-        clients = [inputs.graph.client(position) for position in lost]
-        sizes = {client: self.context.method.codec.expected_bytes(inputs, client) for client in clients}
-        digests = {client: inputs.current.commits[client].digest for client in sizes}
-        return unavailable(self.context.store, digests, sizes)
+        gone = unavailable_commits(self.context.method, inputs, released)
+        if gone and inputs.graph.is_whole:
+            raise TooFewShares(f"the update of {name_clients(gone)} cannot be had")
+        return recovered_without_spoilt(inputs, released, gone, self._is_last_call(turn, released))
 
     def _is_last_call(self, turn: Turn, released: Mapping[int, bytes]) -> bool:
-        """Whether waiting has ended: all releases are available, or the deadline is near.
-
-        A round that is recorded as failed in time, and why, is followed by rounds that the same member cannot spoil.
-        """
+        """Whether waiting has ended: all releases are available, or the deadline is near."""
         if turn.block >= turn.deadlines.recover_end - self.context.view.settings.recover_window // 4:
             return True
         return len(released) == len(turn.current.order)
 
-    def _fail(self, turn: Turn, reason: FailureReason, why: str) -> Step:
-        return fail(self.context, turn.current, reason, {"reason": why})
-
-
-class Close(CoordinatorUnit):
-    """Closes a round with the model that follows from its recovery, or records why none does."""
-
-    def act(self, turn: Turn) -> Step:
-        """Close, or record the failure."""
-        inputs = self.context.inputs(turn.current)
-        data = self.context.store.fetch(turn.current.recovery.digest, most_record_bytes(inputs.graph))
-        try:
-            record = recovery(inputs, data)
-        except InvalidContent as fault:
-            # A member may record the recovery in the coordinator's place, and may record anything.
-            return fail(self.context, turn.current, FailureReason.INVALID_RELEASE, {"reason": str(fault)})
-        try:
-            result = self.context.outcomes.of(inputs, record)
-        except InvalidContent as fault:
-            return fail(self.context, turn.current, FailureReason.INVALID_UPDATE, {"reason": str(fault)})
-        return self._close(turn, result, *self._metrics(inputs, result))
-
-    def _metrics(self, inputs: RoundInputs, result: Outcome) -> tuple[Metrics, str]:
+    def _metrics(self, turn: Turn, inputs: RoundInputs, record: bytes, result: Outcome) -> tuple[Metrics, str]:
         """Metrics to state in addition to the round's model, and why it could not be evaluated, if so.
 
         A task may fail on a model that a member poisoned for that, which must not keep the round from closing.
@@ -157,34 +91,35 @@ class Close(CoordinatorUnit):
             evaluated = aides.evaluate(self.context.method.schedule.standing(result.model, stated))
         except CannotTakePart as failure:
             fault = str(failure)
-        seen = current.recovery.at.block
-        head = (seen, self.context.ledger.block_hash(seen).hex())
         metrics = Metrics(
             current.number,
+            record.hex(),
+            (turn.block, self.context.ledger.block_hash(turn.block).hex()),
             evaluated.loss,
             evaluated.samples,
             evaluated.accuracy,
             privacy=result.privacy,
             stated=None if stated is None else dict(stated),
-            head=head,
             members=result.members,
             only_class=evaluated.only_class,
             scores=evaluated.scores,
         )
         return metrics, fault
 
-    def _close(self, turn: Turn, result: Outcome, metrics: Metrics, unevaluated: str) -> Step:
+    def _close(self, turn: Turn, inputs: RoundInputs, record: RecoveryRecord, result: Outcome) -> Step:
         method, store, number = self.context.method, self.context.store, turn.current.number
+        metrics, unevaluated = self._metrics(turn, inputs, store.put(record.to_bytes()).digest, result)
         fault = method.statement_fault(result.model, metrics)
         if fault:
             reason = f"a coordinator that can make its statement: {fault}"
-            return Step.wait("close", reason, turn.deadlines.close_end)
+            return Step.wait("recover", reason, turn.deadlines.recover_end)
         model = store.put(method.model_bytes(result.model)).digest
         receipt = self.context.ledger.close(number, model, store.put(metrics.to_bytes()).digest)
         accuracy = "" if metrics.accuracy is None else f" at accuracy {metrics.accuracy:.3f}"
         reached = (accuracy or f" at loss {metrics.loss:.4g}") if metrics.samples else ""
         reached = f", whose model could not be evaluated ({unevaluated})" if unevaluated else reached
-        acted = f"closed the round{reached}{_said_of(metrics.members)}"
+        out = f", leaving out {len(record.left_out)} groups" if record.left_out else ""
+        acted = f"closed the round of {len(turn.current.commits)}{out}{reached}{_said_of(metrics.members)}"
         return Step.act("close", acted, receipt.gas_used, Kind.ENDED)
 
 

@@ -26,6 +26,7 @@ def closed(federation, committers, model):
     for client in federation.clients[:committers]:
         client.commit(number, b"x" * 32, b"y" * 32)
     federation.network.advance_to(federation.coordinator.round(number).commit_end)
-    federation.coordinator.recover(number, b"R" * 32)
+    for client in federation.clients[:committers]:
+        client.release(number, b"r" * 32)
     federation.coordinator.close(number, model, b"M" * 32)
     return number

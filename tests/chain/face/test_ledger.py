@@ -9,16 +9,13 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import BadHistory, ChainError, InsufficientFunds
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import (
-    AbsenceRecorded,
     Closed,
     Committed,
     DrawEnded,
     Drawn,
     Failed,
-    FailureReason,
     LedgerFounded,
     Phase,
-    Recovered,
     Registered,
     RegistryFounded,
     Released,
@@ -46,29 +43,20 @@ def test_a_whole_round(federation):
     network.advance_to(ledger.round(number).commit_end)
     for client in federation.clients:
         client.release(number, b"r" * 32)
-    ledger.recover(number, b"R" * 32)
     receipt = ledger.close(number, b"\x09" * 32, b"M" * 32)
     assert receipt.gas_used > 21_000
     assert receipt.block == network.block_number()
     assert ledger.current_model() == b"\x09" * 32
-    ledger.report_absences(number, [federation.keys[3].address])
 
     records = ledger.records()
     kinds = [RegistryFounded, LedgerFounded] + [Registered] * 4 + [RoundOpened, SeedFixed] + [Drawn] * 4
-    kinds += (
-        [DrawEnded, Sealed]
-        + [Shared] * 4
-        + [ShareEnded]
-        + [Committed] * 3
-        + [Released] * 4
-        + [Recovered, Closed, AbsenceRecorded]
-    )
+    kinds += [DrawEnded, Sealed] + [Shared] * 4 + [ShareEnded] + [Committed] * 3 + [Released] * 4 + [Closed]
     assert [type(record) for record in records] == kinds
     assert [(record.at.block, record.at.log_index) for record in records] == sorted(
         (record.at.block, record.at.log_index) for record in records
     )
     opened, seed, sealed = (next(filter(kind, records)) for kind in map(of_kind, (RoundOpened, SeedFixed, Sealed)))
-    assert opened == RoundOpened(opened.at, 1, MODEL, CONFIG, EVERYONE, opened.at.block, opened.at.block + 1, 0)
+    assert opened == RoundOpened(opened.at, 1, MODEL, CONFIG, EVERYONE, opened.at.block, opened.at.block + 1, ())
     assert seed.block_hash == network.block_hash(opened.seed_block)
     assert seed.seed == tree.seed(seed.block_hash, bytes(32))
     assert sealed.order_seed == tree.order_seed(*federation.place, 1, network.block_hash(ledger.round(1).order_block))
@@ -79,15 +67,14 @@ def test_a_whole_round(federation):
     members = {keys.address for keys in federation.keys}
     assert signers[Registered] == signers[Drawn] == signers[Shared] == signers[Released] == members
     assert signers[Committed] == members - {federation.keys[3].address}
-    by_founder = (RegistryFounded, LedgerFounded, RoundOpened, SeedFixed, Sealed, Recovered, Closed)
+    by_founder = (RegistryFounded, LedgerFounded, RoundOpened, SeedFixed, Sealed, Closed)
     assert all(signers[kind] == {federation.founder.address} for kind in by_founder)
     view = ledger.round(number)
-    ends = {kind: next(filter(of_kind(kind), records)).at.block for kind in (DrawEnded, Sealed, ShareEnded, Recovered)}
-    recorded = Ends(ends[DrawEnded], ends[Sealed], ends[ShareEnded], 0, ends[Recovered])
+    ends = {kind: next(filter(of_kind(kind), records)).at.block for kind in (DrawEnded, Sealed, ShareEnded)}
+    recorded = Ends(ends[DrawEnded], ends[Sealed], ends[ShareEnded])
     deadlines = Deadlines.of(opened.opened_at, SETTINGS, recorded)
-    assert (view.phase, view.drawn, view.committed) == (Phase.CLOSED, 4, 3)
+    assert (view.phase, view.drawn, view.committed, view.released) == (Phase.CLOSED, 4, 3, 4)
     assert all(getattr(view, name) == block for name, block in asdict(deadlines).items())
-    assert ledger.client_of(federation.keys[3].address).absences == 1
 
     second = federation.sealed()
     fixed = next(record for record in ledger.records() if isinstance(record, SeedFixed) and record.round == second)
@@ -169,13 +156,12 @@ def test_refusals_after_the_seal(federation):
     first.commit(number, b"x" * 32, b"y" * 32)
     refused("AlreadyCommitted", first.commit, number, b"x" * 32, b"y" * 32)
     federation.network.advance_to(ledger.round(number).commit_end)
-    refused("OnlyCoordinator", first.recover, number, b"x" * 32)
     first.release(number, b"x" * 32)
     refused("AlreadyReleased", first.release, number, b"x" * 32)
-    ledger.fail(number, FailureReason.TOO_FEW_SURVIVORS, b"e" * 32)
+    refused("CommitsMissing", ledger.close, number, b"\x08" * 32, b"M" * 32)
+    second.fail(number)
     failed = ledger.records()[-1]
-    assert failed == Failed(failed.at, number, FailureReason.TOO_FEW_SURVIVORS, b"e" * 32)
-    refused("NotLatestClosed", ledger.report_absences, number, [federation.keys[1].address])
+    assert failed == Failed(failed.at, number)
 
 
 def test_a_facade_without_an_account_only_reads(federation):

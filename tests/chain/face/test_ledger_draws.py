@@ -11,7 +11,6 @@ from fedgrove.chain.records import (
     DrawEnded,
     Drawn,
     DrawRejected,
-    FailureReason,
     SealChunk,
     Sealed,
 )
@@ -72,7 +71,7 @@ def test_a_rate_below_one_selects_by_the_vrf():
                 else:
                     refused("NotSelected", federation.draw, number, index)
             network.advance_to(federation.coordinator.round(number).seal_end)
-            federation.clients[0].fail(number, FailureReason.DEADLINE, bytes(32))
+            federation.clients[0].fail(number)
 
 
 def test_a_large_order_is_sealed_in_chunks(federation, monkeypatch):

@@ -5,7 +5,6 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import (
-    FailureReason,
     MailboxKeyRotated,
     VrfKeyRotated,
     Withdrawn,
@@ -59,8 +58,14 @@ def test_a_withdrawal_is_a_record_of_the_registry(federation):
 
 def test_approval():
     with embedded() as network:
-        federation = found(network, clients=1, open_membership=False)
-        admin, account = federation.coordinator, federation.keys[0].address
+        federation = found(network, clients=0, membership="approved")
+        admin = federation.coordinator
+        refused("NotApproved", federation.join, False)
+        account = federation.keys[0].address
+        admin.approve(account)
+        federation.clients[0].register(federation.keys[0])
+        admin.revoke(account)
+        network.mine(1)
         number = federation.open()
         federation.to_draw(number)
         refused("NotApproved", federation.draw, number, 0)
@@ -74,11 +79,8 @@ def test_approval():
 
 def test_a_revocation_acts_from_the_next_round_on():
     with embedded() as network:
-        federation = found(network, clients=2, open_membership=False)
+        federation = found(network, clients=2, membership="approved")
         admin = federation.coordinator
-        for keys in federation.keys:
-            admin.approve(keys.address)
-        network.mine(1)
         number = federation.open()
         federation.to_draw(number)
         for keys in federation.keys:
@@ -88,7 +90,7 @@ def test_a_revocation_acts_from_the_next_round_on():
         federation.seal(number)
         federation.clients[0].share(number, b"x" * 32)
         network.advance_to(admin.round(number).recover_end)
-        admin.fail(number, FailureReason.DEADLINE, b"e" * 32)
+        admin.fail(number)
         number = federation.open()
         federation.to_draw(number)
         refused("NotApproved", federation.draw, number, 0)

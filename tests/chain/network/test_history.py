@@ -26,7 +26,8 @@ def run_round(federation):
     for client in federation.clients:
         client.commit(number, b"d" * 32, b"h" * 32)
     federation.network.advance_to(federation.coordinator.round(number).commit_end)
-    federation.coordinator.recover(number, b"R" * 32)
+    for client in federation.clients:
+        client.release(number, b"r" * 32)
     return federation.coordinator.close(number, b"\x09" * 32, b"M" * 32)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fedgrove.chain import records
 from fedgrove.chain.errors import _SENTENCES, BadHistory, artifact, decode_revert, error_name
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import FailureReason, Log, Phase, Position, events
+from fedgrove.chain.records import Log, Phase, Position, events
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.wire import canonical_json
@@ -22,7 +22,8 @@ from tests.chain.federations import SETTINGS, TERMS
 
 AT = Position(7, b"t" * 32, 2)
 REGISTRY, LEDGER = "0x" + "11" * 20, "0x" + "22" * 20
-DEPLOYED = Deployment(1, REGISTRY, LEDGER, 5, LEDGER, REGISTRY, True, 1, SETTINGS, TERMS)
+DEPLOYED = Deployment(1, REGISTRY, LEDGER, 5, LEDGER, LEDGER, REGISTRY, "approved", (LEDGER,), 1, SETTINGS, TERMS)
+TOPICS = sorted(events.EVENTS)
 CONTRACTS = {
     contract: {topic: event for topic, event in events.EVENTS.items() if contract == event.record.CONTRACT}
     for contract in ("ClientRegistry", "TrainingLedger")
@@ -133,18 +134,23 @@ def test_a_proof_of_another_length_is_refused():
             events.decode(log)
 
 
-def test_a_failure_for_no_known_reason_is_refused():
-    topic = keccak(text="Failed(uint64,uint8,bytes32)")
-    for reason, fine in ((1, True), (6, True), (7, False)):
-        log = Log(LEDGER, (topic, (1).to_bytes(32, "big")), encode(["uint8", "bytes32"], [reason, b"e" * 32]), AT)
+def test_a_judgement_in_no_known_phase_is_refused():
+    topic = keccak(text="Judged(uint64,uint32,uint8,bytes32,bytes32)")
+    for asked, fine in ((6, True), (11, True), (12, False)):
+        data = encode(["uint8", "bytes32", "bytes32"], [asked, b"m" * 32, b"M" * 32])
+        log = Log(LEDGER, (topic, (1).to_bytes(32, "big"), (2).to_bytes(32, "big")), data, AT)
         if fine:
-            assert events.decode(log).reason is FailureReason(reason)
+            assert events.decode(log).asked is Phase(asked)
         else:
             with pytest.raises(BadHistory):
                 events.decode(log)
 
 
-@given(st.binary(max_size=1100), st.lists(st.binary(min_size=32, max_size=32), max_size=4), st.sampled_from(range(21)))
+@given(
+    st.binary(max_size=1100),
+    st.lists(st.binary(min_size=32, max_size=32), max_size=4),
+    st.sampled_from(range(len(events.EVENTS))),
+)
 def test_any_bytes_decode_or_are_refused(data, topics, event):
     topic = list(events.EVENTS)[event]
     try:
@@ -157,7 +163,7 @@ def test_enumerations_are_those_of_the_interface():
     from pathlib import Path
 
     source = (Path(__file__).parents[3] / "contracts/interfaces/ITrainingLedger.sol").read_text()
-    for kind in (Phase, FailureReason):
+    for kind in (Phase,):
         body = source.split(f"enum {kind.__name__} {{")[1].split("}")[0]
         names = [name.strip().lower() for name in body.split(",")]
         assert names == [member.name.lower().replace("_", "") for member in kind]
@@ -173,7 +179,8 @@ def test_a_deployment_survives_json():
         {"ledger": "0xabc"},
         {"block": -1},
         {"block": "5"},
-        {"open_membership": 1},
+        {"membership": "closed"},
+        {"members": ["0xabc"]},
         {"extra": 1},
         {"settings": {}},
         {"settings": 3},
@@ -203,7 +210,8 @@ def test_a_deployment_of_another_form_is_refused(change):
 
 
 @pytest.mark.parametrize("change", [{"seed_delay": 0}, {"quorum": 9, "max_clients": 8}, {"draw_window": 65536},
-                                    {"max_samples": True}, {"seal_window": 1.5}])  # fmt: skip
+                                    {"max_samples": True}, {"seal_window": 1.5}, {"releases": 4},
+                                    {"recover_window": 79}])  # fmt: skip
 def test_settings_out_of_range_are_refused(change):
     with pytest.raises(InvalidInput, match=next(iter(change)).split("_")[0] + "|max_clients"):
         replace(LedgerSettings(), **change)

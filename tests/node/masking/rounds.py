@@ -11,7 +11,7 @@ from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.aggregate import Aggregate
 from fedgrove.node.masking.client import RoundSecrets, mask_update, seal_shares
 from fedgrove.node.masking.context import Participant, RoundContext
-from fedgrove.node.masking.graph import MaskGraph, build_graph
+from fedgrove.node.masking.graph import Group, MaskGraph, build_graph
 from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.recovery import RecoveryRecord, recover
 from fedgrove.node.masking.release import held_shares, release
@@ -61,7 +61,8 @@ class Round:
             Participant(p, 3 * p + 2, int(generator.integers(1, 500)), secrets[p].mask_key, secrets[p].seal_key)
             for p in range(n)
         )
-        options = {"seed": b"public seed", **options}
+        parted = tuple(Group.of(each, options.get("least", 0)) for each in options.get("groups", ()))
+        options = {"seed": b"public seed", **options, "groups": parted}
         graph = build_graph(CONTEXT, participants, tree_partners(n), **options)
         vectors = [generator.uniform(-bound, bound, layout.length).astype(np.float32) for _ in range(n)]
         return cls(graph, secrets, vectors, layout, bound, kappa)
@@ -125,7 +126,7 @@ class Round:
 
     def closed(self, sharers: Collection[int], survivors: Collection[int], record: RecoveryRecord) -> np.ndarray:
         aggregate = Aggregate(self.graph, sharers, survivors, record, self.layout, self.bound, kappa=self.kappa)
-        for position in survivors:
+        for position in record.self_seeds:
             aggregate.add(position, [self.masked(position, sharers).tobytes()])
         return aggregate.close()
 

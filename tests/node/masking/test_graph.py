@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fedgrove.chain.crypto import tree
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import Participant, RoundContext
-from fedgrove.node.masking.graph import MIN_CLIENTS, WITNESSES, build_graph, random_regular
+from fedgrove.node.masking.graph import MIN_CLIENTS, WITNESSES, Group, build_graph, random_regular
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
 from tests.node.masking.rounds import CONTEXT, Round, tree_partners
 
@@ -115,7 +115,7 @@ def test_a_threshold_can_be_set_within_the_holders():
 
 def test_holders_are_the_same_where_groups_are_summed_apart():
     """Else fewer shares, or none, would recover the secrets of a small group."""
-    assert build(9, groups=((0, 1, 2), (3, 4, 5, 6))).holders == build(9).holders
+    assert build(9, groups=(Group.of((0, 1, 2), 3), Group.of((3, 4, 5, 6), 3))).holders == build(9).holders
 
 
 # --- witnesses --------------------------------------------------------------------------------------------------------
@@ -160,8 +160,10 @@ def test_the_digest_depends_on_everything():
     others = [
         dataclasses.replace(base, context=RoundContext(CONTEXT.chain_id, CONTEXT.ledger, CONTEXT.round + 1)),
         dataclasses.replace(base, threshold=4),
-        dataclasses.replace(base, groups=((0, 1, 2),)),
-        dataclasses.replace(base, groups=((0, 1), (2,))),
+        dataclasses.replace(base, groups=(Group((0, 1, 2), 3, (0, 1, 2)),)),
+        dataclasses.replace(base, groups=(Group((0, 1, 2), 4, (0, 1, 2)),)),
+        dataclasses.replace(base, groups=(Group((0, 1, 2), 3, (0, 1)),)),
+        dataclasses.replace(base, groups=(Group((0, 1), 3, (0, 1)), Group((2,), 3, (2,)))),
         dataclasses.replace(base, neighbours=((1,), *base.neighbours[1:])),
         dataclasses.replace(base, holders=((1,), *base.holders[1:])),
     ]

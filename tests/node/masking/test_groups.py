@@ -1,5 +1,6 @@
 """Groups that are summed apart in one round: each exact by itself, none readable of which too few survived."""
 
+import dataclasses
 from random import Random
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.aggregate import Aggregate
-from fedgrove.node.masking.graph import encode_positions
+from fedgrove.node.masking.graph import Group, encode_positions
 from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, recover, unavailable_updates
 from fedgrove.node.masking.release import parse_release
@@ -52,7 +53,7 @@ def test_each_group_has_its_exact_sum_or_none(n, seed, data):
         return
     blobs = {p: work.blob(p) for p in sharers}
     if not any(summed_groups(work.graph, survivors)):
-        with pytest.raises(MaskingRefused, match="too few clients of every group survived"):
+        with pytest.raises(MaskingRefused, match="of a group survived that mask with each other"):
             needed_secrets(work.graph, sharers, survivors)
         return
     record = work.record(blobs, survivors, survivors)
@@ -94,7 +95,7 @@ def test_partners_are_all_others_of_the_own_group_and_nobody_else(mode):
     """Who is in which group may be known before the draw, so neither the tree nor random partners are enough."""
     work = Round.make(12, groups=(tuple(range(5)), tuple(range(5, 12))), degree=3, mode=mode)
     for group in work.graph.groups:
-        assert all(set(work.graph.neighbours[p]) == set(group) - {p} for p in group)
+        assert all(set(work.graph.neighbours[p]) == set(group.positions) - {p} for p in group.positions)
 
 
 # --- groups that are left out -----------------------------------------------------------------------------------------
@@ -179,11 +180,11 @@ def test_a_count_of_groups_beyond_the_groups_is_refused_unread(grouped, count):
         RecoveryRecord.parse(wrong, work.graph, blobs, survivors, work.seed_hashes(survivors))
 
 
-def test_without_groups_a_record_leaves_nothing_out():
+def test_where_all_are_summed_in_one_a_record_leaves_nothing_out():
     work = Round.make(6)
     blobs = {p: work.blob(p) for p in range(6)}
     data = work.record(blobs, range(6), range(6)).to_bytes()
-    with pytest.raises(InvalidContent, match="lists more than 0 positions"):
+    with pytest.raises(InvalidContent):
         wrong = data[:36] + encode_positions((0,)) + data[40:]
         RecoveryRecord.parse(wrong, work.graph, blobs, range(6), work.seed_hashes(range(6)))
 
@@ -215,7 +216,7 @@ def test_where_no_group_counts_the_lists_are_unsafe():
     """It is no want of shares: the round fails for too few survivors, and nobody is to blame."""
     work = Round.make(9, groups=((0, 1, 2, 3), (4, 5, 6, 7, 8)), least=5)
     with pytest.raises(
-        MaskingRefused, match="too few clients of every group survived: a group needs 5, and more than half"
+        MaskingRefused, match="4 clients of a group survived that mask with each other, but 5 are needed"
     ):
         needed_secrets(work.graph, range(9), [0, 1, 2, 4, 5, 6, 7])
 
@@ -242,4 +243,42 @@ def test_groups_that_overlap_or_leave_the_order_are_refused(groups):
 
 
 def test_a_graph_with_groups_is_another_graph():
-    assert Round.make(6).graph.digest != Round.make(6, groups=(tuple(range(6)),)).graph.digest
+    assert Round.make(9).graph.digest != Round.make(9, groups=((0, 1, 2, 3), (4, 5, 6, 7, 8))).graph.digest
+
+
+# --- members that count, and those that came later --------------------------------------------------------------------
+
+
+def test_who_came_after_the_cut_does_not_count_towards_the_quota():
+    """An admin's puppets would fill a cell around one member."""
+    graph = Round.make(12).graph
+    puppets = Group.of(range(6), 3, counted=(0, 1, 2, 3))
+    graph = dataclasses.replace(graph, groups=(puppets, Group.of(range(6, 12), 3)))
+    assert puppets.quota == 3
+    assert summed_groups(graph, [0, 1, 2, 4, 5, *range(6, 12)])[0] == {0, 1, 2, 4, 5}
+    assert summed_groups(graph, [0, 1, 4, 5, *range(6, 12)])[0] == set()
+
+
+@pytest.mark.parametrize(("size", "quota"), [(0, 3), (4, 3), (5, 3), (6, 4), (9, 5)])
+def test_who_was_there_when_it_was_cut_counts_though_it_is_away(size, quota):
+    assert Group.of(range(4), 3, size=size).quota == quota
+
+
+# --- the largest part that masks connect ------------------------------------------------------------------------------
+
+
+def test_who_is_not_connected_is_left_out_and_the_others_summed():
+    """A member without partners, as by a mask key of zeros, stops nothing and is in no sum."""
+    work = Round.make(8, mode="pairwise")
+    alone = tuple(() if p == 3 else tuple(q for q in own if q != 3) for p, own in enumerate(work.graph.neighbours))
+    graph = dataclasses.replace(work.graph, neighbours=alone)
+    needed = needed_secrets(graph, range(8), range(8))
+    assert needed.seeds == (0, 1, 2, 4, 5, 6, 7) and needed.keys == ()
+
+
+def test_parts_of_which_none_has_the_majority_are_not_summed():
+    work = Round.make(8, mode="pairwise")
+    halves = tuple(tuple(q for q in range(8) if q != p and q // 4 == p // 4) for p in range(8))
+    graph = dataclasses.replace(work.graph, neighbours=halves)
+    with pytest.raises(MaskingRefused, match="but 5 are needed"):
+        needed_secrets(graph, range(8), range(8))

@@ -17,7 +17,7 @@ from fedgrove.node.masking.parameters import (
     SMALL,
     Assumed,
     Sharing,
-    group_size,
+    crowd,
     partners_needed,
     partners_of_all,
     sharing,
@@ -181,7 +181,7 @@ def test_shares_by_the_default_terms(n, expected):
 @given(st.integers(3, 2000), st.integers(0, 450_000))
 def test_a_group_is_the_smallest_whose_members_are_as_well_hidden(n, colluders):
     assumed = Assumed(colluders, 0)
-    size, bad = group_size(n, assumed), assumed.colluders_of(n)
+    size, bad = crowd(n, assumed), assumed.colluders_of(n)
     assert 3 <= size <= max(3, n)
 
     def hidden(size: int) -> bool:

@@ -40,7 +40,7 @@ def test_the_record_holds_b_of_survivors_and_e_of_dropouts_and_nothing_else(work
     assert record.self_seeds == {p: work.secrets[p].self_seed for p in SURVIVORS}
     assert record.mask_secrets == {p: work.secrets[p].mask_secret for p in (6, 7)}
     data = record.to_bytes()
-    assert len(data) == 40 + 32 * 8 == most_record_bytes(work.graph)
+    assert len(data) == 40 + 32 * 8 == most_record_bytes(work.graph) - 4  # it could leave the whole out
     for position in SHARERS:
         kept = work.secrets[position].mask_secret if position in SURVIVORS else work.secrets[position].self_seed
         assert kept not in data and work.secrets[position].seal_secret not in data

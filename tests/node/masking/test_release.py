@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from fedgrove.common.errors import InvalidContent
+from fedgrove.node.masking.graph import Group
 from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.release import held_shares, most_release_bytes, parse_release, release
 from fedgrove.node.masking.sealing import Kind, MaskingRefused, open_shares, parse_shares
@@ -64,7 +65,7 @@ def test_a_dropout_without_surviving_partners_keeps_its_secret():
     work = Round.make(N)
     lonely = 0
     survivors = tuple(p for p in range(N) if p not in (lonely, *work.graph.neighbours[lonely]))
-    graph = dataclasses.replace(work.graph, threshold=3)
+    graph = dataclasses.replace(work.graph, threshold=3, groups=(Group(tuple(range(N)), 3, tuple(range(N))),))
     work = dataclasses.replace(work, graph=graph)
     blobs = {p: work.blob(p) for p in range(N)}
     released = parse_release(work.released(7, blobs, survivors), graph, 7, range(N), survivors)
@@ -88,14 +89,15 @@ def test_nothing_is_released_for_lists_that_cannot_be(work, blobs, position, sur
         work.released(position, blobs, survivors, committed=committed)
 
 
-def test_nothing_is_released_if_a_survivor_lost_all_its_partners():
-    """With its self-mask off, its update would be readable."""
+def test_nothing_is_released_of_a_survivor_that_lost_all_its_partners():
+    """With its self-mask off, its update would be readable: it is left out, and the others are summed."""
     work = Round.make(16, shares=Sharing(15, 3))
     lonely = 5
     survivors = tuple(p for p in range(16) if p not in work.graph.neighbours[lonely])
     blobs = {p: work.blob(p) for p in range(16)}
-    with pytest.raises(MaskingRefused, match="not connected to the other survivors"):
-        work.released(survivors[0], blobs, survivors)
+    for holder in survivors:
+        parsed = parse_release(work.released(holder, blobs, survivors), work.graph, holder, range(16), survivors)
+        assert lonely not in parsed.shares
 
 
 def test_with_kappa_below_one_nothing_is_released_if_a_tensor_would_be_bare():

@@ -2,12 +2,12 @@
 
 import pytest
 
-from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Assumed, group_size, with_dropouts
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Assumed, crowd, with_dropouts
 from fedgrove.node.methods.training.regrouping import half, parts
 
 
 def grouped(n: int, assumed: Assumed = DEFAULT_ASSUMED):
-    return parts(n, group_size(n, assumed), assumed)
+    return parts(n, crowd(n, assumed), assumed)
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ def grouped(n: int, assumed: Assumed = DEFAULT_ASSUMED):
     ],
 )
 def test_sizes_by_the_default_terms(n, least, sizes):
-    assert group_size(n, DEFAULT_ASSUMED) == least
+    assert crowd(n, DEFAULT_ASSUMED) == least
     assert [len(group) for group in grouped(n)] == sizes
 
 
 @pytest.mark.parametrize("n", [*range(3, 120), 256, 1000])
 def test_groups_are_of_neighbours_in_the_order_and_large_enough(n):
-    groups, least = grouped(n), group_size(n, DEFAULT_ASSUMED)
+    groups, least = grouped(n), crowd(n, DEFAULT_ASSUMED)
     together = [position for group in groups for position in group]
     assert together == list(range(len(together))) and len(together) in (n, len(groups[0]))
     assert all(len(group) >= least for group in groups)
@@ -43,11 +43,11 @@ def test_groups_are_of_neighbours_in_the_order_and_large_enough(n):
 def test_one_spoiler_is_outside_of_some_group(n):
     """Else it could stop the federation: where there is one group, some clients sit out."""
     assert len(grouped(n)) > 1 or len(grouped(n)[0]) < n
-    assert len(half(n, group_size(n, DEFAULT_ASSUMED), DEFAULT_ASSUMED)[0]) < n
+    assert len(half(n, crowd(n, DEFAULT_ASSUMED), DEFAULT_ASSUMED)[0]) < n
 
 
 @pytest.mark.parametrize("n", [8, 20, 100, 1000])
 def test_half_is_half_or_what_survivors_need(n):
-    least = group_size(n, DEFAULT_ASSUMED)
+    least = crowd(n, DEFAULT_ASSUMED)
     (group,) = half(n, least, DEFAULT_ASSUMED)
     assert len(group) == max((n + 1) // 2, with_dropouts(least, DEFAULT_ASSUMED))
