@@ -25,7 +25,7 @@ from fedgrove.node.explorer.views.cluster_course import curves, grid, said, scor
 from fedgrove.node.explorer.views.clusters import clusters_of
 from fedgrove.node.explorer.views.contracts import approvals, foundings, gas
 from fedgrove.node.explorer.views.own_pages import OWN_PAGES
-from fedgrove.node.explorer.views.rounds import leaves_of, one_round, regrouped, round_list
+from fedgrove.node.explorer.views.rounds import leaves_of, one_round, round_list
 from fedgrove.node.explorer.views.rows import Blob, text_of
 from fedgrove.node.explorer.views.runs import RunView
 from fedgrove.node.explorer.views.scores import scores_of
@@ -230,7 +230,7 @@ class _Request:
                 step, {leaf.client: leaf.stated for leaf in leaves if leaf.masks and leaf.stated is not None}
             )
         else:
-            groups = regrouped(self._index, int(number), leaves)
+            groups = None
         what = "cluster" if step else "group"
         trees = trees_of(leaves, groups, f"round {number}", what) if clusters is None or step else []
         return self.render(
@@ -290,7 +290,7 @@ class _Request:
         return self.render(
             "blob.html", _title(blob, of_model["lineage"], of_model["place"]),
             "models" if blob.role == "model" else "overview", blob=blob, records_of=records,
-            text=text_of(self._index, bytes.fromhex(digest)) if blob.role in ("metrics", "evidence") else "",
+            text=text_of(self._index, bytes.fromhex(digest)) if blob.role == "metrics" else "",
             blob_terms=terms_behind(self._index, blob, records), **of_model,
         )  # fmt: skip
 

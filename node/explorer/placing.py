@@ -22,8 +22,13 @@ _PARTS = {
     "Shared": "shared",
     "Committed": "committed",
     "Released": "released",
-    "Judged": "judged",
 }
+
+_ABLE = """
+SELECT client FROM members WHERE active_from <= ?1 AND (approved OR revoked_at >= ?1) AND NOT has_left
+  AND account NOT IN (SELECT value FROM json_each(?2)) ORDER BY client
+"""
+"""Members that may draw in a round: opened in a block, with accounts that it names as barred (JSON)."""
 
 DIGESTS = {kind.__name__: {name: blob.role for name, blob in kind.BLOBS.items()} for kind in KINDS}
 """Which fields of a record are digests of blobs, and what the blobs are."""
@@ -71,8 +76,10 @@ def place(database: sqlite3.Connection, entry: Entry) -> None:
         database.execute("INSERT OR IGNORE INTO named VALUES (?, ?, ?)", (digest, entry.id, role))
         database.execute("INSERT OR IGNORE INTO blobs (digest, role) VALUES (?, ?)", (digest, role))
     match entry.kind:
-        case "Registered" | "VrfKeyRotated" | "MailboxKeyRotated":
+        case "Registered" | "VrfKeyRotated" | "MailboxKeyRotated" | "Resumed" | "Withdrawn":
             _member(database, entry)
+        case "Approved" | "Revoked":
+            _approval(database, entry)
         case "RoundOpened":
             _opened(database, entry)
         case "SeedFixed":
@@ -81,8 +88,12 @@ def place(database: sqlite3.Connection, entry: Entry) -> None:
             values = {name: entry.fields[name] for name in ("order_seed", "order_root")}
             _set(database, entry, sealed=entry.id, **values)
             _line_up(database, entry)
-        case "Drawn" | "Shared" | "Committed" | "Released" | "Judged":
-            _part(database, entry)
+        case "Drawn" | "Shared" | "Committed" | "Released":
+            _part(database, entry, _PARTS[entry.kind])
+        case "Judged":
+            _judged(database, entry)
+        case "Replaced":
+            _set(database, entry, replaced=entry.id, **_result(entry))
         case "Closed" | "Skipped" | "Failed":
             _ended(database, entry)
         case "Voided":
@@ -95,34 +106,54 @@ def _member(database: sqlite3.Connection, entry: Entry) -> None:
     if entry.kind == "MailboxKeyRotated":
         database.execute("UPDATE members SET mailbox_key = ? WHERE client = ?", (values["mailbox_key"], entry.client))
         return
-    key, active_from = _compressed(values), _small(values["active_from"]) or 0
+    if entry.kind == "Withdrawn":
+        if values["points"] == 0:
+            database.execute("UPDATE members SET has_left = 1 WHERE client = ?", (entry.client,))
+        return
+    active_from = _small(values["active_from"]) or 0
+    if entry.kind == "Resumed":
+        database.execute("UPDATE members SET active_from = ? WHERE client = ?", (active_from, entry.client))
+        return
+    key = _compressed(values)
     if entry.kind == "VrfKeyRotated":
         statement = "UPDATE members SET vrf_key = ?, active_from = ? WHERE client = ?"
         database.execute(statement, (key, active_from, entry.client))
         return
     row = (entry.client, values["account"], key, values["mailbox_key"], active_from, entry.id)
-    database.execute("INSERT OR IGNORE INTO members VALUES (?, ?, ?, ?, ?, ?)", row)
+    columns = "client, account, vrf_key, mailbox_key, active_from, record"
+    database.execute(f"INSERT OR IGNORE INTO members ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def _approval(database: sqlite3.Connection, entry: Entry) -> None:
+    """Approve a registered member, or end that; whoever registers later was approved before."""
+    account = entry.fields["account"]
+    if entry.kind == "Revoked":
+        database.execute("UPDATE members SET approved = 0, revoked_at = ? WHERE account = ?", (entry.block, account))
+        return
+    active_from = _small(entry.fields["active_from"]) or 0
+    statement = "UPDATE members SET approved = 1, active_from = ? WHERE account = ?"
+    database.execute(statement, (active_from, account))
 
 
 def _opened(database: sqlite3.Connection, entry: Entry) -> None:
     values, opened_at = entry.fields, _small(entry.fields["opened_at"])
     if entry.round is None or opened_at is None:
         return
-    (members,) = database.execute("SELECT count(*) FROM members WHERE active_from <= ?", (opened_at,)).fetchone()
+    rows = database.execute(_ABLE, (opened_at, json.dumps(values["barred"]))).fetchall()
+    able = json.dumps([row["client"] for row in rows])
     config, model = (bytes.fromhex(values[name]) for name in ("config_digest", "model_digest"))
     database.execute(
-        "INSERT OR IGNORE INTO rounds (number, opened, opened_at, rate, members, config, trained_from)"
+        "INSERT OR IGNORE INTO rounds (number, opened, opened_at, rate, able, config, trained_from)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (entry.round, entry.id, opened_at, values["sampling_rate"], members, config, model),
+        (entry.round, entry.id, opened_at, values["sampling_rate"], able, config, model),
     )
 
 
-def _part(database: sqlite3.Connection, entry: Entry) -> None:
+def _part(database: sqlite3.Connection, entry: Entry, column: str) -> None:
     if entry.round is None or not _known(database, entry.round):
         return
     key = (entry.round, entry.client)
     database.execute("INSERT OR IGNORE INTO parts (round, client) VALUES (?, ?)", key)
-    column = _PARTS[entry.kind]
     database.execute(
         f"UPDATE parts SET {column} = coalesce({column}, ?) WHERE round = ? AND client = ?", (entry.id, *key)
     )
@@ -157,18 +188,24 @@ def _ended(database: sqlite3.Connection, entry: Entry) -> None:
         return
     _set(database, entry, status=_END_OF_ROUND[entry.kind], ended=entry.id)
     if entry.kind == "Closed":
-        model, metrics = (bytes.fromhex(entry.fields[name]) for name in ("model_digest", "metrics_digest"))
-        _set(database, entry, model=model, metrics=metrics)
-    if entry.kind == "Failed":
-        _set(database, entry, reason=entry.fields["reason"])
+        _set(database, entry, **_result(entry))
 
 
-def _absence(database: sqlite3.Connection, entry: Entry) -> None:
-    (latest,) = database.execute("SELECT max(number) FROM rounds WHERE ended IS NOT NULL").fetchone()
-    if latest is not None:
-        key = (latest, entry.client)
-        database.execute("INSERT OR IGNORE INTO parts (round, client) VALUES (?, ?)", key)
-        database.execute("UPDATE parts SET absent = ? WHERE round = ? AND client = ?", (entry.id, *key))
+def _result(entry: Entry) -> dict[str, bytes]:
+    """The digests of what a record says that a round came to."""
+    return {name: bytes.fromhex(entry.fields[f"{name}_digest"]) for name in ("model", "metrics")}
+
+
+def _judged(database: sqlite3.Connection, entry: Entry) -> None:
+    if entry.fields["asked"] != "closed":
+        _part(database, entry, "refused")
+        return
+    _part(database, entry, "judged")
+    values = {f"judged_{name}": digest for name, digest in _result(entry).items()}
+    columns = ", ".join(f"{name} = ?" for name in values)
+    key = (entry.round, entry.client, entry.id)
+    statement = f"UPDATE parts SET {columns} WHERE round = ? AND client = ? AND judged = ?"
+    database.execute(statement, (*values.values(), *key))
 
 
 def _set(database: sqlite3.Connection, entry: Entry, **values: Any) -> None:
@@ -202,4 +239,4 @@ def _json(value: Any) -> Any:
         return value.name.lower()
     if isinstance(value, int) and value > _MAX_JSON_INTEGER:
         return str(value)
-    return value
+    return list(value) if isinstance(value, tuple) else value

@@ -29,14 +29,14 @@ CREATE TABLE named (
 CREATE INDEX named_by_record ON named (record);
 CREATE TABLE members (
   client INTEGER PRIMARY KEY, account TEXT NOT NULL, vrf_key TEXT NOT NULL, mailbox_key TEXT NOT NULL,
-  active_from INTEGER NOT NULL, record INTEGER NOT NULL
+  active_from INTEGER NOT NULL, record INTEGER NOT NULL, approved INTEGER NOT NULL DEFAULT 1, revoked_at INTEGER NOT NULL DEFAULT 0,
+  has_left INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE rounds (
   number INTEGER PRIMARY KEY, status TEXT NOT NULL DEFAULT 'running',
-  opened INTEGER NOT NULL, opened_at INTEGER NOT NULL, rate INTEGER NOT NULL, members INTEGER NOT NULL,
+  opened INTEGER NOT NULL, opened_at INTEGER NOT NULL, rate INTEGER NOT NULL, able TEXT NOT NULL,
   config BLOB NOT NULL, trained_from BLOB NOT NULL,
-  seed TEXT, order_seed TEXT, order_root TEXT, sealed INTEGER, recovered INTEGER, survivors INTEGER, ended INTEGER, voided INTEGER,
-  reason TEXT, model BLOB, metrics BLOB,
+  seed TEXT, order_seed TEXT, order_root TEXT, sealed INTEGER, ended INTEGER, voided INTEGER, replaced INTEGER, model BLOB, metrics BLOB,
   -- all figures as JSON (node.status.rounds), made when the round or what is known of its blobs has changed
   figures TEXT,
   -- what followed for the clusters, made likewise: what comes next, the state's head, what models scored
@@ -44,7 +44,7 @@ CREATE TABLE rounds (
 );
 CREATE TABLE parts (
   round INTEGER NOT NULL, client INTEGER NOT NULL, samples INTEGER, position INTEGER,
-  drawn INTEGER, shared INTEGER, committed INTEGER, released INTEGER, disputed INTEGER, absent INTEGER,
+  drawn INTEGER, shared INTEGER, committed INTEGER, released INTEGER, refused INTEGER, judged INTEGER, judged_model BLOB, judged_metrics BLOB,
   PRIMARY KEY (round, client)
 ) WITHOUT ROWID;
 CREATE INDEX parts_by_client ON parts (client);

@@ -39,7 +39,7 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f.]*:[0-9a-f:.]*)\]|(?P<name>[a-z0-9.-]+
 _LAST_PORT = 65535
 _BEAT_SECONDS = 15.0
 _STOP_SECONDS = 5.0
-_SUFFIXES = {"model": ".safetensors", "config": ".json", "metrics": ".json", "evidence": ".json"}
+_SUFFIXES = {"model": ".safetensors", "config": ".json", "metrics": ".json"}
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

@@ -11,6 +11,7 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.node.explorer.placing import UPLOADS
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.status.clusters import config_from, has_clusters, hear
+from fedgrove.node.status.participation import failure
 from fedgrove.node.status.rounds import Round, stated_figures
 
 UPLOADED = f"""
@@ -31,12 +32,6 @@ FROM rounds LEFT JOIN blocks AS opening ON opening.number = opened_at
   LEFT JOIN blobs AS stated ON stated.digest = metrics
 WHERE rounds.number = ?1
 """.replace("{uploaded}", UPLOADED)
-_UNDRAWN = """
-SELECT client FROM members WHERE active_from <= ?1
-  AND client NOT IN (SELECT client FROM parts WHERE round = ?2 AND drawn IS NOT NULL)
-  AND client NOT IN (SELECT client FROM records WHERE kind = 'Withdrawn' AND client IS NOT NULL AND block <= ?1
-    AND json_extract(fields, '$.points') = 0) ORDER BY client
-"""
 _BEHIND = """
 SELECT states.text AS head, model, stated.text AS metrics, terms.text AS terms FROM rounds
 JOIN blobs AS states ON states.digest = model JOIN blobs AS stated ON stated.digest = metrics
@@ -61,21 +56,26 @@ def _round(database: sqlite3.Connection, row: sqlite3.Row) -> Round:
     parts = database.execute("SELECT * FROM parts WHERE round = ? ORDER BY client", (number,)).fetchall()
     did = {
         name: tuple(part["client"] for part in parts if part[name] is not None)
-        for name in ("drawn", "committed", "disputed")
+        for name in ("drawn", "committed", "refused", "released")
     }
+    result = (row["model"], row["metrics"])
+    judged = [part for part in parts if part["judged"] is not None]
+    against = [part["client"] for part in judged if (part["judged_model"], part["judged_metrics"]) != result]
     awaited = ended and row["rate"] >= EVERYONE
-    undrawn = database.execute(_UNDRAWN, (row["opened_at"], number)).fetchall() if awaited else ()
+    able = json.loads(row["able"])
+    undrawn = sorted(set(able) - set(did["drawn"])) if awaited else ()
+    counts = (len(did[name]) for name in ("drawn", "committed", "refused", "released"))
     dropped = sorted(set(did["drawn"]) - set(did["committed"])) if ended else ()
     return Round(
         round=number,
         status=row["status"],
-        reason=(row["reason"] or "").replace("_", " ") if row["status"] == "failed" else "",
-        active_members=row["members"],
+        reason=failure(row["sealed"] is not None, *counts) if row["status"] == "failed" else "",
+        active_members=len(able),
         drawn_clients=did["drawn"],
         committed_clients=did["committed"],
         dropped=tuple(dropped),
-        undrawn=tuple(each["client"] for each in undrawn),
-        disputed=did["disputed"],
+        undrawn=tuple(undrawn),
+        judged=tuple(against),
         model_digest=(row["model"] if closed else row["trained_from"]).hex(),
         model_cid=row["cid"] or "",
         terms_digest=row["config"].hex(),

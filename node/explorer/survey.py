@@ -15,7 +15,7 @@ from fedgrove.node.explorer.sums import sum_up
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.status.clusters import config_from, has_clusters, read_head
 
-TEXTS = ("config", "metrics", "evidence")
+TEXTS = ("config", "metrics")
 """Roles of the blobs that are small JSON documents; their bytes are kept in the index."""
 
 MAX_BALLOT_BYTES = 1 << 12

@@ -118,8 +118,8 @@ class RoundRecords:
     ``once``, by its kind, where it is the round's; ``judged`` has what members said of it, by what they were asked. The
     attributes name those that the protocol speaks of.
 
-    ``members`` counts the clients that might draw when the round was opened, ``registered`` all that there were;
-    ``known`` are those who were members then, active and idle or not. ``apart``: rounds before it were spoilt, so it is
+    ``able`` are the clients that might draw when the round was opened, ``known`` all that were members then, active and
+    idle or not; ``registered`` counts all that there were. ``apart``: rounds before it were spoilt, so it is
     not summed as a whole (``node.protocol.cells``).
     ``draw_end``, ``share_end`` and ``commit_end`` are there when nobody was missing in the phase. ``order`` holds the
     client indices along the leaves of the cooperation tree, once the round is sealed. A closed round that its members
@@ -127,7 +127,7 @@ class RoundRecords:
     """
 
     opened: RoundOpened
-    members: int = 0
+    able: tuple[int, ...] = ()
     registered: int = 0
     known: tuple[int, ...] = ()
     apart: bool = False
@@ -184,6 +184,11 @@ class RoundRecords:
     @property
     def number(self) -> int:
         return self.opened.round
+
+    @property
+    def members(self) -> int:
+        """K: how many might draw."""
+        return len(self.able)
 
     @property
     def stands(self) -> bool:
@@ -404,9 +409,12 @@ class Rounds:
         """Place the next record of the ledger; the contracts guarantee order and uniqueness."""
         match record:
             case RoundOpened():
-                able, known = len(self.members_at(record)), self.known_now()
-                before = self.latest.known if self.latest is not None else ()
-                known = before if known == before else known  # most rounds share one list
+                known = self.known_now()
+                able = tuple(each.client for each in self.members_at(record))
+                before = self.latest
+                if before is not None:  # most rounds share their lists
+                    known = before.known if known == before.known else known
+                    able = before.able if able == before.able else able
                 apart = self.is_next_apart()
                 self.rounds[record.round] = RoundRecords(record, able, len(self.members), known, apart)
             case RoundRecord():

@@ -55,14 +55,20 @@ def fate(current: RoundRecords) -> str:
 
 def why_failed(current: RoundRecords) -> str:
     """As far as the ledger tells, why a round failed, in one clause."""
-    if current.sealed is None:
-        return f"its order was not sealed in time, though {len(current.draws)} drew"
-    if 2 * len(current.commits) <= len(current.order):
-        return f"{len(current.commits)} of the {len(current.order)} clients that drew committed"
     judges = len(current.judgements(Phase.RECOVER))
-    if 2 * judges > len(current.commits):
-        return f"{judges} of its {len(current.commits)} clients judged that nothing may be summed"
-    return f"nobody closed it in time, with shares of {len(current.releases)} clients released"
+    counts = (len(current.draws), len(current.commits), judges, len(current.releases))
+    return failure(current.sealed is not None, *counts)
+
+
+def failure(is_sealed: bool, drawn: int, committed: int, judges: int, released: int) -> str:
+    """Why a round failed, in one clause, by how many clients did what in it."""
+    if not is_sealed:
+        return f"its order was not sealed in time, though {drawn} drew"
+    if 2 * committed <= drawn:
+        return f"{committed} of the {drawn} clients that drew committed"
+    if 2 * judges > committed:
+        return f"{judges} of its {committed} clients judged that nothing may be summed"
+    return f"nobody closed it in time, with shares of {released} clients released"
 
 
 class _Look:

@@ -17,7 +17,6 @@ from fedgrove.node.protocol.members_metrics import described
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.status.participation import why_failed
 from fedgrove.node.status.price import ETHER
-from fedgrove.node.status.setbacks import may_draw
 
 _MEMBERS_COMMON = frozenset(
     {"samples", "loss", "standard_error", "accuracy", "balanced_accuracy", "confusion"}
@@ -268,7 +267,7 @@ class RoundReader:
             drawn_clients=tuple(sorted(records.draws)),
             committed_clients=tuple(sorted(records.commits)),
             dropped=tuple(sorted(set(records.draws) - set(records.commits))) if ended else (),
-            undrawn=_undrawn(rounds, records) if ended else (),
+            undrawn=_undrawn(records) if ended else (),
             judged=_judged_wrong(records),
             model_digest=digest.hex(),
             model_cid=str(self._store.root(digest).cid),
@@ -354,10 +353,10 @@ def reason_of(records: RoundRecords) -> str:
     return why_failed(records) if failed else ""
 
 
-def _undrawn(rounds: Rounds, records: RoundRecords) -> tuple[int, ...]:
+def _undrawn(records: RoundRecords) -> tuple[int, ...]:
     """Members that did not draw in a round, where everybody was to; nobody can know who was in a sample."""
     sampled = records.opened.sampling_rate < EVERYONE
-    return () if sampled else tuple(sorted(set(may_draw(rounds, records)) - set(records.draws)))
+    return () if sampled else tuple(sorted(set(records.able) - set(records.draws)))
 
 
 def upload_bytes(records: RoundRecords, store: ContentReader) -> dict[str, int]:

@@ -112,13 +112,6 @@ def setbacks(rounds: Rounds, terms: Terms) -> Setbacks:
     )
 
 
-def may_draw(rounds: Rounds, current: RoundRecords) -> list[int]:
-    """Members that were active when a round was opened, and had not left for good."""
-    at = current.opened.opened_at
-    active = (client for client, member in rounds.members.items() if member.active_from <= at)
-    return [client for client in active if not rounds.left(client, at)]
-
-
 def _missing(rounds: Rounds, ended: list[RoundRecords]) -> tuple[Absentee, ...]:
     """Who was missing in the last of these rounds, and since which of them in a row."""
     since: dict[int, RoundRecords] = {}
@@ -136,7 +129,7 @@ def _absent(rounds: Rounds, current: RoundRecords) -> set[int]:
     """Clients that did not do their part in the last phase that a round reached."""
     expected = set(current.draws)
     if current.opened.sampling_rate == EVERYONE:
-        expected.update(may_draw(rounds, current))
+        expected.update(current.able)
     return expected.difference(_did_their_part(rounds, current))
 
 

@@ -13,7 +13,7 @@ from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import missing
 from fedgrove.node.status.participation import Participation, last_participation
-from fedgrove.node.status.setbacks import Setbacks, may_draw, setbacks
+from fedgrove.node.status.setbacks import Setbacks, setbacks
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _to_open(view: LedgerView, current: RoundRecords, on_request: bool) -> str:
 
 
 def _to_draw(view: LedgerView, current: RoundRecords) -> str:
-    waiting = missing(may_draw(view.rounds, current), current.draws, "draw")
+    waiting = missing(current.able, current.draws, "draw")
     sampled = current.opened.sampling_rate < EVERYONE and waiting != "nobody"
     return f"{waiting}, if they are in the sample" if sampled else waiting
 

@@ -13,29 +13,24 @@ from fedgrove.node.status.price import ETHER
 
 @dataclass(frozen=True)
 class MemberSummary:
-    """A member in one line: how often it drew, committed, was absent and disputed, in all rounds."""
+    """A member in one line: how often it drew, committed and judged, in all rounds."""
 
     client: int
     account: str
     vrf_key: str
     draws: int
     commits: int
-    absences: int
-    disputes: int
+    judgements: int
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a client that drew did in a round, and what became of it: ``outcome`` is a key of ``words.OUTCOMES``.
-
-    ``absent``: the ledger counts it as an absence, as it may where a client drew in a round that closed without it.
-    """
+    """What a client that drew did in a round, and what became of it: ``outcome`` is a key of ``words.OUTCOMES``."""
 
     round: int
     outcome: str
     samples: int | None
     position: int | None
-    absent: bool
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,7 @@ class ClientPage:
     """Everything about one client; its keys are public halves in hex, and it can be drawn from a block on.
 
     ``gas`` and ``fee`` are those of all its transactions, ``bytes`` all that it uploaded, as far as the store was asked
-    about all (else None); ``absences`` are those on the ledger.
+    about all (else None).
     """
 
     client: int
@@ -53,8 +48,7 @@ class ClientPage:
     active_from: int
     parts: list[Part]
     membership: list[RecordRow]
-    disputes: list[RecordRow]
-    absences: int
+    judgements: list[RecordRow]
     gas: int
     fee: float
     bytes: int | None
@@ -76,7 +70,7 @@ def members(index: Index, after: int = 0, at_most: int = -1) -> list[MemberSumma
     """Members in order: those with a number after this one, and at most as many as this; -1: all."""
     query = (
         "SELECT client, account, vrf_key, count(drawn) AS draws, count(committed) AS commits,"
-        " count(absent) AS absences, count(disputed) AS disputes"
+        " count(judged) AS judgements"
         " FROM members LEFT JOIN parts USING (client) WHERE client > ? GROUP BY client ORDER BY client LIMIT ?"
     )
     return [MemberSummary(*row) for row in index.rows(query, after, at_most)]
@@ -101,8 +95,7 @@ def one_client(index: Index, checks: Checks, client: int) -> ClientPage | None:
         active_from=row["active_from"],
         parts=[_part(part) for part in parts],
         membership=rows_of(index, checks, "client = ? AND round IS NULL", client),
-        disputes=rows_of(index, checks, "client = ? AND kind = 'Disputed'", client),
-        absences=index.value("SELECT count(absent) FROM parts WHERE client = ?", client),
+        judgements=rows_of(index, checks, "client = ? AND kind = 'Judged'", client),
         gas=index.value("SELECT coalesce(sum(gas), 0) FROM transactions WHERE sender = ?", row["account"]),
         fee=int(index.value("SELECT coalesce(sum_wei(wei), '0') FROM transactions WHERE sender = ?", row["account"]))
         / ETHER,
@@ -142,7 +135,7 @@ def _honoured_by(index: Index, request: Entry) -> int | None:
 
 def _part(part: sqlite3.Row) -> Part:
     """As ``_outcome`` needs it."""
-    return Part(part["round"], _outcome(part), part["samples"], part["position"], part["absent"] is not None)
+    return Part(part["round"], _outcome(part), part["samples"], part["position"])
 
 
 def _outcome(part: sqlite3.Row) -> str:

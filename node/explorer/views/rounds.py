@@ -18,8 +18,6 @@ from fedgrove.node.explorer.tree_drawing import Leaf
 from fedgrove.node.explorer.views.rows import Blob, RecordRow, blob_of, rows_of, text_of
 from fedgrove.node.explorer.views.words import PHASES
 from fedgrove.node.masking.keys import is_low_order
-from fedgrove.node.methods.terms import method_of
-from fedgrove.node.protocol.rounds import SPOILT, follows_spoilt
 from fedgrove.node.status.clusters import has_clusters
 from fedgrove.node.status.rounds import Round
 
@@ -73,7 +71,6 @@ class RoundPage:
     previous: int | None
     next: int | None
     groups: list[tuple[str, list[RecordRow]]]
-    evidence: list[tuple[RecordRow, str]]
     phases: list[PhaseWindow]
     blobs: int
 
@@ -136,7 +133,6 @@ def one_round(index: Index, checks: Checks, number: int) -> RoundPage | None:
         previous=index.value("SELECT max(number) FROM rounds WHERE number < ?", number),
         next=index.value("SELECT min(number) FROM rounds WHERE number > ?", number),
         groups=_grouped(records),
-        evidence=_evidence(index, records),
         phases=_phases(deadlines, records),
         blobs=len({blob.digest for record in records for blob in record.blobs}),
     )
@@ -162,23 +158,6 @@ def leaves_of(index: Index, number: int, link: Callable[[int], str]) -> list[Lea
     ]
 
 
-def regrouped(index: Index, number: int, leaves: Sequence[Leaf]) -> tuple[tuple[int, ...], ...] | None:
-    """Clients that are summed apart in a round after one that a member spoilt; None where all are summed together.
-
-    Nobody where the round's terms, which say so, are not at hand. Clusters and K-means have groups of their own.
-    """
-    reasons = sorted(reason.name.lower() for reason in SPOILT)
-    marks = ", ".join("?" for _ in reasons)
-    query = f"SELECT number FROM rounds WHERE number < ? AND reason IN ({marks}) ORDER BY number"
-    if not leaves or not follows_spoilt([row["number"] for row in index.rows(query, number, *reasons)], number):
-        return None
-    config = index.config_of(number)
-    if config is None:
-        return ()
-    parts = method_of(config).parts(len(leaves))
-    return tuple(tuple(leaves[position].client for position in part) for part in parts) or None
-
-
 def _checked(row: sqlite3.Row, stage: str, checks: Checks, places: Iterable[int]) -> CheckedRound:
     figures = {**_parsed(row["figures"]), "stage": stage}
     return CheckedRound.from_dict(figures | {"check": checks.round(row["number"], places)})
@@ -200,7 +179,7 @@ def _grouped(records: list[RecordRow]) -> list[tuple[str, list[RecordRow]]]:
 def _ends(records: list[RecordRow]) -> Ends:
     """The recorded ends of the phases, whose records end them wherever they are lawful."""
     last = {record.kind: record.block for record in records}
-    kinds = ("DrawEnded", "Sealed", "ShareEnded", "CommitEnded", "Recovered")
+    kinds = ("DrawEnded", "Sealed", "ShareEnded", "CommitEnded")
     return Ends(*(last.get(kind, 0) for kind in kinds))
 
 
@@ -208,15 +187,12 @@ def _phases(deadlines: Deadlines, records: list[RecordRow]) -> list[PhaseWindow]
     found, first = [], deadlines.opened_at
     for name, kinds in PHASES.items():
         last = deadlines.last_block(Phase[name.upper()])
+        if not last:
+            continue  # what members judge has no window
         blocks = tuple(record.block for record in records if record.kind in kinds)
         found.append(PhaseWindow(name, first, last, blocks))
         first = last + 1
     return found
-
-
-def _evidence(index: Index, records: list[RecordRow]) -> list[tuple[RecordRow, str]]:
-    named = ((record, blob) for record in records for blob in record.blobs if blob.role == "evidence")
-    return [(record, text_of(index, bytes.fromhex(blob.digest))) for record, blob in named]
 
 
 def _leaf_state(part: sqlite3.Row, ended: bool) -> str:

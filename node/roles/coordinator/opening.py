@@ -73,7 +73,7 @@ class SealOrder(CoordinatorUnit):
             return Step.act("seeding", "fixed the seed", receipt.gas_used)
         view, current = self.context.view, turn.current
         window_end = draw_window_end(current, view.settings)
-        awaited = missing([each.client for each in view.rounds.members_at(current.opened)], current.draws, "draw")
+        awaited = missing(current.able, current.draws, "draw")
         if turn.block < window_end:
             return Step.wait("draw", awaited, window_end)
         # Skipped only where that can help: a round of the same members would wait for the same ones.
