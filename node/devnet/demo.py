@@ -105,7 +105,8 @@ class Demo:
         keys = state.keys("coordinator")
         try:
             config, first = self.subject.found(self.scenario, self.store, keys)
-            config = replace(config, ledger=self._windows(state, config.ledger))
+            members = [state.keys(_client(number)).address for number in range(1, self.scenario.cast.clients + 1)]
+            config = replace(config, ledger=self._windows(state, config.ledger)).with_members(members)
         except (InvalidInput, InvalidContent) as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
         self._found(state, config, keys)
@@ -127,10 +128,8 @@ class Demo:
             self.deployment = before
             self.observe("coordinator", Step.act("deploy", "found the contracts", kind=Kind.DEPLOYED))
             return
-        admin = state.keys("admin")
         self._fund(keys, self.scenario.cast.clients + 2)
-        self._fund(admin)
-        self.deployment = found(self.network, keys.account, config, keys.address, admin.address)
+        self.deployment = found(self.network, keys.account, config, keys.address)
         state.keep_deployment(self.deployment)
         self.observe("coordinator", Step.act("deploy", "deployed the contracts", kind=Kind.DEPLOYED))
 
@@ -143,13 +142,9 @@ class Demo:
     def _client(
         self, state: RunState, config: FederationConfig, number: int, data: Any, executor: Executor | None
     ) -> Client:
-        name = f"client-{number}"
+        name = _client(number)
         keys = state.keys(name)
         self._fund(keys)
-        if config.membership.mode == "approved":
-            admin = self._ledger(state.keys("admin"))
-            if not admin.client_of(keys.address).approved:
-                admin.approve(keys.address)
         return Client(self._ledger(keys), self.store, keys, config, data, state.journal(name), executor)
 
     def _fund(self, keys: Keys, shares: int = 1) -> None:
@@ -242,3 +237,7 @@ def _executor(workers: int, portable: bool) -> Iterator[Executor | None]:
         return
     with process_pool(max(1, workers), portable, [_TRAINER]) as pool:
         yield pool
+
+
+def _client(number: int) -> str:
+    return f"client-{number}"

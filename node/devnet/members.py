@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedgrove.chain.crypto.keys import Keys, save
-from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network
 from fedgrove.chain.network.anvil_state import was_written
 from fedgrove.chain.records.deployment import Deployment
@@ -63,21 +62,11 @@ def client_name(number: int) -> str:
 
 
 def found_with_funds(network: Network, config: FederationConfig, everyone: Mapping[str, Keys]) -> Deployment:
-    """Deploy the contracts for these participants, by name, and give each of them test ether.
-
-    The admin approves the clients where that is called for, and is nobody afterwards.
-    """
+    """Deploy the contracts for these participants, by name, and give each of them test ether."""
     for keys in everyone.values():
         network.fund(keys.address, FUNDS_ETHER)
-    founder, admin = everyone[COORDINATOR], Keys.generate()
-    deployment = found(network, founder.account, config, founder.address, admin.address)
-    if config.membership.mode == "approved":
-        network.fund(admin.address, FUNDS_ETHER)
-        ledger = Ledger(network, deployment, admin.account)
-        for name, member in everyone.items():
-            if name != COORDINATOR:
-                ledger.approve(member.address)
-    return deployment
+    founder = everyone[COORDINATOR]
+    return found(network, founder.account, config, founder.address)
 
 
 def check_written(state: Path) -> None:

@@ -6,7 +6,8 @@ that others do not see. ``node.methods.terms`` reads both forms.
 
 import dataclasses
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -33,7 +34,7 @@ from fedgrove.node.learning.settings import (
     plain_training,
 )
 from fedgrove.node.learning.task_settings import TaskSettings
-from fedgrove.node.masking.parameters import Assumed
+from fedgrove.node.masking.parameters import Assumed, sharing
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings, PrivacySettings, SignDsSettings
 from fedgrove.node.protocol.metric_words import MOST_CLIENTS
 
@@ -230,8 +231,6 @@ class MethodTerms(ABC):
         Tables that terms with this method leave out.
     evaluates : bool
         Members can evaluate the model that a round begins with.
-    membership : str
-        Who may join federations that are made on one machine: ``open`` or ``approved``.
     staged : bool
         Rounds have different purposes, which their models tell.
     on_gpu : bool
@@ -242,7 +241,6 @@ class MethodTerms(ABC):
     name: ClassVar[str]
     silent: ClassVar[tuple[str, ...]] = ()
     evaluates: ClassVar[bool] = False
-    membership: ClassVar[Literal["open", "approved"]] = "open"
     staged: ClassVar[bool] = False
     on_gpu: ClassVar[bool] = False
 
@@ -304,6 +302,20 @@ class FederationConfig:
         check_value(
             fine, "server", f"left out where strategy.name is {self.strategy.name}, which has a step of its own"
         )
+
+    def with_members(self, accounts: Sequence[str]) -> "FederationConfig":
+        """The same terms for these members and nobody else, with limits that suit how many they are."""
+        n, assumed = len(accounts), self.masking.assumed
+        quorum = self.ledger.quorum
+        if self.rate_ppm(1) == PPM:
+            quorum = max(quorum, n // 2 + 1, 2 * assumed.colluders_of(n) + 1)
+        needed = {
+            "quorum": quorum,
+            "releases": min(quorum, sharing(quorum, assumed).threshold),
+            "judges": min(quorum, assumed.colluders_of(n) + 1),
+        }
+        membership = replace(self.membership, mode="named", members=tuple(accounts))
+        return replace(self, membership=membership, ledger=replace(self.ledger, **needed))
 
     def rate_ppm(self, number: int) -> int:
         """The sampling rate of a round in parts per million, as the ledger records it."""

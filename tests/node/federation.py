@@ -27,7 +27,6 @@ from fedgrove.node.learning.partition import iid
 from fedgrove.node.learning.samples import Dataset, Samples
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
-from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of, with_first_model
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.founding import found as deploy_federation
@@ -81,11 +80,13 @@ class Federation:
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
         config = FederationConfig(**{**values, **changes})
         config = replace(config, federation=replace(config.federation, repeats=repeats))
+        coordinator, keys = coordinator or Keys.generate(), [Keys.generate() for _ in range(clients)]
+        if "membership" not in changes:
+            config = config.with_members([each.address for each in keys])
         if first_model is None:
             config = with_first_model(config)
         else:
             config = replace(config, start=StartSettings(cid_of(first_model).digest.hex()))
-        coordinator, keys = coordinator or Keys.generate(), [Keys.generate() for _ in range(clients)]
         for each in (coordinator, *keys):
             network.fund(each.address, 1)
         deployment = deploy_federation(network, coordinator.account, config, coordinator.address)
@@ -122,10 +123,6 @@ class Federation:
     def register(self) -> None:
         for number in range(1, len(self.keys) + 1):
             self.client(number).register()
-        if isinstance(self.config.method, ProCflTerms) and self.config.membership.mode == "approved":
-            admin = self.ledger(self.coordinator_keys)
-            for keys in self.keys:
-                admin.approve(keys.address)
 
     def turn(self, coordinator: Coordinator, clients: dict[int, Client]) -> bool:
         """Give every role one step; let the chain go on to the next deadline when nobody acted. False at the end."""

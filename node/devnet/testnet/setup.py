@@ -48,7 +48,8 @@ def make(layout: TestnetPaths, scenario: Scenario, say: Progress = lambda senten
     _prepare_stores(layout, scenario)
     with ExitStack() as stack:
         subject = _subject(layout, scenario, stack, say)
-        config = _terms(layout, scenario, subject, everyone[COORDINATOR])
+        members = [keys.address for name, keys in everyone.items() if name != COORDINATOR]
+        config = _terms(layout, scenario, subject, everyone[COORDINATOR]).with_members(members)
         _equip(layout, everyone)
         places = {name: layout.participant(name) for name in everyone}
         sources = subject.hand_out(config, places, everyone)

@@ -24,7 +24,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
     ----------
     counter : str
         X25519 mailbox key of the coordinator, hexadecimal: only this key opens the answers, and its holder counts
-        overlaps. So ``membership.mode`` must be ``approved``.
+        overlaps. So ``membership.mode`` must not be ``open``.
     signer : str
         Address of the coordinator's account: overlaps and scores count only with its signature.
     labels : int
@@ -37,7 +37,6 @@ class ProCflTerms(ProCflSettings, MethodTerms):
 
     evaluates: ClassVar[bool] = True
     staged: ClassVar[bool] = True
-    membership: ClassVar[Literal["open", "approved"]] = "approved"
 
     counter: str = ""
     signer: str = ""
@@ -72,8 +71,10 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         fine = config.ledger.max_clients <= MAX_CLUSTERED
         check_value(fine, "ledger.max_clients", f"at most {MAX_CLUSTERED} {table}: all overlaps are stated at once")
         # The counter and one member together learn the label counts of all others.
-        apart = config.membership.mode == "approved"
-        check_value(apart, "membership.mode", f"approved {table}: otherwise the counter could be a member")
+        fine = config.membership.mode != "open"
+        check_value(fine, "membership.mode", f"named or approved {table}: otherwise the counter could be a member")
+        fine = self.signer not in config.membership.members
+        check_value(fine, "membership.members", f"others than procfl.signer {table}: the counter must be no member")
         least = self.first_rounds + 1
         fine = config.federation.rounds >= least
         check_value(fine, "federation.rounds", f"at least {least} {table}: this many rounds come before training")
