@@ -1,8 +1,8 @@
 """One member that spoils every round it can.
 
 It wants the federation to stop, or honest members to be blamed. It sends what cannot be summed, shares garbage, takes
-its update or its shares away once they are on the ledger. What stops it: a spoilt round leaves the model before; the next
-ones are summed in cells, so that only its own cell is left out; who shared or released garbage is named by its own
+its update or its shares away once they are on the ledger. What stops it: a spoilt round leaves the model before; the
+next ones are summed in cells, so that only its own cell is left out; who shared or released garbage is named by its own
 commitments.
 """
 
