@@ -236,7 +236,9 @@ class Law:
                 self._vrf_key(record)
             case Resumed():
                 self._check_delay(record)
-            case MailboxKeyRotated() | Withdrawn():
+            case MailboxKeyRotated():
+                _check_mailbox(record)
+            case Withdrawn():
                 pass  # a member may at any time
             case _:
                 raise bad(record.FIELD, "no rule allows this record", client=record.client)
@@ -250,6 +252,7 @@ class Law:
             raise bad("registration.index", f"index {record.client} is not the next one", client=record.client)
         if self.facts.deployment.membership != "open" and record.account not in self._approved:
             raise bad("registration.account", f"account {record.account} was not approved", client=record.client)
+        _check_mailbox(record)
 
     def _check_delay(self, record: Registered | VrfKeyRotated | Resumed) -> None:
         if record.active_from != record.at.block + self.facts.deployment.activation_delay:
@@ -364,8 +367,8 @@ class Law:
         return current.deadlines(self.facts.settings)
 
     def _seed(self, record: SeedFixed, current: RoundRecords, deadlines: Deadlines) -> None:
-        if current.seed is not None or record.at.block <= deadlines.seed_block:
-            raise bad("seed", "fixed twice, or before its block", record.round)
+        if current.seed is not None or phase_of(current, deadlines, record.at.block) is not Phase.DRAW:
+            raise bad("seed", "fixed twice, or outside the draw window", record.round)
         if record.block_hash != self.facts.block_hash(deadlines.seed_block):
             raise bad("seed.block hash", f"it is not the hash of block {deadlines.seed_block}", record.round)
         if record.seed != tree.seed(record.block_hash, self.rounds.root_before(record.round)):
@@ -526,6 +529,11 @@ class Law:
         if running.end is None and (self._model != before or not self._standing):
             found.append(Voided(at, running.number, self._model))
         return found
+
+
+def _check_mailbox(record: Registered | MailboxKeyRotated) -> None:
+    if record.mailbox_key == _NOTHING:
+        raise bad(f"{record.FIELD}.mailbox key", "it is zero", client=record.client)
 
 
 def _check_proof(

@@ -1,5 +1,6 @@
 """A history of records made without a chain, so that each rule of the ledger can be met at its very limit."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 from eth_utils import keccak, to_checksum_address
@@ -8,37 +9,47 @@ from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
     Approved,
     Closed,
+    CommitEnded,
     Committed,
     DrawEnded,
     Drawn,
+    Failed,
+    Judged,
     LedgerFounded,
+    Phase,
     Position,
     Record,
-    Recovered,
     Registered,
     RegistryFounded,
     Released,
+    Resumed,
+    Revoked,
     RoundOpened,
+    RoundRecord,
     Sealed,
     SeedFixed,
     Shared,
+    ShareEnded,
+    Skipped,
 )
-from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
+from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Membership, Terms
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 
-COORDINATOR, ADMIN, STRANGER = (to_checksum_address("0x" + 20 * pair) for pair in ("c0", "ad", "57"))
+COORDINATOR, ADMIN, FOUNDER, STRANGER = (to_checksum_address("0x" + 20 * pair) for pair in ("c0", "ad", "f0", "57"))
 REGISTRY, LEDGER = (to_checksum_address("0x" + 20 * pair) for pair in ("1b", "5f"))
-ACCOUNTS = {client: "0x" + 20 * f"{0xA5 - client:02x}" for client in (1, 2, 3, 4, 5)}
+ACCOUNTS = {client: to_checksum_address("0x" + 20 * f"{0xA5 - client:02x}") for client in (1, 2, 3, 4, 5)}
 """Descending, so that the order by account is not that by index."""
-CONFIG, FIRST_MODEL, NEXT_MODEL = (bytes([byte]) * 32 for byte in (1, 2, 3))
-DELAY = 3
+CONFIG, FIRST_MODEL, NEXT_MODEL, RIGHT_MODEL, METRICS = (bytes([byte]) * 32 for byte in (1, 2, 3, 4, 5))
+NOTHING = bytes(32)
+ALL, SAMPLE = ((1, tree.EVERYONE),), ((1, 1),)
+DELAY, OPENED = 3, 20
 WINDOWS = LedgerSettings(
     **{"seed_delay": 2, "draw_window": 10, "order_delay": 2, "seal_window": 5, "share_window": 6, "commit_window": 7},
-    **{"recover_window": 8, "close_window": 9, "coordinator_grace": 4, "quorum": 2, "max_clients": 4},
-    **{"absence_limit": 2, "absence_rounds": 1, "max_samples": 100},
+    **{"recover_window": 30, "coordinator_grace": 6, "quorum": 2, "releases": 2, "judges": 2, "max_clients": 4},
+    **{"absence_limit": 2, "max_samples": 100},
 )
 
 
@@ -59,20 +70,22 @@ class Story:
 
     Parameters
     ----------
-    open_membership : bool
-    rate : int
-        Clients per million.
+    membership : str
+    members : sequence of str
+        Accounts that the terms name.
+    rates : tuple of (int, int)
     rounds, repeats : int
-        As in the ledger's terms.
+        As in the ledger's terms, like the rates.
     settings
         Other settings than ``WINDOWS``.
     """
 
-    def __init__(self, open_membership: bool = True, rate: int = tree.EVERYONE, rounds=2, repeats=1, **settings):
-        terms = Terms(CONFIG.hex(), FIRST_MODEL.hex(), ((1, rate),), rounds, repeats)
-        places = (REGISTRY, LEDGER, 1, COORDINATOR, ADMIN)
-        deployment = Deployment(7, *places, open_membership, DELAY, replace(WINDOWS, **settings), terms)
-        self.facts = ChainFacts(deployment, 10_000, block_hash, randomness)
+    def __init__(self, membership: Membership = "open", members=(), rates=ALL, rounds=9, repeats=9, **settings):
+        terms = Terms(CONFIG.hex(), FIRST_MODEL.hex(), rates, rounds, repeats)
+        admin = ADMIN if membership == "approved" else "0x" + 40 * "0"
+        places = (REGISTRY, LEDGER, 1, FOUNDER, COORDINATOR, admin, membership, tuple(members), DELAY)
+        deployment = Deployment(7, *places, replace(WINDOWS, **settings), terms)
+        self.facts = ChainFacts(deployment, 1_000_000, block_hash, randomness)
         self.rounds, self.transactions = Rounds(), 0
         self.rules = Law(self.facts, self.rounds)
 
@@ -98,7 +111,7 @@ class Story:
     def bad(self, record: Record) -> BadRecord | None:
         """What the record breaks; nothing is added."""
         try:
-            self.rules.check(record)
+            deepcopy(self.rules, {id(known): known for known in (self.facts, self.rounds)}).check(record)
         except RuleBroken as broken:
             return broken.record
         return None
@@ -109,29 +122,34 @@ class Story:
         account, secret_key = ACCOUNTS[client], secret(key or client)
         proof = vrf.prove(secret_key, tree.registration_alpha(7, REGISTRY, account))
         x, y = vrf.coordinates(vrf.public_key(secret_key))
-        return Registered(self.at(block, account), account, client, x, y, bytes(32), block + DELAY, proof)
+        return Registered(self.at(block, account), account, client, x, y, b"\7" * 32, block + DELAY, proof)
 
-    def approved(self, client: int, block: int = 2, author: str = ADMIN) -> Approved:
-        return Approved(self.at(block, author), ACCOUNTS[client])
+    def approved(self, client: int, block: int = 2, author: str = ADMIN, active_from: int = 0) -> Approved:
+        return Approved(self.at(block, author), ACCOUNTS[client], active_from)
 
-    def opened(self, block: int, number: int | None = None, author: str = COORDINATOR, barred: int = 0) -> RoundOpened:
+    def revoked(self, client: int, block: int, author: str = ADMIN) -> Revoked:
+        return Revoked(self.at(block, author), ACCOUNTS[client])
+
+    def resumed(self, client: int, block: int) -> Resumed:
+        return Resumed(self.at(block, ACCOUNTS[client]), ACCOUNTS[client], client, block + DELAY)
+
+    def opened(self, block: int, author: str = COORDINATOR, barred=()) -> RoundOpened:
         latest, terms = self.rounds.latest, self.facts.deployment.terms
-        follows = latest.number + 1 if latest else 1
+        number = latest.number + 1 if latest else 1
         model = self.rounds.model_digest if latest else FIRST_MODEL
-        rate, seed_block = terms.rate_of(1), block + self.facts.settings.seed_delay
-        return RoundOpened(self.at(block, author), number or follows, model, CONFIG, rate, block, seed_block, barred)
+        rate, seed_block = terms.rate_of(number), block + self.facts.settings.seed_delay
+        listed = tuple(ACCOUNTS[client] for client in barred)
+        return RoundOpened(self.at(block, author), number, model, CONFIG, rate, block, seed_block, listed)
 
     def seeded(self, block: int | None = None) -> SeedFixed:
-        past = [each.sealed.order_root for each in self.rounds.rounds.values() if each.sealed]
         found = block_hash(self.deadlines.seed_block)
-        place = self.at(block or self.deadlines.seed_block + 1)
-        return SeedFixed(place, self.current.number, found, tree.seed(found, past[-1] if past else bytes(32)))
+        seed = tree.seed(found, self.rounds.root_before(self.current.number))
+        return SeedFixed(self.at(block or self.deadlines.seed_block + 1), self.current.number, found, seed)
 
     def drawn(self, client: int, block: int | None = None, samples: int = 5) -> Drawn:
         alpha = tree.draw_alpha(7, LEDGER, self.current.number, self.current.fixed_seed.seed)
         place = self.at(block or self.deadlines.seed_block + 1, ACCOUNTS[client])
-        proof = vrf.prove(secret(client), alpha)
-        return Drawn(place, self.current.number, client, samples, bytes(32), bytes(32), proof)
+        return Drawn(place, self.current.number, client, samples, NOTHING, NOTHING, vrf.prove(secret(client), alpha))
 
     def sealed(self, block: int | None = None) -> Sealed:
         source = randomness if self.facts.settings.randao else block_hash
@@ -142,74 +160,106 @@ class Story:
 
     def shared(self, client: int, block: int | None = None) -> Shared:
         place = self.at(block or self.current.sealing.at.block, ACCOUNTS[client])
-        return Shared(place, self.current.number, client, bytes(32))
+        return Shared(place, self.current.number, client, NOTHING)
 
     def committed(self, client: int, block: int | None = None) -> Committed:
         place = self.at(block or self.deadlines.share_end + 1, ACCOUNTS[client])
-        return Committed(place, self.current.number, client, bytes(32), bytes(32))
+        return Committed(place, self.current.number, client, NOTHING, NOTHING)
 
     def released(self, client: int, block: int | None = None) -> Released:
         place = self.at(block or self.deadlines.commit_end + 1, ACCOUNTS[client])
-        return Released(place, self.current.number, client, bytes(32))
-
-    def recovered(self, block: int | None = None, author: str = COORDINATOR) -> Recovered:
-        place = self.at(block or self.deadlines.commit_end + 1, author)
-        return Recovered(place, self.current.number, bytes(32), len(self.current.commits))
+        return Released(place, self.current.number, client, NOTHING)
 
     def closed(self, block: int | None = None, author: str = COORDINATOR, model: bytes = NEXT_MODEL) -> Closed:
-        place = self.at(block or self.current.recovery.at.block, author)
-        return Closed(place, self.current.number, model, bytes(32))
+        place = self.at(block or self.deadlines.commit_end + 1, author)
+        return Closed(place, self.current.number, model, METRICS)
 
-    # --- stages of the first round, in which four are members, three draw and two share and commit --------------------
+    def judged(
+        self,
+        client: int,
+        model: bytes,
+        asked: Phase = Phase.CLOSED,
+        block: int | None = None,
+        number: int | None = None,
+    ) -> Judged:
+        """Of the latest round unless ``number`` says another; with the metrics of a closing, none for no model."""
+        place = self.at(block or self.deadlines.commit_end + 2, ACCOUNTS[client])
+        metrics = NOTHING if model == NOTHING else METRICS
+        return Judged(place, number or self.current.number, client, asked, model, metrics)
+
+    def skipped(self, block: int, author: str = COORDINATOR) -> Skipped:
+        return Skipped(self.at(block, author), self.current.number, len(self.current.draws))
+
+    def failed(self, block: int, author: str = STRANGER) -> Failed:
+        """Anybody may record it."""
+        return Failed(self.at(block, author), self.current.number)
+
+    # --- stages of the latest round, or of a next one: of four members three draw and share, two commit and release ---
 
     def founded(self) -> "Story":
-        return self.add(RegistryFounded(self.at(1)), LedgerFounded(self.at(1)))
+        self.add(founding := RegistryFounded(self.at(1, FOUNDER)))
+        self.add(*(Approved(founding.at, account, 0) for account in self.facts.deployment.members))
+        return self.add(LedgerFounded(self.at(1, FOUNDER)))
 
     def joined(self, *clients: int) -> "Story":
         self.founded()
         for client in clients or (1, 2, 3, 4):
-            self.add(self.registered(client))
-            if not self.facts.deployment.open_membership:
+            if self.facts.deployment.membership == "approved":
                 self.add(self.approved(client))
+            self.add(self.registered(client))
         return self
 
-    def to_opened(self, block: int = 20) -> "Story":
-        return self.add(self.opened(block))
+    def to_opened(self, block: int | None = None, barred=()) -> "Story":
+        if not self.rounds.members:
+            self.joined()
+        latest = self.rounds.latest
+        if latest is not None and latest.end is None:
+            return self
+        return self.add(self.opened(block or (latest.ending.at.block + 1 if latest else OPENED), barred=barred))
 
     def to_seeded(self) -> "Story":
-        self.joined().to_opened()
-        return self.add(self.seeded())
+        self.to_opened()
+        return self if self.current.seed else self.add(self.seeded())
 
     def to_drawn(self, *clients: int) -> "Story":
         self.to_seeded()
-        for client in clients or (1, 2, 3):
-            self.add(self.drawn(client))
-        return self
+        awaited = self.current.awaited(self.facts.settings.max_clients)
+        return self if self.current.draws else self._each(self.drawn, clients or (1, 2, 3), DrawEnded, awaited)
 
     def to_sealed(self) -> "Story":
         self.to_drawn()
-        return self.add(self.sealed())
+        return self if self.current.sealed else self.add(self.sealed())
 
     def to_shared(self) -> "Story":
         self.to_sealed()
-        return self.add(self.shared(1), self.shared(2))
+        draws = self.current.draws
+        return self if self.current.shares else self._each(self.shared, tuple(draws), ShareEnded, len(draws))
 
     def to_committed(self, *clients: int) -> "Story":
-        """One commits of the two that shared."""
         self.to_shared()
-        for client in clients or (1,):
-            self.add(self.committed(client))
-        return self
+        awaited = len(self.current.shares)
+        return self if self.current.commits else self._each(self.committed, clients or (1, 2), CommitEnded, awaited)
 
-    def to_recovered(self) -> "Story":
+    def to_released(self, *clients: int) -> "Story":
         self.to_committed()
-        return self.add(self.recovered())
+        return self if self.current.releases else self._each(self.released, clients or (1, 2))
 
     def to_closed(self) -> "Story":
-        self.to_recovered()
+        self.to_released()
         return self.add(self.closed())
 
+    def to_failed(self) -> "Story":
+        """Nobody shares."""
+        self.to_sealed()
+        return self.add(self.failed(self.deadlines.commit_end + 1))
 
-def draw_ended(story: Story, last: Drawn) -> DrawEnded:
-    """What follows the draw of the last who may, in its transaction."""
-    return DrawEnded(last.at._replace(log_index=1), last.round)
+    def _each(self, record, clients, ending: type[RoundRecord] | None = None, awaited: int = 0) -> "Story":
+        """The records of these clients, and what follows if they are all."""
+        records = [record(client) for client in clients]
+        ends = [follows(ending, records[-1])] if ending and len(records) == awaited else []
+        return self.add(*records, *ends)
+
+
+def follows(kind: type[RoundRecord], cause: RoundRecord, *content) -> RoundRecord:
+    """What a record brings with it, in its transaction."""
+    return kind(cause.at._replace(log_index=1), cause.round, *content)

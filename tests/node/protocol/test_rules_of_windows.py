@@ -1,103 +1,71 @@
 """Each rule of the ledger at the limits of its window: the last lawful block, and the first that is not."""
 
-from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 
-from fedgrove.chain.records import (
-    Failed,
-    FailureReason,
-    Skipped,
-)
-from tests.node.protocol.ledger_story import (
-    STRANGER,
-    Story,
-)
+from fedgrove.chain.records import Phase
+from tests.node.protocol.ledger_story import NOTHING, OPENED, WINDOWS, Story
 
+WINDOW_END = OPENED + WINDOWS.seed_delay + WINDOWS.draw_window
+ALWAYS = 0
+
+# Stage, record, the last block before its window, the last one in it; a name is that of a deadline.
 WINDOWED = {
-    "seed": ("to_opened_alone", "seeded", ("seed_block", 1), None),
-    "draw.block": ("to_seeded", "draw_of_four", ("seed_block", 1), ("draw_end", 0)),
-    "order": ("to_drawn", "sealed", ("order_block", 1), ("seal_end", 0)),
-    "share.block": ("to_sealed", "share_of_one", None, ("share_end", 0)),
-    "commit.block": ("to_shared", "commit_of_one", ("share_end", 1), ("commit_end", 0)),
-    "release.block": ("to_committed", "release_of_one", ("commit_end", 1), ("recover_end", 0)),
-    "recovery": ("to_committed", "recovered", ("commit_end", 1), ("recover_end", 0)),
-    "closed": ("to_recovered", "closed", None, ("close_end", 0)),
-    "skipped": ("to_one_draw", "skipped", ("draw_end", 1), None),
-    "failed": ("to_shared", "failed_for_few", ("commit_end", 1), ("recover_end", 0)),
+    "seed": (Story.to_opened, Story.seeded, "seed_block", "draw_end"),
+    "draw.block": (Story.to_drawn, lambda story, block: story.drawn(4, block), "seed_block", "draw_end"),
+    "draw.block, waiting": (Story.to_seeded, lambda story, block: story.drawn(4, block), "seed_block", "draw_end"),
+    "order": (Story.to_drawn, Story.sealed, "order_block", "seal_end"),
+    "share.block": (Story.to_sealed, lambda story, block: story.shared(1, block), ALWAYS, "share_end"),
+    "commit.block": (Story.to_shared, lambda story, block: story.committed(1, block), "share_end", "commit_end"),
+    "release.block": (Story.to_committed, lambda story, block: story.released(3, block), "commit_end", "recover_end"),
+    "release.block, closed": (
+        *(Story.to_closed, lambda story, block: story.released(3, block)),
+        *("commit_end", "recover_end"),
+    ),
+    "closed": (Story.to_released, Story.closed, "commit_end", "recover_end"),
+    "judgement": (
+        *(Story.to_committed, lambda story, block: story.judged(1, NOTHING, Phase.RECOVER, block)),
+        *("commit_end", "recover_end"),
+    ),
+    "skipped": (lambda story: story.to_drawn(1), Story.skipped, WINDOW_END, None),
+    "failed, nobody drew": (Story.to_opened, Story.failed, "seal_end", None),
+    "failed, not sealed": (Story.to_drawn, Story.failed, "seal_end", None),
+    "failed, nobody shared": (Story.to_sealed, Story.failed, "commit_end", None),
+    "failed, not closed": (Story.to_released, Story.failed, "recover_end", None),
+    "failed, few committed": (lambda story: story.to_committed(1), Story.failed, "commit_end", None),
 }
-"""By field: the stage, the record, and its first and last lawful block as a deadline and blocks after it."""
 
 
-class Windowed(Story):
-    """The records that the table names."""
-
-    def to_opened_alone(self):
-        return self.joined().to_opened()
-
-    def to_one_draw(self):
-        return self.to_drawn(1)
-
-    def draw_of_four(self, block):
-        return self.drawn(4, block)
-
-    def share_of_one(self, block):
-        return self.shared(1, block)
-
-    def commit_of_one(self, block):
-        return self.committed(1, block)
-
-    def release_of_one(self, block):
-        return self.released(3, block)
-
-    def skipped(self, block):
-        return Skipped(self.at(block, STRANGER), 1, len(self.current.draws))
-
-    def failed_for_few(self, block):
-        return Failed(self.at(block), 1, FailureReason.TOO_FEW_SHARES, b"")
-
-
-def at_limit(name: str, limit: int, beside: int):
-    """What the rules say of a record at a limit of its window, or ``beside`` blocks from it."""
+@pytest.mark.parametrize("name", WINDOWED)
+def test_a_record_outside_its_window_is_bad(name):
     stage, record, *limits = WINDOWED[name]
-    story = Windowed()
-    getattr(story, stage)()
-    deadline, after = limits[limit]
-    return story.bad(getattr(story, record)(getattr(story.deadlines, deadline) + after + beside))
+    story = stage(Story())
+    before, last = (attrgetter(each)(story.deadlines) if isinstance(each, str) else each for each in limits)
+    field, _, _ = name.partition(", ")
+    if before:
+        assert story.bad(record(story, before)).field == field
+        assert story.bad(record(story, before + 1)) is None
+    if last:
+        assert story.bad(record(story, last)) is None
+        assert story.bad(record(story, last + 1)).field == field
 
 
-@pytest.mark.parametrize("name", [name for name, row in WINDOWED.items() if row[2]])
-def test_a_record_before_its_window_is_bad(name):
-    assert at_limit(name, 0, 0) is None
-    assert at_limit(name, 0, -1).field == name
-
-
-@pytest.mark.parametrize("name", [name for name, row in WINDOWED.items() if row[3]])
-def test_a_record_after_its_window_is_bad(name):
-    assert at_limit(name, 1, 0) is None
-    assert at_limit(name, 1, 1).field == name
-
-
-@pytest.mark.parametrize(
-    ("stage", "deadline"), [("to_drawn", "seal_end"), ("to_shared", "recover_end"), ("to_recovered", "close_end")]
-)
-def test_a_round_fails_for_its_deadline_when_that_has_passed_and_not_before(stage, deadline):
-    story = getattr(Story(), stage)()
-    last = getattr(story.deadlines, deadline)
-    late = Failed(story.at(last + 1, STRANGER), 1, FailureReason.DEADLINE, b"")
-    assert story.bad(late) is None
-    assert story.bad(replace(late, at=story.at(last))).reason.startswith("its reason and the passed deadlines")
-    assert story.bad(replace(late, reason=FailureReason.TOO_FEW_SHARES)).field == "failed"
+def test_draws_wait_for_the_quorum_and_no_longer_than_their_end_has_bits():
+    story = Story().to_drawn(1)
+    assert story.deadlines.draw_end == OPENED + 2**19 - 1
+    assert story.add(story.drawn(2)).deadlines.draw_end == WINDOW_END
+    sampled = Story(rates=((1, 999_999),)).to_opened()
+    assert sampled.deadlines.draw_end == WINDOW_END
 
 
 @pytest.mark.parametrize(
-    ("stage", "reason", "said"),
-    [
-        ("to_drawn", FailureReason.TOO_FEW_SHARES, "before the commit phase was over"),
-        ("to_committed", FailureReason.NONE, "without a reason"),
-    ],
+    ("quorum", "drawn", "committed", "hopeless"),
+    [(2, 3, 1, True), (2, 3, 2, False), (3, 3, 2, True), (1, 3, 1, True), (1, 2, 1, True), (1, 1, 1, False)],
 )
-def test_a_round_fails_early_only_once_sealed_and_with_a_reason(stage, reason, said):
-    story = getattr(Story(), stage)()
-    block = story.deadlines.commit_end + 1 if stage == "to_committed" else story.deadlines.seal_end
-    assert said in story.bad(Failed(story.at(block), 1, reason, b"")).reason
+def test_a_round_is_hopeless_below_the_quorum_and_up_to_half_of_the_drawn(quorum, drawn, committed, hopeless):
+    story = Story(quorum=quorum, releases=1, judges=1).to_drawn(*range(1, drawn + 1))
+    story.to_committed(*range(1, committed + 1)).to_released(1)
+    assert (story.bad(story.failed(story.deadlines.commit_end + 1)) is None) == hopeless
+    assert (story.bad(story.closed()) is None) != hopeless
+    assert story.rules.is_hopeless(story.current) == hopeless
