@@ -1,8 +1,15 @@
-"""A random walk through a federation's life by odd transactions: after each, readers must follow the contracts."""
+"""A random walk through a federation's life by odd transactions.
+
+After each step readers must follow the contracts, and must see what these see; of a call that the contracts refuse, the
+record that it would have left is one that the law refuses.
+"""
 
 import random
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import asdict, replace
+
+import pytest
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.crypto.keys import Keys
@@ -10,38 +17,85 @@ from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.records import Closed, Phase
-from fedgrove.chain.records.deployment import Deployment
+from fedgrove.chain.records import (
+    Approved,
+    Closed,
+    Committed,
+    Drawn,
+    Failed,
+    Judged,
+    MailboxKeyRotated,
+    Phase,
+    Position,
+    Record,
+    Registered,
+    Released,
+    Resumed,
+    Revoked,
+    RoundOpened,
+    Sealed,
+    SeedFixed,
+    Shared,
+    Skipped,
+    VrfKeyRotated,
+    Withdrawn,
+)
+from fedgrove.chain.records.deployment import MEMBERSHIPS, Deployment
 from fedgrove.chain.records.signed_draws import SignedDraw, sign_draw, signed_by
+from fedgrove.node.protocol.bad_record import RuleBroken
+from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.ledger_view import LedgerView
-from tests.adversary.odd_transactions import Odd
-from tests.chain.federations import SETTINGS, TERMS, Federation, found
+from tests.adversary.odd_transactions import KINDS, Odd
+from tests.chain.federations import CONFIG, MODEL, SETTINGS, TERMS, Federation, found
 
 LEDGER, REGISTRY = "TrainingLedger", "ClientRegistry"
 OFTEN = 0.8
+NOTHING = bytes(32)
+RIGHT = (b"r" * 32, b"m" * 32)
+"""The result that members mean who judge that a closing should have been another."""
+LONG = 300
+"""Blocks after which a chain has forgotten a seed block's hash."""
+RATES = (((1, 1_000_000), (3, 600_000), (4, 1_000_000)), ((1, 1_000_000),), ((1, 700_000), (6, 1_000_000)))
+
+Left = Callable[[Position], Record]
+"""The record that a call leaves, at a place."""
 
 
 class Walk:
     """One federation, its accounts, and what they may try. ``taken`` counts the calls that took effect, by function."""
 
-    def __init__(self, network: Network, seed: int, open_membership: bool) -> None:
+    def __init__(self, network: Network, seed: int, kinds: tuple[str, ...] = KINDS) -> None:
         self.random = random.Random(seed)
-        windows = {"draw_window": 20, "share_window": 16, "commit_window": 16}
-        settings = replace(SETTINGS, absence_limit=1, max_clients=5, randao=seed % 2 == 1, **windows)
-        terms = replace(TERMS, rates=((1, 1_000_000), (3, 600_000), (4, 1_000_000)), rounds=1_000, repeats=1_000)
-        self.federation: Federation = found(
-            network, clients=4, settings=settings, terms=terms, open_membership=open_membership, activation_delay=2
-        )
+        self.federation: Federation = self._found(network, seed)
         self.network = network
-        self.odd = Odd(network, self.random)
+        self.odd = Odd(network, self.random, kinds)
         self.ledger = Ledger(network, self.federation.deployment)
+        self.contracts = {
+            name: Contract(network, name, address) for name, address in self.federation.deployment.contracts.items()
+        }
         self.view = LedgerView(self.ledger)
         self.strangers = [self._funded() for _ in range(2)]
         self.taken: dict[str, int] = {}
-        for keys in self.federation.keys * (not open_membership):
-            self.federation.coordinator.approve(keys.address)
+        self.refused: dict[str, int] = {}
         network.mine(2)
         self._logs = len(self._new_logs(self.federation.deployment.block))
+
+    def _found(self, network: Network, seed: int) -> Federation:
+        """Every membership, and settings from the least to the usual ones."""
+        some = self.random.choice
+        quorum = some([1, 2, 3])
+        changes = {"draw_window": some([1, 20, 20]), "share_window": some([1, 16, 16]), "commit_window": 16}
+        changes |= {"coordinator_grace": some([0, 2, 6]), "recover_window": some([24, 40]), "seed_delay": some([1, 3])}
+        changes |= {"quorum": quorum, "releases": some([1, quorum]), "judges": some([1, quorum])}
+        changes |= {"absence_limit": some([1, 2]), "max_clients": some([3, 5, 8]), "order_delay": some([1, 2])}
+        ends = some([{"rounds": 2}, {"repeats": 1}, *[{"rounds": 1_000, "repeats": 1_000}] * 4])
+        return found(
+            network,
+            settings=replace(SETTINGS, randao=seed % 2 == 1, **changes),
+            terms=replace(TERMS, rates=some(RATES), **ends),
+            membership=MEMBERSHIPS[seed % 3],
+            activation_delay=some([1, 2, 9]),
+        )
 
     def step(self) -> None:
         """Let somebody do something, and see that the reader and the contracts agree on it."""
@@ -53,6 +107,34 @@ class Walk:
         self._logs += len(self._new_logs(first))
         assert len(self.ledger.records()) == self._logs
         self.view.refresh()
+        self._compare()
+
+    def _compare(self) -> None:
+        """The contracts and the reader see the same round, model, counts and members."""
+        rounds, law, block = self.view.rounds, self.view.law, self.network.block_number()
+        told = {name: self.contracts[LEDGER].call(name) for name in ("currentRound", "closedRounds", "failedRounds")}
+        assert tuple(told.values()) == (max(rounds.rounds, default=0), rounds.closed, rounds.failed)
+        assert self.contracts[LEDGER].call("currentModel") == (rounds.model_digest if rounds.rounds else MODEL)
+        for number in {max(rounds.rounds, default=0), self.random.choice([0, *rounds.rounds])} - {0}:
+            seen, current = self.ledger.round(number), rounds.rounds[number]
+            deadlines = current.deadlines(self.view.settings)
+            assert asdict(deadlines) == {name: getattr(seen, name) for name in asdict(deadlines)}
+            assert seen.phase is phase_of(current, deadlines, block)  # calls see the latest block
+            sealed = current.sealed is not None
+            counts = (len(current.draws), *([len(current.commits), len(current.releases)] if sealed else [0, 0]))
+            assert (seen.drawn, seen.committed, seen.released, seen.model_digest) == (
+                *counts,
+                current.opened.model_digest,
+            )
+        changed = self.contracts[REGISTRY].call("changedAt")
+        assert law.members_changed_since(changed) and not law.members_changed_since(changed + 1)
+        account = self._anybody.address
+        assert self.ledger.is_struck(account) == law.is_struck(account)
+        member, entry = rounds.member(account), self.ledger.client_of(account)
+        if member is not None:
+            known = (member.client, member.active_from, member.approved, member.left)
+            assert known == (entry.client, entry.active_from, entry.approved, entry.has_left)
+        assert bool(entry.client) == (member is not None)
 
     def _new_logs(self, first: int) -> list:
         addresses = (self.federation.deployment.registry, self.federation.deployment.ledger)
@@ -60,27 +142,29 @@ class Walk:
 
     def _choices(self) -> list[Callable[[], None]]:
         membership = [
-            self._join,
-            self._rotate,
-            self._rotate_mailbox,
-            self._withdraw,
-            self._approve,
-            self._revoke,
-            self._look,
+            *(self._join, self._rotate, self._rotate_mailbox, self._withdraw, self._resume),
+            *(self._approve, self._revoke, self._look),
         ]
         number = self.federation.coordinator.current_round()
         phase = self.federation.coordinator.round(number).phase
         fitting = {
             Phase.SEEDING: [self._wait],
-            Phase.DRAW: [self._draw, self._draw, self._draw, self._batch, self._fix_seed, self._wait, self._look],
+            Phase.DRAW: [
+                *[self._draw] * 6,
+                self._batch,
+                self._fix_seed,
+                self._wait,
+                self._look,
+                self._skip,
+                self._late,
+            ],
             Phase.SEAL: [self._wait, self._seal, self._seal_chunk, self._skip],
             Phase.SHARE: [self._share] * 8 + [self._on],
             Phase.COMMIT: [self._commit] * 8 + [self._on],
-            Phase.RECOVER: [self._release] * 3 + [self._recover] * 4 + [self._on],
-            Phase.CLOSE: [self._close] * 6 + [self._fail, self._dispute],
+            Phase.RECOVER: [self._release] * 4 + [self._close] * 4 + [self._nothing, self._fail, self._on, self._wait],
             Phase.OVERDUE: [self._fail, self._skip],
         }
-        ended = [*[self._open] * 4, self._report, self._dispute, self._dispute, *membership]
+        ended = [*[self._open] * 4, *[self._judge] * 4, self._release, *membership]
         if self.random.random() < OFTEN or self.view.rounds.latest is None:
             return fitting.get(phase, ended)
         every = [act for acts in fitting.values() for act in acts]
@@ -88,12 +172,21 @@ class Walk:
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
-    def _send(self, keys: Keys, contract: str, function: str, *arguments: object) -> None:
-        self._deliver(keys, contract, function, self.odd.call(contract, function, *arguments))
+    def _send(self, keys: Keys, contract: str, function: str, *arguments: object, left: Left | None = None) -> bool:
+        return self._deliver(keys, contract, function, self.odd.call(contract, function, *arguments), left)
 
-    def _deliver(self, keys: Keys, contract: str, function: str, data: bytes) -> None:
-        to = self.federation.deployment.registry if contract == REGISTRY else self.federation.deployment.ledger
-        self.taken[function] = self.taken.get(function, 0) + self.odd.send(keys.account, to, data)
+    def _deliver(self, keys: Keys, contract: str, function: str, data: bytes, left: Left | None = None) -> bool:
+        """Whether the call took effect; if it did not, the law refuses what it would have ``left``."""
+        took = self.odd.send(keys.account, self.federation.deployment.contracts[contract], data)
+        self.taken[function] = self.taken.get(function, 0) + took
+        if not took and left is not None:
+            law = self.view.law
+            record = left(Position(self.network.block_number(), bytes(32), 0, keys.address))
+            with pytest.raises(RuleBroken):
+                deepcopy(law, {id(known): known for known in (law.facts, law.rounds)}).check(record)
+                pytest.fail(f"the contracts refused what the law takes: {record}")
+            self.refused[function] = self.refused.get(function, 0) + 1
+        return took
 
     def _funded(self) -> Keys:
         keys = Keys.generate()
@@ -108,23 +201,23 @@ class Walk:
     def _member(self) -> Keys:
         return self.random.choice(self.federation.keys)
 
-    @property
-    def _drawn(self) -> Keys:
-        """Mostly a client of the latest round."""
-        latest = self.view.rounds.latest
-        accounts = {self.view.rounds.members[client].account for client in (latest.draws if latest else ())}
+    def _one_of(self, clients: Sequence[int]) -> Keys:
+        """Mostly one of these clients."""
+        accounts = {self.view.rounds.members[client].account for client in clients}
         found = [keys for keys in self.federation.keys if keys.address in accounts]
         return self.random.choice(found) if found and self.random.random() < OFTEN else self._anybody
 
+    @property
+    def _drawn(self) -> Keys:
+        latest = self.view.rounds.latest
+        return self._one_of([*latest.draws] if latest else [])
+
+    def _client(self, keys: Keys) -> int:
+        member = self.view.rounds.member(keys.address)
+        return member.client if member else 0
+
     def _message(self, keys: Keys, alpha: bytes) -> bytes:
         return vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)
-
-    def _possession(self, keys: Keys) -> bytes:
-        return self._message(keys, tree.registration_alpha(*self._registry, keys.address))
-
-    @property
-    def _registry(self) -> tuple[int, str]:
-        return self.network.chain_id, self.federation.deployment.registry
 
     @property
     def _round(self) -> int:
@@ -132,36 +225,74 @@ class Walk:
         return number if self.random.random() < 0.95 else self.random.choice([0, 1, number + 1])
 
     def _digest(self) -> bytes:
-        return self.random.randbytes(32)
+        return self.random.randbytes(32) if self.random.random() < 0.95 else NOTHING
+
+    @property
+    def _delay(self) -> int:
+        return self.federation.deployment.activation_delay
 
     # --- membership -------------------------------------------------------------------------------------------------
 
     def _join(self) -> None:
         keys = self._funded()
-        coordinates = vrf.coordinates(keys.vrf_public)
-        self._send(keys, REGISTRY, "register", *coordinates, keys.mailbox_public, self._possession(keys))
+        if self.random.random() < 0.5 and self.federation.deployment.membership == "approved":
+            self._send(self.federation.founder, REGISTRY, "approve", [keys.address])
+            self.view.refresh()
+        self._register(keys)
         self.federation.keys.append(keys)
+
+    def _register(self, keys: Keys) -> None:
+        account, client, key = keys.address, len(self.view.rounds.members) + 1, self._key(keys)
+        x, y, proof, message = key
+        self._send(
+            *(keys, REGISTRY, "register", x, y, keys.mailbox_public, message),
+            left=lambda at: Registered(at, account, client, x, y, keys.mailbox_public, at.block + self._delay, proof),
+        )
 
     def _rotate(self) -> None:
         place = self.random.randrange(len(self.federation.keys))
         keys = self.federation.keys[place].with_new_vrf()
-        before = self.taken.get("rotateVrfKey", 0)
-        coordinates = vrf.coordinates(keys.vrf_public)
-        self._send(keys, REGISTRY, "rotateVrfKey", *coordinates, self._possession(keys))
-        if self.taken["rotateVrfKey"] > before:
+        x, y, proof, message = self._key(keys)
+        took = self._send(
+            *(keys, REGISTRY, "rotateVrfKey", x, y, message),
+            left=lambda at: VrfKeyRotated(at, keys.address, self._client(keys), x, y, at.block + self._delay, proof),
+        )
+        if took:
             self.federation.keys[place] = keys
 
+    def _key(self, keys: Keys) -> tuple[int, int, bytes, bytes]:
+        """The VRF key, the proof that it is possessed, and the latter as the contract takes it."""
+        alpha = tree.registration_alpha(self.network.chain_id, self.federation.deployment.registry, keys.address)
+        return (*vrf.coordinates(keys.vrf_public), vrf.prove(keys.vrf, alpha), self._message(keys, alpha))
+
     def _rotate_mailbox(self) -> None:
-        self._send(self._anybody, REGISTRY, "rotateMailboxKey", self._digest())
+        keys, key = self._anybody, self._digest()
+        left = lambda at: MailboxKeyRotated(at, keys.address, self._client(keys), key)  # noqa: E731
+        self._send(keys, REGISTRY, "rotateMailboxKey", key, left=left)
 
     def _withdraw(self) -> None:
-        self._send(self._anybody, REGISTRY, "withdraw", self.random.choice([0, 7]), self._digest())
+        keys, points = self._anybody, self.random.choice([0, 7, 7])
+        left = lambda at: Withdrawn(at, keys.address, self._client(keys), points, NOTHING)  # noqa: E731
+        self._send(keys, REGISTRY, "withdraw", points, NOTHING, left=left)
+
+    def _resume(self) -> None:
+        keys = self._anybody
+        left = lambda at: Resumed(at, keys.address, self._client(keys), at.block + self._delay)  # noqa: E731
+        self._send(keys, REGISTRY, "resume", left=left)
 
     def _approve(self) -> None:
-        self._send(self._admin, REGISTRY, "approve", self._anybody.address)
+        """Approve some accounts, perhaps one twice; who is not entitled to would approve the first."""
+        accounts = [self._anybody.address for _ in range(self.random.randint(0, 3))]
+
+        def left(at: Position) -> Record:
+            member = self.view.rounds.member(accounts[0]) if accounts else None
+            return Approved(at, accounts[0] if accounts else at.author, at.block + self._delay if member else 0)
+
+        self._send(self._admin, REGISTRY, "approve", accounts, left=left)
 
     def _revoke(self) -> None:
-        self._send(self._admin, REGISTRY, "revoke", self._member.address)
+        account = self._member.address
+        self._send(self._admin, REGISTRY, "revoke", account, left=lambda at: Revoked(at, account))
 
     @property
     def _admin(self) -> Keys:
@@ -172,13 +303,11 @@ class Walk:
         number = self.federation.coordinator.current_round()
         match self.random.randrange(4):
             case 0:
-                self._send(self._anybody, LEDGER, self.random.choice(["settings", "terms", "currentModel"]))
+                self._send(self._anybody, LEDGER, self.random.choice(["registry", "coordinator", "currentModel"]))
             case 1:
                 self._send(self._anybody, REGISTRY, "clientOf", self._member.address)
             case 2:
-                keys = self._member
-                coordinates = vrf.coordinates(keys.vrf_public)
-                self._send(keys, REGISTRY, "register", *coordinates, keys.mailbox_public, self._possession(keys))
+                self._register(self._member)
             case 3:
                 self._deliver(self._anybody, LEDGER, "drawBatch", self.odd.batch(number, []))
 
@@ -187,31 +316,59 @@ class Walk:
     def _wait(self) -> None:
         self.network.mine(1)
 
+    def _late(self) -> None:
+        """Go beyond the draw window, or for as long as a chain remembers hashes."""
+        self.network.mine(LONG if self.random.random() < 0.1 else 21)
+
     def _on(self) -> None:
-        deadlines = self.view.deadlines(self.view.rounds.latest)
-        ends = (deadlines.share_end, deadlines.commit_end, deadlines.recover_end, deadlines.close_end)
+        deadlines = self.view.deadlines(self.view.rounds.last)
         block = self.network.block_number()
+        ends = (deadlines.share_end, deadlines.commit_end, deadlines.recover_end)
         self.network.advance_to(min((end for end in ends if end > block), default=block + 1))
 
     def _open(self) -> None:
         if self.random.random() < 0.5:
             self.network.mine(3)
-        barred = [self._member.address] if self.random.random() < 0.3 else []
-        self._send(self._anybody, LEDGER, "open", self.federation.coordinator.current_model(), barred)
+        number, block = self.federation.coordinator.current_round() + 1, self.network.block_number() + 1
+        listed = {each for each in self.view.law.barred_from(number, block) if self.random.random() < 0.7}
+        listed |= {self._member.address} if self.random.random() < 0.2 else set()
+        barred = sorted(listed, key=lambda account: int(account, 16))
+        if self.random.random() < 0.1:
+            self.random.shuffle(barred)
+        model = self.federation.coordinator.current_model() if self.random.random() < 0.95 else self._digest()
+        terms, delay = self.federation.deployment.terms, self.view.settings.seed_delay
+        self._send(
+            *(self._anybody, LEDGER, "open", model, barred),
+            left=lambda at: RoundOpened(
+                *(at, number, model, CONFIG, terms.rate_of(number), at.block, at.block + delay, tuple(barred))
+            ),
+        )
 
     def _fix_seed(self) -> None:
-        self._send(self._anybody, LEDGER, "fixSeed", self._round)
+        number = self._round
+
+        def left(at: Position) -> Record:
+            current = self.view.rounds.rounds.get(number)
+            seed_block = self.view.deadlines(current).seed_block if current else 0
+            found = self.network.block_hash(seed_block) if seed_block <= self.network.block_number() else NOTHING
+            return SeedFixed(at, number, found, tree.seed(found, self.view.rounds.root_before(number)))
+
+        self._send(self._anybody, LEDGER, "fixSeed", number, left=left)
 
     def _alpha(self, number: int) -> bytes:
         self.ledger.records()
-        return tree.draw_alpha(*self._place, number, self.view.seed(self.view.rounds.latest))
+        return tree.draw_alpha(*self._place, number, self.view.seed(self.view.rounds.last))
 
     def _draw(self) -> None:
         number, keys = self._round, self._member
-        message = self._message(keys, self._alpha(number))
-        coordinates = vrf.coordinates(keys.vrf_public)
-        samples = self.random.choice([1, 5, 1000, 0, 1001])
-        self._send(keys, LEDGER, "draw", number, *coordinates, self._digest(), self._digest(), samples, message)
+        alpha = self._alpha(number)
+        samples = self.random.choice([1, 5, 5, 1000, 0, 1001])
+        proof, round_keys = vrf.prove(keys.vrf, alpha), (self._digest(), self._digest())
+        self._send(
+            *(keys, LEDGER, "draw", number, *vrf.coordinates(keys.vrf_public), *round_keys, samples),
+            self._message(keys, alpha),
+            left=lambda at: Drawn(at, number, self._client(keys), samples, *round_keys, proof),
+        )
 
     def _batch(self) -> None:
         number = self._round
@@ -230,7 +387,7 @@ class Walk:
         return copied(item, self._anybody, self.federation.deployment, number)
 
     def _tickets(self) -> tuple[list[int], bytes, bytes]:
-        current = self.view.rounds.latest
+        current = self.view.rounds.last
         block = self.view.deadlines(current).order_block
         self.ledger.records()
         if self.view.settings.randao:
@@ -246,52 +403,70 @@ class Walk:
     def _seal(self) -> None:
         tickets, seed, header = self._tickets()
         permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets, seed))
-        self._send(self._anybody, LEDGER, "seal", self._round, _packed(tickets), permutation, header)
+        number = self._round
+        self._send(
+            *(self._anybody, LEDGER, "seal", number, _packed(tickets), permutation, header),
+            left=lambda at: Sealed(at, number, len(tickets), seed, tree.order_root(tree.order(tickets, seed))),
+        )
 
     def _seal_chunk(self) -> None:
         tickets, seed, header = self._tickets()
         keys = self._anybody
-        ledger = Contract(self.network, LEDGER, self.ledger.address)
+        ledger = self.contracts[LEDGER]
         placed = ledger.call("placedSoFar", ledger.call("currentRound"), keys.address)
         count = self.random.randint(1, 3)
         chunk = tree.order(tickets, seed)[placed : placed + count]
         self._send(keys, LEDGER, "sealChunk", self._round, _packed(chunk), header)
 
     def _skip(self) -> None:
-        self._send(self._anybody, LEDGER, "skip", self._round)
+        number, current = self._round, self.view.rounds.last
+        # A chain with a longer memory (EIP-2935) still knows a seed that the law takes for lost.
+        kept = current.seed is not None or self.network.block_number() - current.opened.seed_block < LONG - 50
+        left = lambda at: Skipped(at, number, len(current.draws))  # noqa: E731
+        self._send(self._anybody, LEDGER, "skip", number, left=left if kept else None)
+
+    def _leave(self, keys: Keys, kind: type[Record], *content: object) -> None:
+        """A member's record of a round."""
+        number = self._round
+        left = lambda at: kind(at, number, self._client(keys), *content)  # noqa: E731
+        self._send(keys, LEDGER, kind.CALLS[0], number, *content, left=left)
 
     def _share(self) -> None:
-        self._send(self._drawn, LEDGER, "share", self._round, self._digest())
+        self._leave(self._drawn, Shared, self._digest())
 
     def _commit(self) -> None:
-        self._send(self._drawn, LEDGER, "commit", self._round, self._digest(), self._digest())
+        self._leave(self._drawn, Committed, self._digest(), self._digest())
 
     def _release(self) -> None:
-        self._send(self._drawn, LEDGER, "release", self._round, self._digest())
-
-    def _recover(self) -> None:
-        self._send(self._anybody, LEDGER, "recover", self._round, self._digest())
+        self._leave(self._drawn, Released, self._digest())
 
     def _close(self) -> None:
-        self._send(self._anybody, LEDGER, "close", self._round, self._digest(), self._digest())
+        number, content = self._round, (self._digest(), self._digest())
+        left = lambda at: Closed(at, number, *content)  # noqa: E731
+        self._send(self._drawn, LEDGER, "close", number, *content, left=left)
 
     def _fail(self) -> None:
-        self._send(self._anybody, LEDGER, "fail", self._round, self.random.randrange(7), self._digest())
+        number = self._round
+        self._send(self._anybody, LEDGER, "fail", number, left=lambda at: Failed(at, number))
 
-    def _dispute(self) -> None:
-        standing = [past for past in self.view.rounds.rounds.values() if isinstance(past.end, Closed)]
-        number = standing[-1].number if standing else 0
-        members = [self.view.rounds.members[client].account for client in (standing[-1].commits if standing else ())]
-        keys = [each for each in self.federation.keys if each.address in members] or self.federation.keys
-        self._send(self.random.choice(keys), LEDGER, "disputeRound", number, self._digest())
+    def _nothing(self) -> None:
+        """Judge that nothing may be summed in the round that runs."""
+        self._says(self._round, self._one_of([*self.view.rounds.last.commits]), Phase.RECOVER, NOTHING, NOTHING)
 
-    def _report(self) -> None:
-        ended = self.view.rounds.ended()
-        absent = [client for client in ended[-1].order if client not in ended[-1].commits] if ended else []
-        accounts = sorted((self.view.rounds.members[client].account for client in absent), key=lambda one: int(one, 16))
-        number = ended[-1].number if ended else 0
-        data = Contract(self.network, LEDGER, self.ledger.address).data("reportAbsences", number, accounts)
-        self._deliver(self._anybody, LEDGER, "reportAbsences", data + self.odd.rubbish())
+    def _judge(self) -> None:
+        """Judge the closing that stands, or an older one."""
+        closed = [each for each in self.view.rounds.rounds.values() if isinstance(each.end, Closed)]
+        if not closed:
+            return
+        current = closed[-1] if self.random.random() < 0.95 else self.random.choice(closed)
+        stands = (current.result.model_digest, current.result.metrics_digest)
+        verdicts = [stands, RIGHT, RIGHT, (NOTHING, NOTHING), (stands[0], RIGHT[1]), (stands[0], NOTHING)]
+        asked = Phase.CLOSED if self.random.random() < 0.9 else self.random.choice([*Phase])
+        self._says(current.number, self._one_of([*current.commits]), asked, *self.random.choice(verdicts))
+
+    def _says(self, number: int, keys: Keys, asked: Phase, *verdict: bytes) -> None:
+        left = lambda at: Judged(at, number, self._client(keys), asked, *verdict)  # noqa: E731
+        self._send(keys, LEDGER, "judge", number, int(asked), *verdict, left=left)
 
 
 def copied(item: SignedDraw, by: Keys, deployment: Deployment, number: int) -> SignedDraw:

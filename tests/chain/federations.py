@@ -43,7 +43,7 @@ class Federation:
     def join(self, approved: bool = True) -> None:
         keys = Keys.generate()
         self.network.fund(keys.address, 1)
-        if approved and self.deployment.membership == "approved":
+        if approved and self.deployment.membership != "open":
             self.coordinator.approve(keys.address)
         self.keys.append(keys)
         self.clients.append(Ledger(self.network, self.deployment, keys.account))
@@ -99,10 +99,12 @@ def found(
     terms: Terms = TERMS,
     settings: LedgerSettings = SETTINGS,
     membership: Membership = "open",
+    activation_delay: int = 1,
 ) -> Federation:
     founder = Keys.generate()
     network.fund(founder.address, 10)
-    deployment = deploy(network, founder.account, founder.address, settings, terms, membership=membership)
+    options = {"membership": membership, "activation_delay": activation_delay}
+    deployment = deploy(network, founder.account, founder.address, settings, terms, **options)
     federation = Federation(network, deployment, founder, Ledger(network, deployment, founder.account))
     for _ in range(clients):
         federation.join()

@@ -28,7 +28,7 @@ from tests.chain.federations import SETTINGS, found
 from tests.chain.network.test_history import run_round
 
 PATIENCE = 60.0
-WINDOWS = ("draw_window", "seal_window", "share_window", "commit_window", "recover_window", "close_window")
+WINDOWS = ("draw_window", "seal_window", "share_window", "commit_window", "recover_window")
 PATIENT_BLOCKS = 240  # blocks come whether or not a busy machine has sent what belongs into them
 
 

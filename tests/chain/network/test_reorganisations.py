@@ -16,7 +16,7 @@ from fedgrove.chain.face.networks import anvil, anvil_command, connect, free_por
 from fedgrove.chain.network import anvil_state, endpoints
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import SeedFixed
-from tests.chain.federations import MODEL, found
+from tests.chain.federations import MODEL, SETTINGS, found
 from tests.chain.nodes import proxy, until
 
 
@@ -314,7 +314,7 @@ def test_a_round_whose_seed_block_lies_before_the_kill_gets_no_seed(tmp_path):
         with pytest.raises(ContractRevert) as refusal:
             ledger.fix_seed(1)
         assert refusal.value.name == "BlockHashDisputed"
-        again.advance_to(ledger.round(1).draw_end)
+        again.advance_to(ledger.round(1).seed_block + SETTINGS.draw_window)
         ledger.skip(1)
         ledger.open(MODEL)
         seed_block = ledger.round(2).seed_block

@@ -55,8 +55,7 @@ WINDOWS = LedgerSettings(
     seal_window=20,
     share_window=20,
     commit_window=30,
-    recover_window=20,
-    close_window=30,
+    recover_window=80,
     coordinator_grace=20,
     max_clients=4,
 )
