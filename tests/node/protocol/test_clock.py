@@ -14,7 +14,7 @@ def phase(block, **parts):
     return phase_of(entry_with(**parts), DEADLINES, block)
 
 
-@pytest.mark.parametrize("parts", [{}, {"sealed": SOMETHING}, {"sealed": SOMETHING, "recovered": SOMETHING}])
+@pytest.mark.parametrize("parts", [{}, {"sealed": SOMETHING}])
 @pytest.mark.parametrize("block", [0, 45, LATE])
 @pytest.mark.parametrize(("end", "told"), [(Closed, Phase.CLOSED), (Skipped, Phase.SKIPPED), (Failed, Phase.FAILED)])
 def test_a_round_that_ended_stays_so_whatever_the_block(block, parts, end, told):
@@ -60,10 +60,5 @@ def test_the_draws_are_over_once_that_is_recorded(block, due):
         (61, Phase.OVERDUE),
     ],
 )
-def test_a_sealed_round_follows_the_clock_until_it_is_recovered(block, due):
+def test_a_sealed_round_follows_the_clock_until_it_is_closed(block, due):
     assert phase(block, sealed=SOMETHING) is due
-
-
-@pytest.mark.parametrize(("block", "due"), [(50, Phase.CLOSE), (70, Phase.CLOSE), (71, Phase.OVERDUE)])
-def test_a_recovered_round_is_to_be_closed_until_that_is_overdue(block, due):
-    assert phase(block, sealed=SOMETHING, recovered=SOMETHING) is due

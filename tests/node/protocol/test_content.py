@@ -1,11 +1,12 @@
-"""A closing names a block that its coordinator could know: after the deployment, before the closing."""
+"""A closing names a block that its author could know: from the end of the commits on, before the closing."""
 
 import pytest
 
-from fedgrove.chain.records import Closed, Position
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.protocol.content import Metrics, head_fault
 
-FIRST, CLOSING = 10, 30
+FIRST, LAST = 10, 29
+RECORD = "0" * 64
 
 
 def block_hash(number: int) -> bytes:
@@ -13,21 +14,23 @@ def block_hash(number: int) -> bytes:
 
 
 def fault(number: int, named: bytes) -> str:
-    end = Closed(Position(CLOSING, bytes(32), 0), 1, bytes(32), bytes(32))
-    return head_fault(Metrics(1, 0.5, 1, 0.5, head=(number, named.hex())), block_hash, FIRST, end)
+    return head_fault(Metrics(1, RECORD, (number, named.hex())), block_hash, FIRST, LAST)
 
 
-@pytest.mark.parametrize("number", [FIRST, CLOSING - 1])
-def test_a_block_within_the_history_is_right_if_its_hash_is(number):
+@pytest.mark.parametrize("number", [FIRST, LAST])
+def test_a_block_between_the_commits_and_the_closing_is_right_if_its_hash_is(number):
     assert fault(number, block_hash(number)) == ""
     assert "does not have" in fault(number, block_hash(number + 1))
 
 
-@pytest.mark.parametrize("number", [0, FIRST - 1, CLOSING, CLOSING + 1])
-def test_a_block_outside_the_history_is_a_fault_although_its_hash_is_right(number):
+@pytest.mark.parametrize("number", [0, FIRST - 1, LAST + 1])
+def test_another_block_is_a_fault_although_its_hash_is_right(number):
     assert "does not lie between" in fault(number, block_hash(number))
 
 
-def test_metrics_without_a_block_have_no_such_fault():
-    end = Closed(Position(CLOSING, bytes(32), 0), 1, bytes(32), bytes(32))
-    assert head_fault(Metrics(1, 0.5, 1, 0.5), block_hash, FIRST, end) == ""
+@pytest.mark.parametrize("missing", ["head", "recovery"])
+def test_metrics_name_a_block_and_the_recovery_record(missing):
+    whole = Metrics(1, RECORD, (FIRST, RECORD)).to_bytes()
+    assert Metrics.from_bytes(whole).recovery == RECORD
+    with pytest.raises(InvalidContent):
+        Metrics.from_bytes(whole.replace(b'"' + missing.encode(), b'"other'))

@@ -19,6 +19,7 @@ from fedgrove.node.protocol.members_metrics import (
 )
 from fedgrove.node.protocol.metric_words import MetricSums
 
+RECORD, HEAD = "0" * 64, (1, "0" * 64)
 LOSSES = np.array([0.25, 1.5, 3.0, 0.5, 2.0])
 
 
@@ -29,7 +30,7 @@ def stated(losses=LOSSES, right=3, **more) -> MembersMetrics:
 
 
 def table(found) -> dict:
-    return json.loads(Metrics(1, 1.0, 4, 0.5, members=found).to_bytes())
+    return json.loads(Metrics(1, RECORD, HEAD, members=found).to_bytes())
 
 
 def test_the_figures_are_those_of_the_losses():
@@ -135,7 +136,7 @@ def courses_ending(means, patience) -> str:
     ],
 )
 def test_a_statement_comes_back_as_it_was(found):
-    metrics = Metrics(3, 0.5, 0, members=found)
+    metrics = Metrics(3, RECORD, HEAD, members=found)
     assert Metrics.from_bytes(metrics.to_bytes()) == metrics
     assert not difference(found, Metrics.from_bytes(metrics.to_bytes()).members)
 

@@ -10,6 +10,7 @@ from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.members_metrics import MembersMetrics, described, difference
 from fedgrove.node.protocol.members_rates import MembersRates
 
+RECORD, HEAD = "0" * 64, (1, "0" * 64)
 STATED = MembersRates({"right": 0.8125, "recall": 0.25}, 0.0075)
 VOID = MembersRates({}, 0.0, "a reason")
 
@@ -38,7 +39,7 @@ def test_people_are_told_rates_and_their_noise():
 
 @pytest.mark.parametrize("found", [STATED, VOID, STATED.replace(last=True), VOID.replace(last=True)])
 def test_a_statement_comes_back_as_it_was(found):
-    metrics = Metrics(3, 0.5, 0, members=found)
+    metrics = Metrics(3, RECORD, HEAD, members=found)
     assert Metrics.from_bytes(metrics.to_bytes()) == metrics
     assert not difference(found, Metrics.from_bytes(metrics.to_bytes()).members)
 
@@ -68,14 +69,14 @@ HOSTILE = [
 
 @pytest.mark.parametrize("members", HOSTILE, ids=str)
 def test_anything_else_is_no_statement(members):
-    table = json.loads(Metrics(1, 1.0, 4, 0.5).to_bytes())
+    table = json.loads(Metrics(1, RECORD, HEAD).to_bytes())
     with pytest.raises(InvalidContent, match=r"members|canonical"):
         Metrics.from_bytes(canonical_json({**table, "members": {"kind": "rates", **members}}))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
 def test_what_is_no_number_is_no_statement(number):
-    data = Metrics(1, 1.0, 4, 0.5, members=STATED).to_bytes()
+    data = Metrics(1, RECORD, HEAD, members=STATED).to_bytes()
     with pytest.raises(InvalidContent):
         Metrics.from_bytes(data.replace(b"0.8125", number.encode()))
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from fedgrove.chain.errors import ContractRevert
-from fedgrove.chain.records import DrawEnded, Recovered, Sealed, SeedFixed, Voided
+from fedgrove.chain.records import DrawEnded, Sealed, SeedFixed, Voided
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.rounds import Member, RoundRecords
@@ -19,11 +19,10 @@ DEADLINES = Deadlines(
     share_end=40,
     commit_end=50,
     recover_end=60,
-    close_end=70,
 )
 ME = 1
 GAS = 7
-ONCE = {"seed": SeedFixed, "draw_end": DrawEnded, "sealed": Sealed, "recovered": Recovered, "voided": Voided}
+ONCE = {"seed": SeedFixed, "draw_end": DrawEnded, "sealed": Sealed, "voided": Voided}
 
 
 def entry_with(number=1, draws=(), shares=(), commits=(), releases=(), **parts):
