@@ -192,7 +192,7 @@ def founded_with_an_early_member() -> bool:
             network.fund(keys.address, 10)
         addresses = [created_address(founder.address, nonce) for nonce in (0, 1)]
         block = network.block_number() + 1
-        rest = (block, founder.address, founder.address, True, 1, SETTINGS, TERMS)
+        rest = (block, founder.address, founder.address, "0x" + 40 * "0", "open", (), 1, SETTINGS, TERMS)
         deployment = Deployment(network.chain_id, *addresses, *rest)
         sender = sender_of(network, founder.account)
         sender.transact(None, creation_data("ClientRegistry", deployment), REGISTRY_GAS)
@@ -244,7 +244,7 @@ def test_blocks_that_fill_an_answer_are_read_one_by_one(anvil_network, monkeypat
 
 def walk(seed: int, steps: int) -> Walk:
     with py_evm() as network:
-        found = Walk(network, seed, open_membership=seed % 2 == 0)
+        found = Walk(network, seed)
         for _ in range(steps):
             found.step()
         assert readable(network, found.federation.deployment)

@@ -86,7 +86,7 @@ class Story:
         places = (REGISTRY, LEDGER, 1, FOUNDER, COORDINATOR, admin, membership, tuple(members), DELAY)
         deployment = Deployment(7, *places, replace(WINDOWS, **settings), terms)
         self.facts = ChainFacts(deployment, 1_000_000, block_hash, randomness)
-        self.rounds, self.transactions = Rounds(), 0
+        self.rounds, self.transactions = Rounds(self.facts.settings.quorum), 0
         self.rules = Law(self.facts, self.rounds)
 
     @property
