@@ -466,7 +466,7 @@ class Law:
     def _skipped(self, record: Skipped, current: RoundRecords, deadlines: Deadlines) -> None:
         number, drawn, block = record.round, len(current.draws), record.at.block
         window_end = draw_window_end(current, self.facts.settings)
-        if drawn >= self.facts.settings.quorum or block <= window_end or current.sealed is not None:
+        if drawn >= self.facts.settings.quorum or block <= window_end:
             raise bad("skipped", f"{drawn} clients had drawn", number)
         if record.drawn != drawn:
             raise bad("skipped.count", f"{record.drawn} recorded, {drawn} drew", number)

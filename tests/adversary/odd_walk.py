@@ -267,18 +267,33 @@ class Walk:
 
     def _rotate_mailbox(self) -> None:
         keys, key = self._anybody, self._digest()
-        left = lambda at: MailboxKeyRotated(at, keys.address, self._client(keys), key)  # noqa: E731
-        self._send(keys, REGISTRY, "rotateMailboxKey", key, left=left)
+        self._send(
+            keys,
+            REGISTRY,
+            "rotateMailboxKey",
+            key,
+            left=lambda at: MailboxKeyRotated(at, keys.address, self._client(keys), key),
+        )
 
     def _withdraw(self) -> None:
         keys, points = self._anybody, self.random.choice([0, 7, 7])
-        left = lambda at: Withdrawn(at, keys.address, self._client(keys), points, NOTHING)  # noqa: E731
-        self._send(keys, REGISTRY, "withdraw", points, NOTHING, left=left)
+        self._send(
+            keys,
+            REGISTRY,
+            "withdraw",
+            points,
+            NOTHING,
+            left=lambda at: Withdrawn(at, keys.address, self._client(keys), points, NOTHING),
+        )
 
     def _resume(self) -> None:
         keys = self._anybody
-        left = lambda at: Resumed(at, keys.address, self._client(keys), at.block + self._delay)  # noqa: E731
-        self._send(keys, REGISTRY, "resume", left=left)
+        self._send(
+            keys,
+            REGISTRY,
+            "resume",
+            left=lambda at: Resumed(at, keys.address, self._client(keys), at.block + self._delay),
+        )
 
     def _approve(self) -> None:
         """Approve some accounts, perhaps one twice; who is not entitled to would approve the first."""
@@ -353,7 +368,12 @@ class Walk:
             found = self.network.block_hash(seed_block) if seed_block <= self.network.block_number() else NOTHING
             return SeedFixed(at, number, found, tree.seed(found, self.view.rounds.root_before(number)))
 
-        self._send(self._anybody, LEDGER, "fixSeed", number, left=left)
+        self._send(self._anybody, LEDGER, "fixSeed", number, left=left if self._remembers else None)
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether every chain still knows the seed block's hash: those with EIP-2935 do for longer, as the law says."""
+        return self.network.block_number() - self.view.rounds.last.opened.seed_block < LONG - 50
 
     def _alpha(self, number: int) -> bytes:
         self.ledger.records()
@@ -420,16 +440,26 @@ class Walk:
 
     def _skip(self) -> None:
         number, current = self._round, self.view.rounds.last
-        # A chain with a longer memory (EIP-2935) still knows a seed that the law takes for lost.
-        kept = current.seed is not None or self.network.block_number() - current.opened.seed_block < LONG - 50
-        left = lambda at: Skipped(at, number, len(current.draws))  # noqa: E731
-        self._send(self._anybody, LEDGER, "skip", number, left=left if kept else None)
+        certain = current.seed is not None or self._remembers
+        self._send(
+            self._anybody,
+            LEDGER,
+            "skip",
+            number,
+            left=(lambda at: Skipped(at, number, len(current.draws))) if certain else None,
+        )
 
     def _leave(self, keys: Keys, kind: type[Record], *content: object) -> None:
         """A member's record of a round."""
         number = self._round
-        left = lambda at: kind(at, number, self._client(keys), *content)  # noqa: E731
-        self._send(keys, LEDGER, kind.CALLS[0], number, *content, left=left)
+        self._send(
+            keys,
+            LEDGER,
+            kind.CALLS[0],
+            number,
+            *content,
+            left=lambda at: kind(at, number, self._client(keys), *content),
+        )
 
     def _share(self) -> None:
         self._leave(self._drawn, Shared, self._digest())
@@ -442,8 +472,7 @@ class Walk:
 
     def _close(self) -> None:
         number, content = self._round, (self._digest(), self._digest())
-        left = lambda at: Closed(at, number, *content)  # noqa: E731
-        self._send(self._drawn, LEDGER, "close", number, *content, left=left)
+        self._send(self._drawn, LEDGER, "close", number, *content, left=lambda at: Closed(at, number, *content))
 
     def _fail(self) -> None:
         number = self._round
@@ -465,8 +494,15 @@ class Walk:
         self._says(current.number, self._one_of([*current.commits]), asked, *self.random.choice(verdicts))
 
     def _says(self, number: int, keys: Keys, asked: Phase, *verdict: bytes) -> None:
-        left = lambda at: Judged(at, number, self._client(keys), asked, *verdict)  # noqa: E731
-        self._send(keys, LEDGER, "judge", number, int(asked), *verdict, left=left)
+        self._send(
+            keys,
+            LEDGER,
+            "judge",
+            number,
+            int(asked),
+            *verdict,
+            left=lambda at: Judged(at, number, self._client(keys), asked, *verdict),
+        )
 
 
 def copied(item: SignedDraw, by: Keys, deployment: Deployment, number: int) -> SignedDraw:

@@ -169,6 +169,7 @@ def test_a_voided_closing_gives_back_the_model_that_it_trained_from():
     last = judge(story, NOTHING)
     story.add(last, follows(Voided, last, FIRST_MODEL))
     assert story.rounds.model_digest == FIRST_MODEL and not story.current.stands and story.rounds.closed == 0
+    assert story.rules.is_struck(COORDINATOR)
     assert story.bad(story.released(3)).field == "release"
     story.add(story.opened(900, ACCOUNTS[1]))
 

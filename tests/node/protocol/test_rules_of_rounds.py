@@ -296,6 +296,14 @@ def test_draws_end_with_the_last_that_may_or_late_with_the_quorum(settings, draw
     assert all(story.bad(story.drawn(client, WINDOW_END + 10)) for client in late)
 
 
+def test_a_full_round_of_a_sample_takes_no_draw():
+    story = Story(rates=((1, tree.EVERYONE - 1),), max_clients=2).to_seeded()
+    story.add(story.drawn(1))
+    assert story.bad(story.drawn(2)) is None
+    story.add(story.drawn(2))
+    assert story.bad(story.drawn(3)).reason == "the client drew twice, or the round was full"
+
+
 def test_a_round_whose_draws_ended_below_the_quorum_can_only_be_skipped():
     story = Story(quorum=4, max_clients=9).joined(1, 2, 3)
     story.to_seeded().to_drawn(1, 2, 3)
