@@ -40,6 +40,7 @@ from fedgrove.chain.records import (
     VrfKeyRotated,
     Withdrawn,
 )
+from fedgrove.chain.records.abi import functions
 from fedgrove.chain.records.deployment import MEMBERSHIPS, Deployment
 from fedgrove.chain.records.signed_draws import SignedDraw, sign_draw, signed_by
 from fedgrove.node.protocol.bad_record import RuleBroken
@@ -56,9 +57,6 @@ RIGHT = (b"r" * 32, b"m" * 32)
 LONG = 300
 """Blocks after which a chain has forgotten a seed block's hash."""
 RATES = (((1, 1_000_000), (3, 600_000), (4, 1_000_000)), ((1, 1_000_000),), ((1, 700_000), (6, 1_000_000)))
-
-Left = Callable[[Position], Record]
-"""The record that a call leaves, at a place."""
 
 
 class Walk:
@@ -172,20 +170,33 @@ class Walk:
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
-    def _send(self, keys: Keys, contract: str, function: str, *arguments: object, left: Left | None = None) -> bool:
-        return self._deliver(keys, contract, function, self.odd.call(contract, function, *arguments), left)
+    def _call(self, keys: Keys, kind: type[Record], *arguments: object, certain: bool = True, **rest: object) -> bool:
+        """Call the function whose own record this kind is; whether it took effect.
 
-    def _deliver(self, keys: Keys, contract: str, function: str, data: bytes, left: Left | None = None) -> bool:
-        """Whether the call took effect; if it did not, the law refuses what it would have ``left``."""
-        took = self.odd.send(keys.account, self.federation.deployment.contracts[contract], data)
-        self.taken[function] = self.taken.get(function, 0) + took
-        if not took and left is not None:
-            law = self.view.law
-            record = left(Position(self.network.block_number(), bytes(32), 0, keys.address))
+        If it did not, the law refuses the record that it would have left, if that is ``certain``: its fields are the
+        arguments of the same names, and the ``rest``.
+        """
+        contract, function = kind.CALLED or kind.CONTRACT, kind.CALLS[0]
+        if self._send(keys, contract, function, *arguments):
+            return True
+        if certain:
+            block, law = self.network.block_number(), self.view.law
+            known = {"account": keys.address, "client": self._client(keys), "active_from": block + self._delay}
+            known |= dict(zip(functions(contract)[function].names, arguments, strict=True)) | rest
+            content = {name: known[name] for name in kind.__dataclass_fields__ if name != "at"}
+            record = kind(at=Position(block, NOTHING, 0, keys.address), **content)
             with pytest.raises(RuleBroken):
-                deepcopy(law, {id(known): known for known in (law.facts, law.rounds)}).check(record)
+                deepcopy(law, {id(part): part for part in (law.facts, law.rounds)}).check(record)
                 pytest.fail(f"the contracts refused what the law takes: {record}")
             self.refused[function] = self.refused.get(function, 0) + 1
+        return False
+
+    def _send(self, keys: Keys, contract: str, function: str, *arguments: object) -> bool:
+        return self._deliver(keys, contract, function, self.odd.call(contract, function, *arguments))
+
+    def _deliver(self, keys: Keys, contract: str, function: str, data: bytes) -> bool:
+        took = self.odd.send(keys.account, self.federation.deployment.contracts[contract], data)
+        self.taken[function] = self.taken.get(function, 0) + took
         return took
 
     def _funded(self) -> Keys:
@@ -236,78 +247,46 @@ class Walk:
     def _join(self) -> None:
         keys = self._funded()
         if self.random.random() < 0.5 and self.federation.deployment.membership == "approved":
-            self._send(self.federation.founder, REGISTRY, "approve", [keys.address])
+            self._call(self.federation.founder, Approved, [keys.address], account=keys.address)
             self.view.refresh()
         self._register(keys)
         self.federation.keys.append(keys)
 
     def _register(self, keys: Keys) -> None:
-        account, client, key = keys.address, len(self.view.rounds.members) + 1, self._key(keys)
-        x, y, proof, message = key
-        self._send(
-            *(keys, REGISTRY, "register", x, y, keys.mailbox_public, message),
-            left=lambda at: Registered(at, account, client, x, y, keys.mailbox_public, at.block + self._delay, proof),
-        )
+        x, y, message, proof = self._key(keys)
+        client = len(self.view.rounds.members) + 1
+        self._call(keys, Registered, x, y, keys.mailbox_public, message, client=client, proof=proof)
 
     def _rotate(self) -> None:
         place = self.random.randrange(len(self.federation.keys))
         keys = self.federation.keys[place].with_new_vrf()
-        x, y, proof, message = self._key(keys)
-        took = self._send(
-            *(keys, REGISTRY, "rotateVrfKey", x, y, message),
-            left=lambda at: VrfKeyRotated(at, keys.address, self._client(keys), x, y, at.block + self._delay, proof),
-        )
-        if took:
+        *arguments, proof = self._key(keys)
+        if self._call(keys, VrfKeyRotated, *arguments, proof=proof):
             self.federation.keys[place] = keys
 
     def _key(self, keys: Keys) -> tuple[int, int, bytes, bytes]:
-        """The VRF key, the proof that it is possessed, and the latter as the contract takes it."""
+        """The VRF key, and the proof that it is possessed: as the contract takes it, and whole."""
         alpha = tree.registration_alpha(self.network.chain_id, self.federation.deployment.registry, keys.address)
-        return (*vrf.coordinates(keys.vrf_public), vrf.prove(keys.vrf, alpha), self._message(keys, alpha))
+        return (*vrf.coordinates(keys.vrf_public), self._message(keys, alpha), vrf.prove(keys.vrf, alpha))
 
     def _rotate_mailbox(self) -> None:
-        keys, key = self._anybody, self._digest()
-        self._send(
-            keys,
-            REGISTRY,
-            "rotateMailboxKey",
-            key,
-            left=lambda at: MailboxKeyRotated(at, keys.address, self._client(keys), key),
-        )
+        self._call(self._anybody, MailboxKeyRotated, self._digest())
 
     def _withdraw(self) -> None:
-        keys, points = self._anybody, self.random.choice([0, 7, 7])
-        self._send(
-            keys,
-            REGISTRY,
-            "withdraw",
-            points,
-            NOTHING,
-            left=lambda at: Withdrawn(at, keys.address, self._client(keys), points, NOTHING),
-        )
+        self._call(self._anybody, Withdrawn, self.random.choice([0, 7, 7]), self._digest())
 
     def _resume(self) -> None:
-        keys = self._anybody
-        self._send(
-            keys,
-            REGISTRY,
-            "resume",
-            left=lambda at: Resumed(at, keys.address, self._client(keys), at.block + self._delay),
-        )
+        self._call(self._anybody, Resumed)
 
     def _approve(self) -> None:
         """Approve some accounts, perhaps one twice; who is not entitled to would approve the first."""
         accounts = [self._anybody.address for _ in range(self.random.randint(0, 3))]
-
-        def left(at: Position) -> Record:
-            member = self.view.rounds.member(accounts[0]) if accounts else None
-            return Approved(at, accounts[0] if accounts else at.author, at.block + self._delay if member else 0)
-
-        self._send(self._admin, REGISTRY, "approve", accounts, left=left)
+        account = [*accounts, self.strangers[0].address][0]
+        active_from = {} if self.view.rounds.member(account) else {"active_from": 0}
+        self._call(self._admin, Approved, accounts, account=account, **active_from)
 
     def _revoke(self) -> None:
-        account = self._member.address
-        self._send(self._admin, REGISTRY, "revoke", account, left=lambda at: Revoked(at, account))
+        self._call(self._admin, Revoked, self._member.address)
 
     @property
     def _admin(self) -> Keys:
@@ -352,23 +331,16 @@ class Walk:
             self.random.shuffle(barred)
         model = self.federation.coordinator.current_model() if self.random.random() < 0.95 else self._digest()
         terms, delay = self.federation.deployment.terms, self.view.settings.seed_delay
-        self._send(
-            *(self._anybody, LEDGER, "open", model, barred),
-            left=lambda at: RoundOpened(
-                *(at, number, model, CONFIG, terms.rate_of(number), at.block, at.block + delay, tuple(barred))
-            ),
-        )
+        rest = {"round": number, "config_digest": CONFIG, "sampling_rate": terms.rate_of(number), "opened_at": block}
+        self._call(self._anybody, RoundOpened, model, barred, seed_block=block + delay, **rest)
 
     def _fix_seed(self) -> None:
-        number = self._round
-
-        def left(at: Position) -> Record:
-            current = self.view.rounds.rounds.get(number)
-            seed_block = self.view.deadlines(current).seed_block if current else 0
-            found = self.network.block_hash(seed_block) if seed_block <= self.network.block_number() else NOTHING
-            return SeedFixed(at, number, found, tree.seed(found, self.view.rounds.root_before(number)))
-
-        self._send(self._anybody, LEDGER, "fixSeed", number, left=left if self._remembers else None)
+        number, last = self._round, self.network.block_number()
+        current = self.view.rounds.rounds.get(number)
+        seed_block = current.opened.seed_block if current else 0
+        found = self.network.block_hash(seed_block) if seed_block <= last else NOTHING
+        seed = tree.seed(found, self.view.rounds.root_before(number))
+        self._call(self._anybody, SeedFixed, number, certain=self._remembers, block_hash=found, seed=seed)
 
     @property
     def _remembers(self) -> bool:
@@ -381,14 +353,9 @@ class Walk:
 
     def _draw(self) -> None:
         number, keys = self._round, self._member
-        alpha = self._alpha(number)
-        samples = self.random.choice([1, 5, 5, 1000, 0, 1001])
-        proof, round_keys = vrf.prove(keys.vrf, alpha), (self._digest(), self._digest())
-        self._send(
-            *(keys, LEDGER, "draw", number, *vrf.coordinates(keys.vrf_public), *round_keys, samples),
-            self._message(keys, alpha),
-            left=lambda at: Drawn(at, number, self._client(keys), samples, *round_keys, proof),
-        )
+        alpha, samples = self._alpha(number), self.random.choice([1, 5, 5, 1000, 0, 1001])
+        content = (*vrf.coordinates(keys.vrf_public), self._digest(), self._digest(), samples)
+        self._call(keys, Drawn, number, *content, self._message(keys, alpha), proof=vrf.prove(keys.vrf, alpha))
 
     def _batch(self) -> None:
         number = self._round
@@ -423,11 +390,9 @@ class Walk:
     def _seal(self) -> None:
         tickets, seed, header = self._tickets()
         permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets, seed))
-        number = self._round
-        self._send(
-            *(self._anybody, LEDGER, "seal", number, _packed(tickets), permutation, header),
-            left=lambda at: Sealed(at, number, len(tickets), seed, tree.order_root(tree.order(tickets, seed))),
-        )
+        order = {"order_seed": seed, "order_root": tree.order_root(tree.order(tickets, seed))}
+        content = (self._round, _packed(tickets), permutation, header)
+        self._call(self._anybody, Sealed, *content, drawn=len(tickets), **order)
 
     def _seal_chunk(self) -> None:
         tickets, seed, header = self._tickets()
@@ -439,48 +404,29 @@ class Walk:
         self._send(keys, LEDGER, "sealChunk", self._round, _packed(chunk), header)
 
     def _skip(self) -> None:
-        number, current = self._round, self.view.rounds.last
+        current = self.view.rounds.last
         certain = current.seed is not None or self._remembers
-        self._send(
-            self._anybody,
-            LEDGER,
-            "skip",
-            number,
-            left=(lambda at: Skipped(at, number, len(current.draws))) if certain else None,
-        )
-
-    def _leave(self, keys: Keys, kind: type[Record], *content: object) -> None:
-        """A member's record of a round."""
-        number = self._round
-        self._send(
-            keys,
-            LEDGER,
-            kind.CALLS[0],
-            number,
-            *content,
-            left=lambda at: kind(at, number, self._client(keys), *content),
-        )
+        self._call(self._anybody, Skipped, self._round, certain=certain, drawn=len(current.draws))
 
     def _share(self) -> None:
-        self._leave(self._drawn, Shared, self._digest())
+        self._call(self._drawn, Shared, self._round, self._digest())
 
     def _commit(self) -> None:
-        self._leave(self._drawn, Committed, self._digest(), self._digest())
+        self._call(self._drawn, Committed, self._round, self._digest(), self._digest())
 
     def _release(self) -> None:
-        self._leave(self._drawn, Released, self._digest())
+        self._call(self._drawn, Released, self._round, self._digest())
 
     def _close(self) -> None:
-        number, content = self._round, (self._digest(), self._digest())
-        self._send(self._drawn, LEDGER, "close", number, *content, left=lambda at: Closed(at, number, *content))
+        self._call(self._drawn, Closed, self._round, self._digest(), self._digest())
 
     def _fail(self) -> None:
-        number = self._round
-        self._send(self._anybody, LEDGER, "fail", number, left=lambda at: Failed(at, number))
+        self._call(self._anybody, Failed, self._round)
 
     def _nothing(self) -> None:
         """Judge that nothing may be summed in the round that runs."""
-        self._says(self._round, self._one_of([*self.view.rounds.last.commits]), Phase.RECOVER, NOTHING, NOTHING)
+        keys = self._one_of([*self.view.rounds.last.commits])
+        self._call(keys, Judged, self._round, Phase.RECOVER, NOTHING, NOTHING)
 
     def _judge(self) -> None:
         """Judge the closing that stands, or an older one."""
@@ -491,18 +437,8 @@ class Walk:
         stands = (current.result.model_digest, current.result.metrics_digest)
         verdicts = [stands, RIGHT, RIGHT, (NOTHING, NOTHING), (stands[0], RIGHT[1]), (stands[0], NOTHING)]
         asked = Phase.CLOSED if self.random.random() < 0.9 else self.random.choice([*Phase])
-        self._says(current.number, self._one_of([*current.commits]), asked, *self.random.choice(verdicts))
-
-    def _says(self, number: int, keys: Keys, asked: Phase, *verdict: bytes) -> None:
-        self._send(
-            keys,
-            LEDGER,
-            "judge",
-            number,
-            int(asked),
-            *verdict,
-            left=lambda at: Judged(at, number, self._client(keys), asked, *verdict),
-        )
+        keys, verdict = self._one_of([*current.commits]), self.random.choice(verdicts)
+        self._call(keys, Judged, current.number, asked, *verdict)
 
 
 def copied(item: SignedDraw, by: Keys, deployment: Deployment, number: int) -> SignedDraw:
