@@ -35,7 +35,7 @@ def test_contract_and_law_agree_whatever_happens(seed):
     assert sum(walk(seed, 150).taken.values()) > 20
 
 
-@pytest.mark.walk
+@pytest.mark.statistics
 def test_contract_and_law_agree_for_long():
     """Every call both takes effect and is refused in some walk."""
     taken, refused = Counter(), Counter()
