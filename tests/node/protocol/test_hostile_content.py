@@ -184,7 +184,7 @@ def test_a_hostile_update_fails_the_round_names_the_client_and_spoils_no_history
     federation.run(clients=clients)
     assert federation.of(Failed) and not federation.of(Closed)
     verdict = federation.audit()
-    assert verdict.verdict == "consistent"
+    assert verdict.verdict == "verified"
     assert {(remark.client, remark.field) for remark in verdict.remarks} == {(2, "commit.content")}
 
 
