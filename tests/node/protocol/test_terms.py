@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from eth_utils import to_checksum_address
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import dump, load
@@ -26,6 +27,9 @@ name = "small-cnn"
 input_shape = [1, 8, 8]
 classes = 10
 """
+
+ACCOUNT = to_checksum_address("0x" + 20 * "a5")
+NAMED = '[membership]\nmode = "named"\nmembers = [%s]\n'
 
 
 def write(tmp_path, text):
@@ -86,6 +90,13 @@ def test_the_same_terms_written_otherwise_are_refused(tmp_path):
         ('[training]\nprecision = "bf16"\n', "training.precision must be fp32 with the strategy fedaom"),
         ("federation = 3\n", "must be a table"),
         ("[ledger]\nquorum = 1\n", "quorum"),
+        ("[ledger]\nreleases = 4\n", "ledger.releases must be at most the quorum of 3"),
+        ("[ledger]\njudges = 4\n", "ledger.judges must be at most the quorum of 3"),
+        ("[ledger]\nrecover_window = 79\n", "ledger.recover_window must be at least 80, four times"),
+        ('[membership]\nmode = "named"\n', "membership.members must be at least one account"),
+        (f'[membership]\nmembers = ["{ACCOUNT}"]\n', "membership.members must be left out if membership.mode is open"),
+        (NAMED % f'"{ACCOUNT.lower()}"', "membership.members must be checksummed addresses"),
+        (NAMED % f'"{ACCOUNT}", "{ACCOUNT}"', "membership.members must be checksummed addresses"),
         ('[strategy]\nname = "best"\n', "strategy.name must be one of fedaom, fedaomsam, fedavg"),
     ],
 )
@@ -300,7 +311,7 @@ def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committe
     ("text", "sentence"),
     [
         (CLUSTERS.replace(f'counter = "{KEY}"', ""), "procfl.counter must be the coordinator's mailbox key"),
-        (CLUSTERS.replace(APART, ""), "membership.mode must be approved with a"),
+        (CLUSTERS.replace(APART, ""), "membership.mode must be named or approved with a"),
         (CLUSTERS.replace(SIGNER, ""), "procfl.signer must be the address of the coordinator's account"),
         (CLUSTERS.replace("0xa5", "a5"), "procfl.signer must be the address of the coordinator's account"),
         (CLUSTERS + 'psi = "rsa"\n', "unknown key procfl.psi"),
