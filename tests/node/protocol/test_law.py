@@ -47,9 +47,9 @@ def test_the_history_breaks_no_rule(run):
         ("order", "settings", {"order_delay": 99}),
         ("order.seed", "settings", {"randao": True}),
         ("order.count", "settings", {"quorum": 9}),
-        ("draw", "settings", {"max_clients": 3}),
+        ("phase end", "settings", {"max_clients": 4}),
         ("draw.samples", "settings", {"max_samples": 1}),
-        ("closed", "settings", {"releases": 9, "quorum": 4}),
+        ("release.block", "settings", {"recover_window": 1, "coordinator_grace": 0}),
     ],
 )
 def test_it_breaks_one_under_other_terms(run, field, part, changes):
