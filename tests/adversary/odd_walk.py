@@ -7,7 +7,7 @@ record that it would have left is one that the law refuses.
 import random
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 
@@ -183,7 +183,7 @@ class Walk:
             block, law = self.network.block_number(), self.view.law
             known = {"account": keys.address, "client": self._client(keys), "active_from": block + self._delay}
             known |= dict(zip(functions(contract)[function].names, arguments, strict=True)) | rest
-            content = {name: known[name] for name in kind.__dataclass_fields__ if name != "at"}
+            content = {each.name: known[each.name] for each in fields(kind) if each.name != "at"}
             record = kind(at=Position(block, NOTHING, 0, keys.address), **content)
             with pytest.raises(RuleBroken):
                 deepcopy(law, {id(part): part for part in (law.facts, law.rounds)}).check(record)

@@ -46,7 +46,7 @@ def test_the_history_breaks_no_rule(run):
         ("opened.seed block", "settings", {"seed_delay": 9}),
         ("order", "settings", {"order_delay": 99}),
         ("order.seed", "settings", {"randao": True}),
-        ("order.count", "settings", {"quorum": 9}),
+        ("order.count", "settings", {"quorum": 9, "max_clients": 9}),
         ("phase end", "settings", {"max_clients": 4}),
         ("draw.samples", "settings", {"max_samples": 1}),
         ("release.block", "settings", {"recover_window": 1, "coordinator_grace": 0}),
