@@ -25,6 +25,7 @@ from fedgrove.chain.records import (
     Failed,
     Judged,
     MailboxKeyRotated,
+    MemberRecord,
     Phase,
     Position,
     Record,
@@ -50,7 +51,7 @@ from tests.adversary.odd_transactions import KINDS, Odd
 from tests.chain.federations import CONFIG, MODEL, SETTINGS, TERMS, Federation, found
 
 LEDGER, REGISTRY = "TrainingLedger", "ClientRegistry"
-OFTEN = 0.8
+OFTEN = 0.9
 NOTHING = bytes(32)
 RIGHT = (b"r" * 32, b"m" * 32)
 """The result that members mean who judge that a closing should have been another."""
@@ -82,7 +83,7 @@ class Walk:
         """Every membership, and settings from the least to the usual ones."""
         some = self.random.choice
         quorum = some([1, 2, 3])
-        changes = {"draw_window": some([1, 20, 20]), "share_window": some([1, 16, 16]), "commit_window": 16}
+        changes = {"draw_window": some([1, 20, 20]), "share_window": some([4, 24, 24]), "commit_window": 24}
         changes |= {"coordinator_grace": some([0, 2, 6]), "recover_window": some([24, 40]), "seed_delay": some([1, 3])}
         changes |= {"quorum": quorum, "releases": some([1, quorum]), "judges": some([1, quorum])}
         changes |= {"absence_limit": some([1, 2]), "max_clients": some([3, 5, 8]), "order_delay": some([1, 2])}
@@ -157,12 +158,12 @@ class Walk:
                 self._late,
             ],
             Phase.SEAL: [self._wait, self._seal, self._seal_chunk, self._skip],
-            Phase.SHARE: [self._share] * 8 + [self._on],
-            Phase.COMMIT: [self._commit] * 8 + [self._on],
+            Phase.SHARE: [self._share] * 24 + [self._on],
+            Phase.COMMIT: [self._commit] * 24 + [self._on],
             Phase.RECOVER: [self._release] * 4 + [self._close] * 4 + [self._nothing, self._fail, self._on, self._wait],
             Phase.OVERDUE: [self._fail, self._skip],
         }
-        ended = [*[self._open] * 4, *[self._judge] * 4, self._release, *membership]
+        ended = [*[self._open] * 6, *[self._judge] * 4, self._release, *membership]
         if self.random.random() < OFTEN or self.view.rounds.latest is None:
             return fitting.get(phase, ended)
         every = [act for acts in fitting.values() for act in acts]
@@ -218,10 +219,10 @@ class Walk:
         found = [keys for keys in self.federation.keys if keys.address in accounts]
         return self.random.choice(found) if found and self.random.random() < OFTEN else self._anybody
 
-    @property
-    def _drawn(self) -> Keys:
+    def _due(self, after: type[MemberRecord], kind: type[MemberRecord]) -> Keys:
+        """Mostly one that has left the one record in the latest round and not the other."""
         latest = self.view.rounds.latest
-        return self._one_of([*latest.draws] if latest else [])
+        return self._one_of([*latest.of(after).keys() - latest.of(kind).keys()] if latest else [])
 
     def _client(self, keys: Keys) -> int:
         member = self.view.rounds.member(keys.address)
@@ -273,7 +274,7 @@ class Walk:
         self._call(self._anybody, MailboxKeyRotated, self._digest())
 
     def _withdraw(self) -> None:
-        self._call(self._anybody, Withdrawn, self.random.choice([0, 7, 7]), self._digest())
+        self._call(self._anybody, Withdrawn, 0 if self.random.random() < 0.1 else 7, self._digest())
 
     def _resume(self) -> None:
         self._call(self._anybody, Resumed)
@@ -409,16 +410,17 @@ class Walk:
         self._call(self._anybody, Skipped, self._round, certain=certain, drawn=len(current.draws))
 
     def _share(self) -> None:
-        self._call(self._drawn, Shared, self._round, self._digest())
+        self._call(self._due(Drawn, Shared), Shared, self._round, self._digest())
 
     def _commit(self) -> None:
-        self._call(self._drawn, Committed, self._round, self._digest(), self._digest())
+        self._call(self._due(Shared, Committed), Committed, self._round, self._digest(), self._digest())
 
     def _release(self) -> None:
-        self._call(self._drawn, Released, self._round, self._digest())
+        self._call(self._due(Drawn, Released), Released, self._round, self._digest())
 
     def _close(self) -> None:
-        self._call(self._drawn, Closed, self._round, self._digest(), self._digest())
+        keys = self.random.choice([self.federation.founder, self._due(Committed, Released), self._anybody])
+        self._call(keys, Closed, self._round, self._digest(), self._digest())
 
     def _fail(self) -> None:
         self._call(self._anybody, Failed, self._round)

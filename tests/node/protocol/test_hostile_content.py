@@ -75,7 +75,7 @@ def test_a_closing_by_a_junk_recovery_record_is_replaced(federation):
     assert replaced.model_digest == closed.model_digest and replaced.metrics_digest != closed.metrics_digest
     verdict = federation.audit()
     assert verdict.verdict == "verified", verdict.reason
-    assert [(remark.round, remark.field) for remark in verdict.remarks] == [(1, "closed.metrics")]
+    assert [(remark.round, remark.field) for remark in verdict.remarks] == [(1, "recovery.content")]
 
 
 def test_roles_wait_for_a_store_that_is_away(federation, monkeypatch):
