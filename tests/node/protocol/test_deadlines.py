@@ -39,11 +39,13 @@ def test_contract_and_law_agree_whatever_happens(seed):
 @pytest.mark.statistics
 def test_contract_and_law_agree_for_long():
     """Every call takes effect in some walk, and each whose record the law can be asked about is refused in some."""
-    taken, refused = Counter(), Counter()
+    taken, refused, kinds = Counter(), Counter(), Counter()
     for seed in range(20):
         walked = walk(seed, 500)
         taken.update(walked.taken)
         refused.update(walked.refused)
+        kinds.update(map(type, walked.ledger.records()))
+    assert set(kinds) == set(KINDS), set(KINDS) - set(kinds)
     functions = {kind.CALLS[0] for kind in KINDS if kind.CALLS}
     assert all(taken[name] for name in functions), taken
     assert all(refused[name] for name in functions - {"drawBatch", "sealChunk"}), refused
