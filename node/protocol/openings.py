@@ -45,14 +45,14 @@ class Openings:
 
     def refusal(self, number: int) -> str:
         """Why nobody should take part in a round, or open it, in one clause; empty where nothing is in the way."""
-        partition = self._cells.partition(number)
-        if partition is not None and partition.number >= self.most_partitions(number):
-            return (
-                f"it stands still: members were cut into cells {partition.number} times, and somebody spoils each time"
-            )
-        model = self._model_of(number)
-        alike = [each for each in self._opened_before(number) if each.opened.model_digest == model]
-        times = sum(self._cells.partition(each.number) == partition for each in alike)
+        if not self.rounds.rounds:
+            return ""
+        partition, model = self._cells.partition(number), self._model_of(number)
+        opened = [(each, self._cells.partition(each.number)) for each in self._opened_before(number)]
+        cut = {earlier.number for _, earlier in opened if earlier is not None}
+        if partition is not None and partition.number not in cut and len(cut) >= self.most_partitions(number):
+            return f"it stands still: members were summed in cells of {len(cut)} kinds, and somebody spoils each"
+        times = sum(earlier == partition and each.opened.model_digest == model for each, earlier in opened)
         return f"it stands still: {self._said(partition)} a member that spoils" if times >= TIMES else ""
 
     def most_partitions(self, number: int) -> int:
