@@ -1,9 +1,9 @@
 """One account that ends rounds, or keeps members out, by its word alone.
 
 The coordinator wants rounds to fail after its members released their shares, so that the same updates are summed again
-with others; a member wants nobody to read the ledger any more; a stranger wants to be counted. What stops them: only the
-clock, a count that the contract has, or more than half of those who committed end a round without a model; an opening
-lists only who may not draw, at every rate; who is not approved cannot register.
+with others; a member wants nobody to read the ledger any more; a stranger wants to be counted. What stops them: only
+the clock, a count that the contract has, or more than half of those who committed end a round without a model; an
+opening lists only who may not draw, at every rate; who is not approved cannot register.
 """
 
 from dataclasses import replace
