@@ -133,7 +133,10 @@ class Federation:
         self.log += [(role, step) for role, step in steps if step.acted or step.phase == "sit out"]
         if not any(step.acted for _, step in steps):
             block = self.network.block_number()
-            self.network.advance_to(min(step.until for _, step in steps if step.until > block))
+            ends = [step.until for _, step in steps if step.until > block]
+            if not ends:
+                return False  # it stands still: people have to act
+            self.network.advance_to(min(ends))
         return True
 
     def run(self, coordinator: Coordinator | None = None, clients: dict[int, Client] | None = None) -> None:
