@@ -125,6 +125,8 @@ class Auditor:
         base, stated, deployment = self.rounds.base, self._content.stated, self._facts.deployment
         if base is None:
             yield "no round has closed, so no model was trained"
+        if self._content.practice:
+            yield "its terms are for practice (federation.practice): anybody may take part, and nobody relies on it"
         if deployment.practice:
             yield (
                 f"the ledger is on a practice chain (chain id {deployment.chain_id}): who runs it could make another "

@@ -314,6 +314,11 @@ class ContentRules:
         if (record.model_digest, record.metrics_digest) != (stands.model_digest, stands.metrics_digest):
             self.findings.remark("judgement", "the client judges a correct closing wrong", record.round, record.client)
 
+    @property
+    def practice(self) -> bool:
+        """Whether the terms say that nobody relies on the federation."""
+        return self._method is not None and self._method.config.federation.practice
+
     def known_members(self, current: RoundRecords) -> set[str]:
         """Accounts of the members that others counted on to be in a round."""
         return known_members(self.rounds, current, self._terms.config)

@@ -41,6 +41,9 @@ def deploy(
     store: Annotated[str, typer.Option(help="disk:PATH or URL of a Kubo API, for a task and its first model.")] = "",
     base: BaseOptions = None,
     one_account: Annotated[bool, typer.Option(help="Let one account be both admin and coordinator.")] = False,
+    practice: Annotated[
+        bool, typer.Option("--practice", help="Deploy terms for practice, which let anybody in.")
+    ] = False,
     password_file: PasswordFile = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -57,6 +60,8 @@ def deploy(
     stated = [name for name in written if getattr(reach, name) != getattr(NetworkSettings(), name)]
     if stated:
         raise CommandError(f"{config} already has network.{stated[0]}, which deploy writes: remove it")
+    if terms.federation.practice and not practice:
+        raise CommandError("the terms are for practice (federation.practice), which lets anybody in: give --practice")
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
     _check_roles(terms, roles, one_account)

@@ -7,6 +7,7 @@ from fedgrove.chain.face.founding import deploy
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.records.deployment import MOST_NAMED, Deployment, Terms
 from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.protocol.terms import FederationConfig
 
 
@@ -25,7 +26,7 @@ def terms_of(config: FederationConfig) -> Terms:
 def found(
     network: Network, founder: Account, config: FederationConfig, coordinator: str, admin: str | None = None
 ) -> Deployment:
-    """Deploy a federation's contracts; the terms must name the first model (``with_first_model``).
+    """Deploy a federation's contracts; the terms must name the first model (``with_first_model``), and the members.
 
     Parameters
     ----------
@@ -33,7 +34,16 @@ def found(
         Pays; has no rights afterwards unless it is the admin.
     coordinator, admin : str
         Addresses; by default the founder is the admin.
+
+    Raises
+    ------
+    InvalidConfig
+        The terms name fewer members than a round needs, where nobody can add others.
     """
+    named, quorum = len(config.membership.members), config.ledger.quorum
+    if config.membership.mode == "named" and named < quorum:
+        needed = f"the accounts of at least {quorum} members (ledger.quorum), not {named}"
+        raise InvalidConfig(f"membership.members must be {needed}: nobody else can ever take part")
     return deploy(
         network,
         founder,

@@ -62,6 +62,8 @@ class FederationSettings(Settings):
     checkers : float
         How many members recompute a closed round before they train on it, on average; a lot that nobody else knows
         decides who. When one of them finds it wrong, all do.
+    practice : bool
+        Nobody relies on this federation: anybody may take part (``membership.mode = "open"``), and an audit says so.
     patience : int
         The training ends when the members' loss has not fallen by more than its standard error for this many rounds;
         0: only ``rounds`` ends it. It needs ``[evaluation]``.
@@ -74,6 +76,7 @@ class FederationSettings(Settings):
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="a whole number from 0 to 2^63 - 1")] = 0
     max_blob_mib: Annotated[int, Meta(ge=1, le=4096)] = 256
     checkers: Annotated[float, Meta(ge=0, le=65_535)] = 5.0
+    practice: bool = False
     patience: Annotated[int, Meta(ge=0, le=100_000)] = 0
 
     def __post_init__(self) -> None:
@@ -174,7 +177,7 @@ class MembershipSettings(Settings):
     ----------
     mode : str
         ``named``: the ``members`` and nobody else; ``approved``: these, and whom the federation's admin approves;
-        ``open``: anybody.
+        ``open``: anybody, where ``federation.practice`` says that nobody relies on it.
     activation_delay : int
         Blocks from a registration or approval to the first round that may draw the client.
     least : float
@@ -184,7 +187,7 @@ class MembershipSettings(Settings):
         Accounts (checksummed addresses) that may take part from the start.
     """
 
-    mode: Membership = "open"
+    mode: Membership = "named"
     activation_delay: Annotated[int, Meta(ge=1, le=100_000, description="1 to 100000 blocks")] = 1
     least: Share = 0.5
     members: tuple[str, ...] = ()
@@ -195,7 +198,6 @@ class MembershipSettings(Settings):
         self.require(fine and len(set(self.members)) == len(self.members), "members", "checksummed addresses")
         fine = not self.members or self.mode != "open"
         self.require(fine, "members", "left out if membership.mode is open: anybody could spoil the rounds")
-        self.require(bool(self.members) or self.mode != "named", "members", "at least one account")
 
 
 @dataclass(frozen=True)
@@ -288,6 +290,9 @@ class FederationConfig:
     def __post_init__(self) -> None:
         # With two survivors each would learn the other's update from the sum.
         check_value(self.ledger.quorum >= 3, "ledger.quorum", "at least 3")
+        fine = self.membership.mode != "open" or self.federation.practice
+        practice = "named or approved unless federation.practice is true: strangers could spoil every round"
+        check_value(fine, "membership.mode", practice)
         _check_silent(self)
         self.method.check(self)
         if "task" not in self.method.silent:
