@@ -79,7 +79,9 @@ def client(
     ] = "",
     base: BaseOptions = None,
     table_format: TableFormatOptions = None,
-    standby: Annotated[bool, typer.Option("--standby", help="Also stand in for the coordinator.")] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby/--no-standby", help="Stand in for a coordinator that does not act.")
+    ] = True,
     once: Once = False,
     metrics_port: MetricsPort = 0,
     password_file: PasswordFile = None,

@@ -169,7 +169,7 @@ def client_jobs(layout: TestnetPaths, testnet: Testnet, launcher: Launcher) -> l
     """The clients; the first ones stand by to do the coordinator's work."""
     jobs = []
     for number in range(1, testnet.scenario.cast.clients + 1):
-        standby = ["--standby"] if number <= testnet.scenario.run.standby else []
+        standby = [] if number <= testnet.scenario.run.standby else ["--no-standby"]
         jobs.append(_service(layout, testnet, launcher, client_name(number), "client", standby))
     return jobs
 

@@ -64,7 +64,7 @@ def test_services_are_given_their_data(tmp_path, monkeypatch):
         job.start()
     form = ["--table-format", "decimal=,"]
     ends = [command[command.index("--password-file") + 2 :] for command in started]
-    assert [[word for word in end if word != "--standby"] for end in ends] == [["--data", "data.npz", *form]] * 3 + [
+    assert [[word for word in end if word != "--no-standby"] for end in ends] == [["--data", "data.npz", *form]] * 3 + [
         form
     ]
 
@@ -105,7 +105,7 @@ def test_the_first_clients_stand_by_and_command_lines_name_only_files(tmp_path, 
     layout = TestnetPaths(tmp_path)
     for job in processes.client_jobs(layout, testnet(clients=3, standby=standby), LAUNCHER):
         job.start()
-    assert [("--standby" in command) for command, *_ in started] == [number <= standby for number in (1, 2, 3)]
+    assert [("--no-standby" not in command) for command, *_ in started] == [number <= standby for number in (1, 2, 3)]
     for number, (command, log, environment, directory) in enumerate(started, 1):
         mine = layout.participant(f"client-{number:02d}")
         assert command[command.index("--password-file") + 1] == str(mine.password)
