@@ -19,7 +19,10 @@ from fedgrove.node.protocol.content import Metrics, fetch_metrics
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.policy import closing_fault
 from fedgrove.node.protocol.round_inputs import RoundInputs
-from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.rounds import MOST_DOUBLINGS, RoundRecords, Rounds
+
+_FEW = 2  # per checker: below it, recomputing costs members less than telling each other
+_DOUBLINGS = 8  # in a recover window, of the chance with which a member recomputes what nobody confirms
 
 Key = tuple[int, bytes, bytes]
 """A closing: round, digests of the model and of the metrics."""
@@ -48,12 +51,15 @@ class Closings:
         The public inputs of a sealed round.
     fraction : float
         Of the closed rounds that are recomputed at least. More are where few committed, so that each round is looked at
-        by ``federation.checkers`` members on average; those that somebody disputes always are, and those in which the
-        member leads a cluster, or after which it is to show what it sent, to judge that, or to answer others' sets.
+        by ``federation.checkers`` members on average, and twice as many for each member that judges it wrong and was
+        never wrong itself; in any case those in which the member leads a cluster, or after which it is to show what it
+        sent, to judge that, or to answer others' sets.
     lot : callable
         The member's lot for a closed round, uniform in [0, 1); nobody else may know it.
     block_hash : callable
         Maps the number of a block to its hash.
+    rounds : callable
+        The ledger as the member sees it now.
     """
 
     store: ContentReader
@@ -62,32 +68,59 @@ class Closings:
     fraction: float
     lot: Callable[[Closed | Replaced], float]
     block_hash: Callable[[int], bytes]
+    rounds: Callable[[], Rounds]
     _has_to: dict[Key, bool] = field(default_factory=dict)
     _found: dict[Key, str] = field(default_factory=dict)
 
-    def fault(self, current: RoundRecords, client: int = 0, certainly: bool = False) -> str:
+    def fault(self, current: RoundRecords, client: int = 0, certainly: bool = False, block: int = 0) -> str:
         """The fault of a closed round, in one sentence; empty if there is none, or if ``client`` does not check it.
 
-        ``certainly``: it is checked whatever the lot says.
+        ``certainly``: it is checked whatever the lot says. ``block``: now; the longer others do not confirm a closing,
+        the more members check it.
 
         Raises
         ------
         ipfs.store.StoreError
             The store is away, lacks a blob or damaged it: that says nothing about the round, yet.
         """
-        end = current.result
-        key = (current.number, end.model_digest, end.metrics_digest)
+        key = _key(current)
         if key not in self._found:
-            chance = max(self.fraction, self.method.config.federation.checkers / len(current.commits))
-            certainly = certainly or self.lot(end) < chance or self._doubted(current)
+            certainly = certainly or self.lot(current.result) < self._chance(current, block)
             if not certainly and not self._must(current, client, key):
                 return ""
-            self._found = {key: self._recompute(current, end)}
+            latest = dict(list(self._found.items())[-1:])  # shares may still be released in the round before
+            self._found = {**latest, key: self._recompute(current, current.result)}
         return self._found[key]
 
-    def _doubted(self, current: RoundRecords) -> bool:
-        """Whether somebody judges that the round should have come to something else."""
-        return any(map(current.overruled, current.judgements(Phase.CLOSED)))
+    def is_found_right(self, current: RoundRecords) -> bool:
+        """Whether this member recomputed a closed round, and came to the same."""
+        return self._found.get(_key(current)) == ""
+
+    def is_confirmed(self, current: RoundRecords) -> bool:
+        """Whether as many members as are to check a closing say that it is right, and none that it is wrong.
+
+        Who was wrong before does not count against it. Where all check, each relies on itself.
+        """
+        said = current.judgements(Phase.CLOSED)
+        confirmed = sum(not current.overruled(client) for client in said)
+        return confirmed >= self._checkers and not self.rounds().doubts(current) and not self.all_check(current)
+
+    def all_check(self, current: RoundRecords) -> bool:
+        """Whether so few committed that all members recompute the round, and nobody needs to be told."""
+        return 0 < len(current.commits) <= _FEW * self._checkers
+
+    @property
+    def _checkers(self) -> float:
+        return self.method.config.federation.checkers
+
+    def _chance(self, current: RoundRecords, block: int) -> float:
+        """How probably a member recomputes a closed round."""
+        if self.all_check(current):
+            return 1.0
+        often = max(1, self.method.config.ledger.recover_window // _DOUBLINGS)
+        waited = max(0, block - current.result.at.block) // often if not self.is_confirmed(current) else 0
+        doublings = min(waited + self.rounds().doubts(current), MOST_DOUBLINGS)
+        return max(self.fraction, self._checkers * 2**doublings / len(current.commits))
 
     def _must(self, current: RoundRecords, client: int, key: Key) -> bool:
         """Whether the member repeats this closing, be its fraction 0."""
@@ -153,6 +186,11 @@ class Closings:
             return None
         return Result(self.method.model_bytes(right.model), stated.to_bytes(), record.to_bytes())
 
+    def right_model(self, current: RoundRecords) -> bytes:
+        """The bytes of a closed round's model, recomputed; raises StoreError, InvalidContent."""
+        inputs = self.inputs(current)
+        return self.method.model_bytes(outcome(self.method, inputs, named_recovery(inputs)).model)
+
     def _named_or_recovered(self, inputs: RoundInputs) -> RecoveryRecord:
         try:
             return named_recovery(inputs)
@@ -162,3 +200,8 @@ class Closings:
             released = released_shares(inputs)
             gone = unavailable_commits(self.method, inputs, released)
             return recovered_without_spoilt(inputs, released, gone, final=True)
+
+
+def _key(current: RoundRecords) -> Key:
+    end = current.result
+    return current.number, end.model_digest, end.metrics_digest

@@ -98,7 +98,9 @@ def standstill(rounds: Rounds, config: FederationConfig, number: int) -> str:
     return Openings(rounds, config).refusal(number) if counts else ""
 
 
-def opening_fault(rounds: Rounds, current: RoundRecords, terms: bytes, first_model: bytes, ending: str) -> str:
+def opening_fault(
+    rounds: Rounds, current: RoundRecords, terms: bytes, first_model: bytes, ending: str, opener: str = ""
+) -> str:
     """Why a client must not take part in a round that was opened like this.
 
     Parameters
@@ -107,7 +109,11 @@ def opening_fault(rounds: Rounds, current: RoundRecords, terms: bytes, first_mod
         The digests of the terms that the client agreed to, and of the model that training starts from under them.
     ending : str
         Why the training has ended, in one clause; empty while it goes on.
+    opener : str
+        The account that alone may open rounds, where only the coordinator can close them; empty: the law decides.
     """
+    if opener and current.opened.at.author != opener:
+        return "the coordinator: somebody else opened the round, which only the coordinator can close"
     if current.opened.config_digest != terms:
         return "the coordinator: it opened the round under terms this client did not agree to"
     if rounds.base is None and current.opened.model_digest != first_model:

@@ -5,6 +5,7 @@ Pure functions of the records; whoever has the same ledger sees the same rounds.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Generic, TypeVar, cast
 
 from fedgrove.chain.crypto import tree, vrf
@@ -45,6 +46,7 @@ from fedgrove.node.masking.parameters import Sharing, partners_of_all, sharing
 from fedgrove.node.protocol.terms import MaskingSettings
 
 MOST_DOUBLINGS = 10
+_MOST_PAUSES = 7
 
 _Found = TypeVar("_Found")
 _Once = TypeVar("_Once", bound=RoundRecord)
@@ -240,6 +242,13 @@ class RoundRecords:
         said = own and (own.model_digest, own.metrics_digest)
         return own is not None and said != (stands.model_digest, stands.metrics_digest)
 
+    def was_wrong(self, client: int) -> bool:
+        """Whether a client judged the round's closing otherwise than it came out."""
+        own = self.judgements(Phase.CLOSED).get(client)
+        if own is None or not isinstance(self.end, Closed):
+            return False
+        return any(own.model_digest) if self.voided is not None else self.overruled(client)
+
     @property
     def tickets(self) -> list[int]:
         """Tickets in the order of the draws."""
@@ -330,6 +339,26 @@ class Rounds:
     def failed(self) -> int:
         """Number of sealed rounds that failed."""
         return sum(isinstance(each.end, Failed) and each.sealed is not None for each in self.rounds.values())
+
+    @property
+    def failed_in_a_row(self) -> int:
+        """How many of them failed since the last round that stands."""
+        later = takewhile(lambda each: not each.stands, reversed(self.rounds.values()))
+        return sum(isinstance(each.end, Failed) and each.sealed is not None for each in later)
+
+    def pause(self, draw_window: int) -> int:
+        """Blocks to wait before the next round is opened: they double with each further failure in a row.
+
+        So a member that is away for a while, or whose machine hangs, does not use up the federation's repeats.
+        """
+        again = self.failed_in_a_row - 2
+        return draw_window * 2 ** min(again, _MOST_PAUSES) if again >= 0 else 0
+
+    def doubts(self, current: RoundRecords) -> int:
+        """How many members judge that a closed round came to something else, of those that were never wrong so far."""
+        against = [client for client in current.judgements(Phase.CLOSED) if current.overruled(client)]
+        earlier = [each for each in self.rounds.values() if each.number < current.number]
+        return sum(not any(each.was_wrong(client) for each in earlier) for client in against)
 
     @property
     def base(self) -> RoundRecords | None:

@@ -18,10 +18,13 @@ class Schedule(Generic[ModelT]):
         After the first model a round is opened only when a member asks for one.
     has_leaders : bool
         Some clients repeat the sum of a closed round in any case.
+    needs_coordinator : bool
+        Only the coordinator can state what a round closes with, so it alone opens rounds.
     """
 
     on_request: ClassVar[bool] = False
     has_leaders: ClassVar[bool] = False
+    needs_coordinator: ClassVar[bool] = False
 
     def __init__(self, config: FederationConfig) -> None:
         self.config = config

@@ -14,7 +14,7 @@ from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.policy import no_round_follows
 from fedgrove.node.protocol.round_inputs import RoundInputs
-from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.spending import Spending
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -70,6 +70,10 @@ class RoleContext:
     view: LedgerView
     parameters: int
 
+    def rounds(self) -> Rounds:
+        """The ledger as the role sees it now."""
+        return self.view.rounds
+
     def inputs(self, current: RoundRecords) -> RoundInputs:
         """The public inputs of a sealed round."""
         ledger = (self.ledger.chain_id, self.ledger.address)
@@ -100,4 +104,10 @@ class RoleContext:
 
     def may_skip(self, current: RoundRecords) -> bool:
         """Whether a round that drew too few can be skipped with effect: other members may draw in the next one."""
-        return not current.draws_all or self.view.law.members_changed_since(current.opened.opened_at)
+        changed = self.view.law.members_changed_since(current.opened.opened_at)
+        return not current.draws_all or changed or self.opener not in ("", current.opened.at.author)
+
+    @property
+    def opener(self) -> str:
+        """The account in whose rounds alone members take part; empty: in everybody's."""
+        return self.ledger.deployment.coordinator if self.method.schedule.needs_coordinator else ""

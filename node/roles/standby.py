@@ -18,8 +18,11 @@ class Standby(Coordinator):
     def _act(self, current: RoundRecords | None) -> Step:
         if current is None:
             return Step.wait("standby", "the coordinator: only it may open the first round")
+        if current.end is not None and self.context.opener:
+            return Step.wait("standby", "the coordinator: only it can close the next round, so it alone opens it")
         since, window = coordinator_turn(current, self.view.deadlines(current), self.view.settings)
-        turn = since + self._patience(current, window)
+        pause = self.view.rounds.pause(self.view.settings.draw_window) if current.end is not None else 0
+        turn = since + pause + self._patience(current, window)
         if self.view.block < turn:
             return Step.wait("standby", "the coordinator: it acts first", turn)
         if not self._may(current):

@@ -20,6 +20,7 @@ class ClusterSchedule(Schedule[ClusterState]):
     """Rounds follow each other at once; leaders of clusters, and who is to show or judge, repeat them."""
 
     has_leaders = True
+    needs_coordinator = True
 
     def __init__(self, config: FederationConfig) -> None:
         super().__init__(config)

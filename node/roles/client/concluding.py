@@ -1,6 +1,6 @@
 """Conclude: a client releases shares, so that the sum can be unmasked, and judges what the round came to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 
@@ -38,6 +38,10 @@ class ReleaseShares(ClientUnit):
             return self._publish(turn)
         if turn.phase is Phase.OVERDUE:
             return Step.wait("recover", "anyone: the round is overdue", turn.block + 1)
+        base = self.context.view.rounds.base_of(turn.current.number)
+        if base is not None and not self._relies_on(turn, base):
+            reason = f"other members to confirm the closing of round {base.number}, from which this one trains"
+            return Step.wait("recover", reason, turn.block + 1, Kind.FETCHES)
         gone = self.context.disclosure.unpublished(turn.current, turn.client)
         patience = deadlines.commit_end + self.context.view.settings.recover_window // 2
         if gone and turn.block < patience:
@@ -45,6 +49,16 @@ class ReleaseShares(ClientUnit):
             reason = f"{name_clients(gone)} to publish their committed updates"
             return Step.wait("recover", reason, patience, Kind.FETCHES)
         return self._release(turn, gone)
+
+    def _relies_on(self, turn: ClientTurn, base: RoundRecords) -> bool:
+        """Whether the model that a round trains from is right, as this client knows or enough others say.
+
+        A liar could choose a model from which the update of one member is read out of the sum.
+        """
+        closings = self.context.closings
+        if closings.is_confirmed(base):
+            return True
+        return not closings.fault(base, turn.client, block=turn.block) and closings.is_found_right(base)
 
     def _release(self, turn: ClientTurn, gone: list[int]) -> Step:
         """Release shares, given the clients whose update is unavailable."""
@@ -81,8 +95,11 @@ class ReleaseShares(ClientUnit):
         return Step.wait("close", "the coordinator: it closes the round", turn.deadlines.recover_end)
 
 
+@dataclass
 class Judge(ClientUnit):
     """Refuses the model in force, and any model trained from it, if its round is wrong, and says what is right."""
+
+    _had: set[bytes] = field(default_factory=set)
 
     def act(self, turn: ClientTurn) -> Step | None:
         """Judge a closed round that is wrong; None when all is well.
@@ -111,6 +128,13 @@ class Judge(ClientUnit):
         send = partial(self.context.ledger.judge, base.number, Phase.CLOSED, *digests)
         return self.context.outbox.send(base, "judge", f"judged round {base.number} wrong: {fault}", send, Kind.JUDGED)
 
+    def tell(self, turn: ClientTurn) -> Step | None:
+        """Say that the last closing is right where this client recomputed it, and not all do; None: nothing to say."""
+        base, closings = self.context.view.rounds.base, self.context.closings
+        if base is None or closings.all_check(base) or closings.is_confirmed(base):
+            return None
+        return self.confirm(turn) if closings.is_found_right(base) else None
+
     def confirm(self, turn: ClientTurn) -> Step | None:
         """Say that the last closing is right, so that readers know it from its members; None where that is done."""
         base = self.context.view.rounds.base
@@ -123,8 +147,15 @@ class Judge(ClientUnit):
         return self.context.outbox.send(base, "judge", f"confirmed the closing of round {base.number}", send)
 
     def _fault(self, turn: ClientTurn, base: RoundRecords) -> str:
+        closings, store, digest = self.context.closings, self.context.store, base.result.model_digest
         try:
-            return self.context.closings.fault(base, turn.client)
+            # Who closes rightly and keeps the model to itself stops nobody: who cannot have it recomputes it.
+            lacks = digest not in self._had and not store.available(digest, self.context.config.max_blob_bytes)
+            fault = closings.fault(base, turn.client, lacks, turn.block)
+            if lacks and not fault:
+                store.put(closings.right_model(base))
+            self._had = {digest}
+            return fault
         except NotFound as fault:
             # It may still be on its way. A model that nobody can check before the next draw is over is refused.
             last = turn.deadlines

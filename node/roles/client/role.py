@@ -133,8 +133,10 @@ class Client:
             keys=keys,
             journal=journal,
             disclosure=Disclosure(journal, store, method, base.inputs),
-            work=method.work(Workplace(store, data, journal, executor, lambda: view.rounds, base.inputs, keys, device)),
-            closings=Closings(store, method, base.inputs, check_rounds, partial(lot, keys), ledger.block_hash),
+            work=method.work(Workplace(store, data, journal, executor, base.rounds, base.inputs, keys, device)),
+            closings=Closings(
+                store, method, base.inputs, check_rounds, partial(lot, keys), ledger.block_hash, base.rounds
+            ),
             duplicates=Duplicates(journal),
             outbox=Outbox(view),
         )
@@ -198,9 +200,10 @@ class Client:
         step = self._judge.act(turn)
         if step is None:
             self.context.work.settle(member.client)
-        # (6) in a running round, the one thing that is due
+        # (6) in a running round, the one thing that is due; others may rely on what it found of the last closing
         if step is None and running:
-            return self._play(turn)
+            played = self._play(turn)
+            return played if played.acted else self._judge.tell(turn) or played
         # (7) between rounds: wait for the next one, or end
         over = self.context.over()
         if over and step is None:
@@ -220,8 +223,8 @@ class Client:
     def _play(self, turn: ClientTurn) -> Step:
         """Take the step that is due in a running round: draw, share, train and commit, publish, release."""
         # (1) a round under other terms, from another model or after the end is none of this client's
-        ending = self.context.ending()
-        refused = opening_fault(self.view.rounds, turn.current, self._terms, self._first_model, ending)
+        expected = (self._terms, self._first_model, self.context.ending(), self.context.opener)
+        refused = opening_fault(self.view.rounds, turn.current, *expected)
         if refused:
             return Step.wait("open", refused)
         # (2) whoever may be alone among colluders leaves before it shares anything

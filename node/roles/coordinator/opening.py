@@ -34,6 +34,11 @@ class Open(CoordinatorUnit):
             return Step.wait("idle", "members: nothing has changed since the last round", kind=Kind.IDLE)
         if turn.block < due:
             return Step.wait("open", "absent or new members: the next round is for them", due)
+        view = self.context.view
+        after = turn.current.ending.at.block + view.rounds.pause(view.settings.draw_window)
+        if turn.block < after:
+            failures = f"{view.rounds.failed_in_a_row} rounds in a row failed"
+            return Step.wait("open", f"members that were away or spoilt the sum: {failures}", after)
         return self._open(self.context.view.rounds.model_digest)
 
     def _due(self, turn: Turn) -> int | None:
