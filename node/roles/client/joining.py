@@ -1,4 +1,7 @@
-"""Join: a client in the sample draws its lot, and leaves a round that too few of the members it knows have joined."""
+"""Join: a client in the sample draws its lot, and leaves a round that too few of the members it knows have joined.
+
+A client that an opening listed as idle takes part again by itself.
+"""
 
 from functools import partial
 
@@ -20,6 +23,9 @@ class Draw(ClientUnit):
         if turn.phase is Phase.SEEDING:
             reason = "the chain: the round's seed block does not exist yet"
             return Step.wait("seeding", reason, turn.deadlines.seed_block)
+        step = resume(self.context, turn)
+        if step is not None:
+            return step
         barred = self._barred(turn) or self._too_late(turn) or self._still(turn) or self._unaffordable(turn)
         if barred:
             return turn.sit_out(barred)
@@ -73,6 +79,21 @@ class Draw(ClientUnit):
         """The weight that it states: its samples, or 1 where all weigh the same."""
         weighs = self.context.method.codec.weighs_samples
         return self.context.work.samples(turn.current, turn.client) if weighs else 1
+
+
+def resume(context: ClientContext, turn: ClientTurn) -> Step | None:
+    """Take part again from the next round on, where the round's opening listed this client as idle; once a listing.
+
+    None where it was not listed, or did so already.
+    """
+    opened, account = turn.current.opened, turn.member.account
+    if account not in opened.barred or turn.member.bar(opened.opened_at):
+        return None
+    # The ledger's latest word, not the confirmed one: nothing is paid for again while it is being confirmed.
+    if context.ledger.client_of(account).active_from > opened.opened_at:
+        return None
+    acted = "took part again, after the opening had listed it as idle"
+    return context.outbox.send(turn.current, "resume", acted, context.ledger.resume)
 
 
 def reason_to_leave(context: ClientContext, turn: ClientTurn) -> str:

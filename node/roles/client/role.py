@@ -26,7 +26,7 @@ from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.roles.client.concluding import Judge, ReleaseShares, lot
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn, ClientUnit, Outbox, holds_key_of
 from fedgrove.node.roles.client.contributing import Commit, Publish, PublishShares
-from fedgrove.node.roles.client.joining import OTHER_KEY, Draw, reason_to_leave
+from fedgrove.node.roles.client.joining import OTHER_KEY, Draw, reason_to_leave, resume
 from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
 from fedgrove.node.roles.duplicates import Duplicates
@@ -204,10 +204,10 @@ class Client:
         if step is None and running:
             played = self._play(turn)
             return played if played.acted else self._judge.tell(turn) or played
-        # (7) between rounds: wait for the next one, or end
+        # (7) between rounds: be there in the next one, or confirm the last closing and end
         over = self.context.over()
-        if over and step is None:
-            step = self._judge.confirm(turn)
+        if step is None:
+            step = self._judge.confirm(turn) if over else resume(self.context, turn)
         self.finished = bool(over) and (step is None or not step.acted)
         who = f"nobody: {over}" if over else "the coordinator: the next round is not yet open"
         return step or Step.wait("open", who)

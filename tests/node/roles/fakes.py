@@ -27,7 +27,7 @@ ONCE = {"seed": SeedFixed, "draw_end": DrawEnded, "sealed": Sealed, "voided": Vo
 
 def entry_with(number=1, draws=(), shares=(), commits=(), releases=(), **parts):
     """A round's records, as far as phases look at them; clients by index."""
-    opened = SimpleNamespace(round=number, opened_at=0, sampling_rate=1_000_000)
+    opened = SimpleNamespace(round=number, opened_at=0, sampling_rate=1_000_000, barred=())
     if shares or commits or releases:
         parts.setdefault("sealed", object())
     once = {ONCE[name]: parts.pop(name) for name in ONCE if name in parts}
@@ -114,7 +114,7 @@ class Shelf:
 
 def view_at(block, **parts):
     """A ledger's view."""
-    settings = SimpleNamespace(recover_window=8, quorum=3, **parts.pop("settings", {}))
+    settings = SimpleNamespace(**{"recover_window": 8, "quorum": 3, "releases": 2, **parts.pop("settings", {})})
     return SimpleNamespace(block=block, settings=settings, deadlines=lambda current: DEADLINES, **parts)
 
 
