@@ -10,6 +10,7 @@ from fedgrove.chain.records import Closed, Phase, Replaced
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import MaskingRefused
+from fedgrove.node.protocol.clock import draw_window_end
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
@@ -157,9 +158,10 @@ class Judge(ClientUnit):
             self._had = {digest}
             return fault
         except NotFound as fault:
-            # It may still be on its way. A model that nobody can check before the next draw is over is refused.
-            last = turn.deadlines
-            if turn.block < (last.draw_end if turn.current.number > base.number else last.recover_end):
+            # It may still be on its way. A model that nobody can check in the next window for draws is refused: the
+            # draws themselves wait for a quorum, and so for those who wait here.
+            next_window = draw_window_end(turn.current, self.context.view.settings)
+            if turn.block < (next_window if turn.current.number > base.number else turn.deadlines.recover_end):
                 raise
             return str(fault)
 

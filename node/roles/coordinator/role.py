@@ -115,5 +115,7 @@ class Coordinator:
     def _act(self, current: RoundRecords | None) -> Step:
         if current is None:
             return self._open.first()
+        if self.view.law.is_struck(self.account):
+            return Step.wait("struck", "members to stand by: a closing of this account was replaced or voided")
         turn = Turn(current, self.view.deadlines(current), self.view.block)
         return self.units[turn.phase].act(turn) if current.end is None else self._open.act(turn)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.records import Committed, Drawn, Recovered
+from fedgrove.chain.records import Closed, Committed, Drawn
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.scenario.reading import scenario
 from tests.node.conftest import run_federation
@@ -56,7 +56,7 @@ def test_nothing_secret_is_left_behind_or_printed(watched, tmp_path, capfd, capl
 
     committed = {(r.round, r.client) for r in run.records if isinstance(r, Committed)}
     drawn = {r.mask_key: (r.round, r.client) for r in run.records if isinstance(r, Drawn)}
-    recovered = {r.round for r in run.records if isinstance(r, Recovered)}
+    closed = {r.round for r in run.records if isinstance(r, Closed)}
     revealed = 0
     for secrets in watched["rounds"]:
         who = drawn[secrets.mask_key]
@@ -64,7 +64,7 @@ def test_nothing_secret_is_left_behind_or_printed(watched, tmp_path, capfd, capl
         # One kind may be revealed, never both: b of a survivor, e of a client that dropped out.
         kept = secrets.mask_secret if who in committed else secrets.self_seed
         assert not any(form in haystack for form in forms(kept))
-        if who in committed and who[0] in recovered:
+        if who in committed and who[0] in closed:
             assert secrets.self_seed in haystack
             revealed += 1
         assert secrets.self_seed.hex() not in repr(secrets) and secrets.seal_secret.hex() not in repr(secrets)

@@ -1,4 +1,4 @@
-"""A client concludes: it releases shares, and disputes a closing that is wrong."""
+"""A client concludes: it releases shares, and judges what the round came to."""
 
 from types import SimpleNamespace
 
@@ -6,11 +6,13 @@ import pytest
 
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.records import Closed, Phase, Replaced
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import MaskingRefused
+from fedgrove.node.protocol.closing import Result
 from fedgrove.node.protocol.step import Kind
-from fedgrove.node.roles.client.concluding import Dispute, ReleaseShares, lot
+from fedgrove.node.roles.client.concluding import NOTHING, Judge, ReleaseShares, lot
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
 
 # --- A client releases shares when the commitments are final, and publishes only what the ledger lists ----------------
@@ -22,9 +24,10 @@ SHARES = b"released"
 class Releasing:
     """A client in a round of two, both of which committed; the ledger lists its release once it is ``mined``."""
 
-    def __init__(self, gone=(), released=SHARES, mined=True, refuses=(), releases=()):
+    def __init__(self, gone=(), released=SHARES, mined=True, refuses=(), releases=(), commits=(ME,), judged=()):
         self.events = Events()
-        self.current = entry_with(draws=(ME, 2), shares=(ME, 2), commits=(ME,), releases=releases)
+        self.current = entry_with(draws=(ME, 2), shares=(ME, 2), commits=commits, releases=releases)
+        self.current.judgements(Phase.RECOVER).update(dict.fromkeys(judged))
         if ME in releases:
             self.current.releases[ME].digest = cid_of(SHARES).digest
         self.context = context_with(
@@ -73,7 +76,7 @@ def test_what_is_listed_is_published_once_also_after_a_crash():
     place = Releasing(releases=(ME,))
     assert place.act().acted == "published the shares that it released"
     step = place.act()
-    assert (step.phase, step.acted, step.until) == ("close", "", DEADLINES.close_end)
+    assert (step.phase, step.acted, step.until) == ("close", "", DEADLINES.recover_end)
     assert place.events.names() == ["put"]
 
 
@@ -88,11 +91,25 @@ def test_it_gives_others_half_of_the_window_to_publish():
     assert place.events[0][-1] == [2]
 
 
-def test_what_would_expose_somebody_is_not_released():
+def test_what_would_expose_somebody_is_not_released_but_judged():
     place = Releasing(released=MaskingRefused("too few are left"))
     step = place.act()
-    assert step.waiting == "the coordinator: this client refuses to release shares, too few are left"
-    assert step.until == DEADLINES.recover_end and "release" not in place.events.names()
+    said = "this client releases no shares, too few are left"
+    assert (step.phase, step.acted) == ("judge", f"judged that nothing may be summed: {said}")
+    assert place.events.names() == ["journal", "judge"]
+    assert place.events[-1] == ("judge", 1, Phase.RECOVER, NOTHING, NOTHING)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"commits": (2,)}, {"judged": (ME,)}, {"releases": (2, 3)}],
+    ids=["it did not commit", "it has judged", "enough have released"],
+)
+def test_where_its_judgement_would_not_be_taken_it_only_waits(options):
+    place = Releasing(released=MaskingRefused("too few are left"), **options)
+    step = place.act()
+    assert step.waiting == "other members: this client releases no shares, too few are left"
+    assert step.until == DEADLINES.recover_end and place.events.names() == ["journal"]
 
 
 def test_it_releases_nothing_for_a_round_that_is_overdue():
@@ -101,60 +118,120 @@ def test_it_releases_nothing_for_a_round_that_is_overdue():
     assert "overdue" in step.waiting and not place.events
 
 
-# --- A client disputes the closed round that it would train from when that is wrong -----------------------------------
+# --- A client judges the closed round that it would train from when that is wrong -------------------------------------
 
 
-class Disputing:
-    """A round that closed, and of which ``fault`` is said; ``disputed`` is one that this client disputes already."""
+RIGHT = Result(b"model", b"metrics", b"record")
+WINDOW_END = 16
+CLOSING = SimpleNamespace(model_digest=b"m" * 32, metrics_digest=b"s" * 32)
 
-    def __init__(self, fault="", commits=(ME, 2), disputed=None):
+
+class Judging:
+    """A round that closed, and of which ``fault`` is said; ``right`` is what it should have come to.
+
+    ``own`` are the digests of what this client judged before.
+    """
+
+    def __init__(self, fault="", commits=(ME, 2), releases=(ME,), right=RIGHT, own=None):
         self.events = Events()
-        self.base = entry_with(1, draws=(ME, 2), commits=commits) if commits is not None else None
-        rounds = SimpleNamespace(base=self.base, disputed_by=lambda client: disputed)
-        closings = SimpleNamespace(fault=self.events.noting("look", fault))
-        self.context = context_with(self.events, view_at(5, rounds=rounds), closings=closings)
+        parts = {"draws": (ME, 2), "commits": commits, "releases": releases}
+        self.base = entry_with(1, **parts, end=object.__new__(Closed)) if commits is not None else None
+        if self.base is not None:
+            self.base.once[Replaced] = CLOSING
+        if own is not None:
+            self.base.judgements(Phase.CLOSED)[ME] = SimpleNamespace(model_digest=own[0], metrics_digest=own[1])
+        closings = SimpleNamespace(
+            fault=lambda base, client, certainly=False: look(base, client),
+            right_result=self.events.noting("right", right),
+        )
+        look = self.events.noting("look", fault)
+        settings = {"seed_delay": DEADLINES.seed_block, "draw_window": WINDOW_END - DEADLINES.seed_block}
+        view = view_at(5, settings=settings, rounds=SimpleNamespace(base=self.base), refresh=lambda: None)
+        disclosure = SimpleNamespace(
+            unpublished=lambda current, client: [], released=self.events.noting("journal", SHARES)
+        )
+        self.context = context_with(self.events, view, closings=closings, disclosure=disclosure)
+        self.unit = Judge(self.context)
 
     def act(self, block=5, number=2):
-        return Dispute(self.context).act(client_turn_at(block, entry_with(number)))
+        return self.unit.act(client_turn_at(block, entry_with(number)))
+
+    def in_its_round(self, block):
+        """The turn in which the judged round is still the latest."""
+        return self.unit.act(client_turn_at(block, self.base))
+
+    def confirm(self):
+        return self.unit.confirm(client_turn_at(5, self.base))
 
 
 def test_a_round_that_is_right_is_no_reason_to_stop():
-    place = Disputing()
+    place = Judging()
     assert place.act() is None and place.events == [("look", place.base, ME)]
 
 
 def test_before_the_first_round_closed_there_is_nothing_to_look_at():
-    place = Disputing(commits=None)
+    place = Judging(commits=None)
     assert place.act() is None and not place.events
 
 
-def test_a_wrong_round_is_disputed_with_evidence():
-    place = Disputing(fault="its model is not the sum")
+def test_a_wrong_round_is_judged_with_what_is_right():
+    place = Judging(fault="its model is not the sum")
     step = place.act()
-    assert (step.phase, step.acted) == ("dispute", "disputed round 1: its model is not the sum")
-    assert place.events.names() == ["look", "put", "dispute"]
-    assert b"not the sum" in place.context.store.fetch(place.events[-1][2], 1000)
+    assert (step.phase, step.kind) == ("judge", Kind.JUDGED)
+    assert step.acted == "judged round 1 wrong: its model is not the sum"
+    assert place.events.names() == ["look", "right", "put", "put", "put", "judge"]
+    assert place.events[-1] == ("judge", 1, Phase.CLOSED, cid_of(b"model").digest, cid_of(b"metrics").digest)
+    assert place.context.store.has(cid_of(b"record").digest)
+
+
+def test_a_wrong_round_that_came_to_nothing_is_judged_with_zeros():
+    place = Judging(fault="its model is not the sum", right=None)
+    place.act()
+    assert place.events[-1] == ("judge", 1, Phase.CLOSED, NOTHING, NOTHING)
+
+
+def test_shares_are_released_behind_a_wrong_closing_while_the_ledger_takes_them():
+    place = Judging(fault="its model is not the sum", releases=())
+    assert place.in_its_round(52).acted == "released shares"
+    assert place.in_its_round(DEADLINES.recover_end).phase == "judge"
 
 
 def test_a_client_that_did_not_commit_waits_for_those_that_did():
-    place = Disputing(fault="its model is not the sum", commits=(2,))
+    place = Judging(fault="its model is not the sum", commits=(2,))
     step = place.act()
     assert "members of round 1: this client refuses its model" in step.waiting
     assert place.events.names() == ["look"]
 
 
-def test_a_client_that_disputes_a_round_waits_and_looks_no_more():
-    place = Disputing(fault="its model is not the sum", disputed=entry_with(1))
-    assert "disputes round 1, which is still in force" in place.act().waiting and not place.events
+def test_a_client_that_judged_otherwise_waits_and_looks_no_more():
+    place = Judging(fault="its model is not the sum", own=(NOTHING, NOTHING))
+    assert "this client judges that round 1 came to something else" in place.act().waiting and not place.events
 
 
-@pytest.mark.parametrize(("number", "end"), [(2, DEADLINES.draw_end), (1, DEADLINES.close_end)])
+@pytest.mark.parametrize(("number", "end"), [(2, WINDOW_END), (1, DEADLINES.recover_end)])
 def test_a_model_that_cannot_be_had_is_waited_for_and_then_refused(number, end):
-    place = Disputing(fault=NotFound(cid_of(b"model"), "nobody has it"))
+    place = Judging(fault=NotFound(cid_of(b"model"), "nobody has it"))
     with pytest.raises(NotFound):
         place.act(block=end - 1, number=number)
     step = place.act(block=end, number=number)
-    assert step.acted.startswith("disputed round 1: ") and "nobody has it" in step.acted
+    assert step.acted.startswith("judged round 1 wrong: ") and "nobody has it" in step.acted
+
+
+def test_the_last_closing_is_confirmed_by_those_that_committed_and_recomputed_it():
+    place = Judging()
+    assert place.confirm().acted == "confirmed the closing of round 1"
+    assert place.events.names() == ["look", "judge"]
+    assert place.events[-1] == ("judge", 1, Phase.CLOSED, CLOSING.model_digest, CLOSING.metrics_digest)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"commits": (2,)}, {"own": (CLOSING.model_digest, CLOSING.metrics_digest)}, {"fault": "its model is wrong"}],
+    ids=["it did not commit", "it has judged", "the closing is wrong"],
+)
+def test_no_closing_is_confirmed_twice_or_wrongly(options):
+    place = Judging(**options)
+    assert place.confirm() is None and "judge" not in place.events.names()
 
 
 def test_a_lot_is_a_clients_own_and_one_for_each_closing():

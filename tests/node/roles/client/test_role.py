@@ -22,7 +22,7 @@ from tests.node.roles.fakes import DEADLINES, GAS, ME, Events, client_turn_at, e
 
 
 SEALED = {"draws": (ME, 2, 3), "sealed": object()}
-FIRST, LAST = 0, 69
+FIRST, LAST = 0, 59
 
 
 def duty(block, **parts):
@@ -110,8 +110,8 @@ def test_before_the_order_is_sealed_it_waits_until_that_must_be(client):
 
 
 def test_a_wrong_model_comes_before_any_phase(client):
-    client._dispute = naming(Step.act("dispute", "disputed"))
-    assert client.step().acted == "disputed"
+    client._judge = naming(Step.act("judge", "judged"))
+    assert client.step().acted == "judged"
 
 
 def test_without_its_journal_no_unit_acts(client):
@@ -132,7 +132,7 @@ def test_a_round_that_its_masks_forbid_is_sat_out_until_its_end(client):
     client.units[Duty.PUBLISH] = SimpleNamespace(act=refuse)
     step = client.step()
     assert (step.phase, step.waiting) == ("sit out", "this client: too many partners are gone")
-    assert step.until == client.view.deadlines(client.view.rounds.last).close_end
+    assert step.until == client.view.deadlines(client.view.rounds.last).recover_end
 
 
 def test_another_process_on_its_keystore_comes_before_any_phase(client):
@@ -162,7 +162,13 @@ def test_a_client_recomputes_no_more_closed_rounds_than_the_terms_ask_unless_its
 ):
     client = federation.client(1, **chosen)
     digests = {"model_digest": bytes(32), "metrics_digest": bytes(32)}
-    base = SimpleNamespace(number=1, closing=SimpleNamespace(round=1, **digests), commits=range(1000), disputes={})
+    base = SimpleNamespace(
+        number=1,
+        result=SimpleNamespace(round=1, **digests),
+        commits=range(1000),
+        judgements=lambda asked: {},
+        overruled=None,
+    )
     monkeypatch.setattr(Closings, "_recompute", lambda self, current, end: "recomputed")
     monkeypatch.setattr(vrf, "proof_to_hash", lambda proof: bytes([0xC0]) + bytes(63))  # a lot of 0.75
     assert client.context.closings.fault(base, 1) == ("recomputed" if recomputes else "")
@@ -186,7 +192,7 @@ def test_what_the_ledger_refused_is_not_sent_again_in_that_phase_and_round(event
     outbox, send = Outbox(view_at(35)), events.noting("share", ContractRevert("too late"))
     for _ in range(3):
         step = outbox.send(entry_with(), "share", "shared", send)
-        assert step.phase == "sit out" and "too late" in step.waiting and step.until == DEADLINES.close_end
+        assert step.phase == "sit out" and "too late" in step.waiting and step.until == DEADLINES.recover_end
     assert events.names() == ["share"]
 
 
@@ -206,5 +212,5 @@ def test_two_refusals_in_a_round_are_both_remembered(events):
 
 
 def test_no_deadline_is_named_that_has_passed(events):
-    refused = events.noting("dispute", ContractRevert("too late"))
-    assert Outbox(view_at(DEADLINES.close_end)).send(entry_with(), "dispute", "disputed", refused).until == 0
+    refused = events.noting("judge", ContractRevert("too late"))
+    assert Outbox(view_at(DEADLINES.recover_end)).send(entry_with(), "judge", "judged", refused).until == 0

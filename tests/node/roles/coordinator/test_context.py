@@ -4,10 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedgrove.chain.records import FailureReason
-from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.roles.coordinator import context
-from fedgrove.node.roles.coordinator.context import Outcomes, Overdue, fail
+from fedgrove.node.roles.coordinator.context import Outcomes, Overdue
 from tests.node.roles.fakes import Events, context_with, entry_with, turn_at
 
 # --- What a round came to is computed once, unless its inputs change --------------------------------------------------
@@ -46,7 +44,7 @@ def test_other_inputs_are_computed_anew(computed, changed):
     assert len(computed) == 2
 
 
-# --- A round that comes to nothing ends on the ledger, with evidence or for its deadline ------------------------------
+# --- A round that missed a deadline ends on the ledger ----------------------------------------------------------------
 
 
 @pytest.fixture
@@ -54,18 +52,11 @@ def events():
     return Events()
 
 
-def test_the_evidence_is_in_the_store_before_its_digest_is_on_the_ledger(events):
-    step = fail(context_with(events), entry_with(4), FailureReason.UPDATE_UNAVAILABLE, {"clients": [2]})
-    data = b'{"clients":[2],"round":4}'
-    assert step.acted == "recorded the round as failed: update_unavailable"
-    assert events == [("put", data), ("fail", 4, FailureReason.UPDATE_UNAVAILABLE, cid_of(data).digest)]
-
-
 @pytest.mark.parametrize(("drawn", "sealed"), [((1, 2, 3), None), ((1, 2), object())])
 def test_an_overdue_round_failed(events, drawn, sealed):
     step = Overdue(context_with(events)).act(turn_at(90, entry_with(draws=drawn, sealed=sealed)))
-    assert step.acted == "recorded the round as failed: deadline"
-    assert events == [("fail", 1, FailureReason.DEADLINE, bytes(32))]
+    assert step.acted == "recorded the round as failed: it is overdue"
+    assert events == [("fail", 1)]
 
 
 def test_an_overdue_round_that_too_few_drew_in_is_skipped(events):

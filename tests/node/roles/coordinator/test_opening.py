@@ -4,74 +4,26 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedgrove.chain.face.ledger import MAX_REPORT
-from fedgrove.chain.records import Closed, SeedFixed
+from fedgrove.chain.face.ledger import MAX_BARRED
+from fedgrove.chain.records import SeedFixed
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.protocol.rounds import RoundRecords
-from fedgrove.node.roles.coordinator.opening import Open, ReportAbsences, SealOrder
+from fedgrove.node.roles.coordinator import opening
+from fedgrove.node.roles.coordinator.opening import Open, SealOrder
 from tests.node.roles.fakes import DEADLINES, Events, context_with, entry_with, turn_at, view_at
-
-# --- Clients that drew and did not commit are reported once, and only of a round that stands --------------------------
-
-
-CLOSED = object.__new__(Closed)
-
-
-def closed(order=(1, 2, 3), commits=(2,), **parts):
-    return entry_with(draws=order, commits=commits, **{"end": CLOSED, **parts})
-
-
-@pytest.fixture
-def reporting():
-    def made(refuses=()):
-        events = Events()
-        members = {client: SimpleNamespace(account=f"account {client}") for client in range(1, MAX_REPORT + 10)}
-        view = view_at(80, rounds=SimpleNamespace(members=members))
-        context = context_with(events, view, refuses)
-        return SimpleNamespace(events=events, unit=ReportAbsences(context))
-
-    return made
-
-
-def test_all_of_the_order_without_a_commitment_are_reported(reporting):
-    reporting = reporting()
-    step = reporting.unit.act(turn_at(80, closed()))
-    assert (step.phase, step.acted) == ("open", "reported absent: clients 1, 3")
-    assert reporting.events == [("report_absences", 1, ["account 1", "account 3"])]
-
-
-@pytest.mark.parametrize(
-    "current",
-    [
-        closed(commits=(1, 2, 3)),
-        closed(absences={1}),
-        closed(voided=object()),
-        closed(end=object()),
-        closed(order=tuple(range(1, MAX_REPORT + 3)), commits=(1,)),
-    ],
-    ids=["nobody is absent", "reported already", "void", "failed", "too many to report"],
-)
-def test_a_round_without_anything_to_report_leads_to_the_next(reporting, current):
-    reporting = reporting()
-    assert reporting.unit.act(turn_at(80, current)) is None and not reporting.events
-
-
-def test_as_many_as_a_report_may_name_are_reported(reporting):
-    assert reporting().unit.act(turn_at(80, closed(order=tuple(range(1, MAX_REPORT + 2)), commits=(1,)))).acted
-
-
-def test_a_report_that_the_ledger_refuses_does_not_hold_up_training(reporting):
-    reporting = reporting(refuses=("report_absences",))
-    step = reporting.unit.act(turn_at(80, closed()))
-    assert "absences were not reported" in step.waiting and "too late" in step.waiting and step.until == 81
-    assert reporting.unit.act(turn_at(81, closed())) is None
-    assert len(reporting.events) == 1
-
 
 # --- A round is opened from the model that stands, when it is due and one can follow ----------------------------------
 
 
 FIRST, STANDING = b"first model", b"d" * 32
+
+
+@pytest.fixture(autouse=True)
+def still(monkeypatch):
+    """Why the federation stands still."""
+    said = SimpleNamespace(reason="")
+    monkeypatch.setattr(opening, "standstill", lambda rounds, config, number: said.reason)
+    return said
 
 
 class Opening:
@@ -126,6 +78,20 @@ def test_no_round_is_opened_that_is_not_due_or_cannot_follow(place, phase, until
     assert (step.phase, step.until, step.acted) == (phase, until, "") and not place.events
 
 
+def test_where_the_federation_stands_still_it_waits_for_people(still):
+    still.reason = "it stands still: all its members together have a member that spoils"
+    place = Opening()
+    step = place.unit.act(turn_at(80, entry_with()))
+    assert (step.phase, step.waiting, step.until) == ("open", f"people: {still.reason}", 0) and not place.events
+
+
+def test_no_more_are_listed_than_an_opening_takes():
+    place = Opening()
+    place.context.view.barred = lambda number: [str(account) for account in range(MAX_BARRED + 1)]
+    place.unit.act(turn_at(80, entry_with()))
+    assert len(place.events[-1][-1]) == MAX_BARRED
+
+
 def test_why_no_round_follows_is_said():
     step = Opening(over="the privacy budget is spent").unit.act(turn_at(80, entry_with()))
     assert step.waiting == "nobody: the privacy budget is spent"
@@ -134,7 +100,7 @@ def test_why_no_round_follows_is_said():
 # --- The seed is fixed once, draws are waited for, and the order is sealed when its block is confirmed ----------------
 
 
-SEED = object()
+SEED, WINDOW_END = object(), 16
 
 
 class TwoTickets(RoundRecords):
@@ -143,12 +109,15 @@ class TwoTickets(RoundRecords):
     tickets = (5, 6)
 
 
-def sealing(block, draws=(), seed=SEED, left=()):
+def sealing(block, draws=(), seed=SEED, may_skip=False):
+    """A round that members 1, 2 and 4 may draw in, whose window for draws ends with that of the fakes."""
     events = Events()
-    rounds = SimpleNamespace(members=dict.fromkeys((1, 2, 3, 4)), left=lambda client: client in left)
-    current = TwoTickets(SimpleNamespace(round=1), once={SeedFixed: seed} if seed else {})
+    opened = SimpleNamespace(round=1, opened_at=DEADLINES.opened_at)
+    current = TwoTickets(opened, (1, 2, 4), once={SeedFixed: seed} if seed else {})
     current.draws.update(dict.fromkeys(draws))
-    return SealOrder(context_with(events, view_at(block, rounds=rounds))).act(turn_at(block, current)), events
+    settings = {"seed_delay": DEADLINES.seed_block, "draw_window": WINDOW_END - DEADLINES.seed_block}
+    context = context_with(events, view_at(block, settings=settings), may_skip=lambda current: may_skip)
+    return SealOrder(context).act(turn_at(block, current)), events
 
 
 def test_it_waits_for_the_seed_block():
@@ -163,12 +132,22 @@ def test_the_seed_is_fixed_once(block):
     assert not sealing(block)[1]
 
 
-def test_it_waits_for_members_that_have_not_left():
-    step, _ = sealing(15, draws=(1,), left=(3,))
-    assert (step.phase, step.waiting, step.until) == ("draw", "clients 2, 4 to draw", DEADLINES.draw_end)
+def test_in_the_window_it_waits_for_all_members_that_may_draw():
+    step, _ = sealing(15, draws=(1,))
+    assert (step.phase, step.waiting, step.until) == ("draw", "clients 2, 4 to draw", WINDOW_END)
 
 
-def test_a_round_below_the_quorum_is_skipped():
+@pytest.mark.parametrize(
+    ("may_skip", "done", "events"), [(False, "", []), (True, "skipped the round: 1 drawn", [("skip", 1)])]
+)
+def test_after_the_window_a_round_waits_for_its_quorum_but_where_others_may_draw_in_the_next(may_skip, done, events):
+    step, found = sealing(WINDOW_END, draws=(1,), may_skip=may_skip)
+    assert (step.acted, found) == (done, events)
+    if not done:
+        assert step.waiting == "clients 2, 4 to draw: 1 of the 3 needed have" and step.until == DEADLINES.draw_end
+
+
+def test_a_round_below_the_quorum_is_skipped_when_no_more_draws_are_taken():
     step, events = sealing(DEADLINES.draw_end, draws=(1, 2))
     assert step.acted == "skipped the round: 2 drawn" and events == [("skip", 1)]
 
