@@ -46,7 +46,8 @@ def coordinator_turn(current: RoundRecords, deadlines: Deadlines, settings: Ledg
     if current.end is not None:
         return (current.voided or current.end).at.block, settings.recover_window
     if current.sealed is None:
-        return draw_window_end(current, settings), settings.seal_window
+        ended = current.draw_end is not None  # with everybody in, or late with a quorum
+        return deadlines.draw_end if ended else draw_window_end(current, settings), settings.seal_window
     return deadlines.commit_end, settings.recover_window
 
 

@@ -380,6 +380,10 @@ class Rounds:
         last = next(sealed, None)
         return last.order_root if last is not None else bytes(32)
 
+    def refused_by(self, client: int) -> RoundRecords | None:
+        """The first round that stands though a client judges that it came to something else, or None."""
+        return next((each for each in self.rounds.values() if each.stands and each.overruled(client)), None)
+
     @property
     def model_digest(self) -> bytes:
         """Digest of the model in force; there must be a round."""

@@ -110,8 +110,9 @@ class Judge(ClientUnit):
         base = self.context.view.rounds.base
         if base is None:
             return None
-        if base.overruled(turn.client):
-            reason = f"other members: this client judges that round {base.number} came to something else"
+        refused = self.context.view.rounds.refused_by(turn.client)
+        if refused is not None:
+            reason = f"other members: this client judges that round {refused.number} came to something else"
             return Step.wait("judge", reason)
         fault = self._fault(turn, base)
         if not fault:

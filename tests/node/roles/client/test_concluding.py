@@ -11,6 +11,7 @@ from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.protocol.closing import Result
+from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.step import Kind
 from fedgrove.node.roles.client.concluding import NOTHING, Judge, ReleaseShares, lot
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with, view_at
@@ -146,7 +147,8 @@ class Judging:
         )
         look = self.events.noting("look", fault)
         settings = {"seed_delay": DEADLINES.seed_block, "draw_window": WINDOW_END - DEADLINES.seed_block}
-        view = view_at(5, settings=settings, rounds=SimpleNamespace(base=self.base), refresh=lambda: None)
+        rounds = Rounds(rounds={1: self.base} if self.base is not None else {})
+        view = view_at(5, settings=settings, rounds=rounds, refresh=lambda: None)
         disclosure = SimpleNamespace(
             unpublished=lambda current, client: [], released=self.events.noting("journal", SHARES)
         )
@@ -201,6 +203,14 @@ def test_a_client_that_did_not_commit_waits_for_those_that_did():
     step = place.act()
     assert "members of round 1: this client refuses its model" in step.waiting
     assert place.events.names() == ["look"]
+
+
+def test_a_client_that_judged_an_earlier_round_otherwise_draws_in_no_later_one():
+    place = Judging(own=(NOTHING, NOTHING))
+    later = entry_with(2, draws=(2, 3), commits=(2, 3), end=object.__new__(Closed))
+    later.once[Replaced] = CLOSING
+    place.context.view.rounds.rounds[2] = later
+    assert "round 1 came to something else" in place.act(number=3).waiting and not place.events
 
 
 def test_a_client_that_judged_otherwise_waits_and_looks_no_more():
