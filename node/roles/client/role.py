@@ -166,8 +166,14 @@ class Client:
     def register(self) -> Step:
         """Register keys with the ledger; nothing is sent when these keys are registered already."""
         ledger, keys = self.context.ledger, self.context.keys
-        if ledger.client_of(self.account).client and ledger.holds_vrf_key(keys):
+        entry = ledger.client_of(self.account)
+        if entry.client and ledger.holds_vrf_key(keys):
             return Step.wait("register", "the chain: the registration is not yet confirmed", self.view.block + 1)
+        membership = ledger.deployment.membership
+        if not entry.client and not entry.approved and membership != "open":
+            who = "the admin" if membership == "approved" else "the founder"
+            reason = f"{who}: account {self.account} is not approved as a member's"
+            return Step.wait("register", reason, self.view.block + 1)
         receipt = ledger.register(keys)
         return Step.act("register", "registered", receipt.gas_used)
 
