@@ -33,7 +33,7 @@ from fedgrove.node.protocol.journal import Journal, RoundNote
 PASSED, KILLED = "passed", "killed"
 _FUNCTIONS = {f.selector: name for book in ("ClientRegistry", "TrainingLedger") for name, f in functions(book).items()}
 _MAGIC = {b"FGS2": "shares", b"FGR2": "release", b"FGV2": "recovery"}
-_WORDS = {b'"accuracy"': "metrics", b'"federation"': "config", b'"round"': "evidence"}
+_WORDS = {b'"federation"': "config", b'"round"': "metrics"}
 
 
 class Injector:

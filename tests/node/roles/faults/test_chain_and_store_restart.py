@@ -17,7 +17,7 @@ MOMENTS = [
     (2, lambda entry: len(entry.commits) >= 3),
     (2, lambda entry: len(entry.releases) >= 2),
     (3, lambda entry: entry.sealed is not None),
-    (3, lambda entry: entry.recovered is not None),
+    (3, lambda entry: len(entry.releases) >= 4),
 ]
 ROUNDS = 4  # nothing happens in the last
 

@@ -7,7 +7,7 @@ from tests.node.roles.faults.test_crash_anywhere import BLOB, TRANSACTION, begin
 from tests.node.roles.faults.world import World
 
 STEPS = [
-    *every("transaction", ["seal", "recover", "close", "open"], TRANSACTION),
+    *every("transaction", ["seal", "close", "open"], TRANSACTION),
     *every("blob", ["recovery", "model", "metrics"], BLOB),
 ]
 

@@ -24,6 +24,7 @@ from fedgrove.node.devnet.testnet.pacer import Pacer
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.protocol.clock import draw_window_end
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import StrategySettings
 from fedgrove.node.roles.client import Client
@@ -53,17 +54,18 @@ WINDOWS = LedgerSettings(
     share_window=150,
     commit_window=150,
     recover_window=300,
-    close_window=150,
     coordinator_grace=20,
+    absence_limit=1,
     max_clients=8,
 )
 BLOCK_SECONDS = 1.0
 LOOK_SECONDS = 0.03
+REPEATS = 2
 KEYSTORE_COST = 2
 
 # Transactions that come once: whoever is killed between sending and confirming one must be back before it is mined, for
 # else nobody would ever be killed at the confirmation.
-ONCE = [f"transaction {name}: sent" for name in ("register", "fixSeed", "skip", "fail", "disputeRound")]
+ONCE = [f"transaction {name}: sent" for name in ("register", "fixSeed", "skip", "fail", "judge", "resume")]
 # All that a life imports, and the tests' own main module.
 _PRELOADED = ["tests.node.roles.faults.world", "pytest"]
 
@@ -137,7 +139,7 @@ class World:
         self._state = directory / "chain.json"
         self._chance = random.Random(seed)
         self._back_first = back_first
-        self._skips = skips
+        self.skips = skips
         self._stood: set[tuple[int, int, bytes]] = set()  # commitments that a killed chain may forget
         self._spawner = multiprocessing.get_context("forkserver")
         self._spawner.set_forkserver_preload(_PRELOADED)
@@ -154,7 +156,7 @@ class World:
     def _found(self, clients: int, rounds: int) -> Federation:
         # MOON's clients keep their models from round to round, so what was kept shows in the next round's model.
         terms = {"training": QUICK, "ledger": WINDOWS, "strategy": StrategySettings("moon")}
-        made = Federation.found(self.network, self.root, clients, rounds, **terms)
+        made = Federation.found(self.network, self.root, clients, rounds, repeats=REPEATS, **terms)
         made.store = open_store(self._store)
         self.roles = {"coordinator": Role("coordinator", Coordinator, made.test)}
         save(keystore_of(self.root, "coordinator"), made.coordinator_keys, PASSWORD, KEYSTORE_COST)
@@ -277,7 +279,7 @@ class World:
         elif head != self._seen:
             self._pacer.step()
             self._seen = head
-        if self._skips:
+        if self.skips:
             self._skip_idle_blocks(running, head)
 
     def _skip_idle_blocks(self, running: list[Role], head: int) -> None:
@@ -311,9 +313,21 @@ class World:
 
     def skip_to(self, deadline: str) -> None:
         """Let a window of the latest round pass in which somebody will not act."""
-        current = self.latest
-        end = getattr(current.deadlines(self.federation.config.ledger), deadline)
+        self._skip(getattr(self.latest.deadlines(self.federation.config.ledger), deadline))
+
+    def skip_the_draws(self) -> None:
+        """Let the window for draws pass, after which a round of all members waits for its quorum."""
+        self._skip(draw_window_end(self.latest, self.federation.config.ledger))
+
+    def _skip(self, end: int) -> None:
         self.network.mine(max(0, end - self.network.block_number()))
+
+    def let(self, name: str, act: Callable[[Ledger], object]) -> None:
+        """Let a client that does not live send a transaction, which is mined at once."""
+        keys = self.federation.keys[int(name.removeprefix("client-")) - 1]
+        self.network.request("evm_setAutomine", True)
+        act(self.federation.ledger(keys))
+        self.network.request("evm_setAutomine", False)
 
     # --- what came of it --------------------------------------------------------------------------------------------
 
@@ -334,7 +348,7 @@ class World:
 
     def rounds(self) -> Rounds:
         """The ledger as it stands, sorted."""
-        found = Rounds()
+        found = Rounds(self.federation.config.ledger.quorum)
         for record in self.ledger.records():
             found.add(record)
         return found
@@ -347,7 +361,7 @@ class World:
     def models(self) -> dict[int, bytes]:
         """Digest of the model of each closed round."""
         ended = self.rounds().ended()
-        return {each.number: each.end.model_digest for each in ended if isinstance(each.end, Closed)}
+        return {each.number: each.result.model_digest for each in ended if isinstance(each.end, Closed)}
 
     def violations(self) -> list[str]:
         """What clients handed out and must not have."""
