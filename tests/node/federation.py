@@ -1,6 +1,6 @@
 """A small federation whose roles a test can stop, replace and lie with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -37,6 +37,7 @@ from fedgrove.node.protocol.terms import FederationConfig, StartSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.role import Duty
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.standby import Standby
 from fedgrove.node.scenario.reading import scenario
 
 Kind = TypeVar("Kind", bound=Record)
@@ -120,15 +121,21 @@ class Federation:
         where = (ledger, store or self.store, self.config, method.first_model(), method.aides(None, self.test))
         return kind(*where, members=members)
 
+    def standby(self, number: int) -> Standby:
+        """A stand-by on the account of member ``number``, without test data."""
+        first = method_of(self.config).first_model()
+        return Standby(self.ledger(self.keys[number - 1]), self.store, self.config, first)
+
     def register(self) -> None:
         for number in range(1, len(self.keys) + 1):
             self.client(number).register()
 
-    def turn(self, coordinator: Coordinator, clients: dict[int, Client]) -> bool:
+    def turn(self, coordinator: Coordinator, clients: dict[int, Client], standbys: Sequence[Standby] = ()) -> bool:
         """Give every role one step; let the chain go on to the next deadline when nobody acted. False at the end."""
         steps = [("coordinator", coordinator.step())]
         if coordinator.finished:
             return False
+        steps += [("standby", standby.step()) for standby in standbys]
         steps += [(f"client {number}", client.step()) for number, client in clients.items()]
         self.log += [(role, step) for role, step in steps if step.acted or step.phase == "sit out"]
         if not any(step.acted for _, step in steps):
@@ -139,12 +146,17 @@ class Federation:
             self.network.advance_to(min(ends))
         return True
 
-    def run(self, coordinator: Coordinator | None = None, clients: dict[int, Client] | None = None) -> None:
+    def run(
+        self,
+        coordinator: Coordinator | None = None,
+        clients: dict[int, Client] | None = None,
+        standbys: Sequence[Standby] = (),
+    ) -> None:
         """Run to the end."""
         coordinator = coordinator or self.coordinator()
         clients = clients if clients is not None else self.clients()
         for _ in range(1000):
-            if not self.turn(coordinator, clients):
+            if not self.turn(coordinator, clients, standbys):
                 return
         raise AssertionError(f"the federation did not end: {self.log[-5:]}")
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, Committed, Failed, FailureReason, Released, RoundOpened, Shared
+from fedgrove.chain.records import Closed, Committed, Failed, Registered, Released, Resumed, RoundOpened, Shared
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.ipfs.unixfs import cid_of
@@ -105,8 +105,9 @@ def test_a_parameter_over_the_bound_keeps_the_client_out_and_names_the_tensor(ne
     federation.run()
     (reason,) = set(federation.said("client 1")[2:])
     assert "'" in reason and "bound" in reason, reason  # the tensor's name, quoted
-    end = federation.history().records()
-    assert [r.reason for r in end if isinstance(r, Failed)] == [FailureReason.TOO_FEW_SURVIVORS]
+    (failed,) = federation.of(Failed)
+    current = federation.coordinator().view.refresh()
+    assert not current.commits and failed.at.block <= current.deadlines(federation.config.ledger).recover_end
     assert federation.audit().verdict == "verified"
 
 
@@ -178,17 +179,17 @@ class ForeignModel(LyingCoordinator):
 
 @pytest.mark.parametrize("villain", [OneUnitOff, ForeignModel])
 def test_a_coordinator_that_lies_is_named_by_the_audit(federation, villain):
-    """Even when no member looks; what members do that look is in test_disputes.py."""
+    """Even when no member looks; what members do that look is in test_judgements.py."""
     clients = federation.clients()
     for client in clients.values():
-        client.context.closings.fault = lambda current, client: ""
+        client.context.closings.fault = lambda *closing, **options: ""
     federation.run(coordinator=federation.coordinator(villain), clients=clients)
     verdict = federation.audit()
     assert verdict.exit_code == 1
     assert (verdict.first_bad_record.round, verdict.first_bad_record.field) == (1, "closed.model")
 
 
-def test_an_update_that_nobody_can_fetch_fails_the_round_with_evidence(federation):
+def test_a_round_with_an_update_that_nobody_can_fetch_fails_and_the_member_is_named(federation):
     class Secretive(DiskStore):
         """A store that keeps no masked update."""
 
@@ -197,10 +198,11 @@ def test_an_update_that_nobody_can_fetch_fails_the_round_with_evidence(federatio
             return cid_of(data) if len(data) > length else super().put(data)
 
     clients = {**federation.clients(), 2: federation.client(2, store=Secretive(federation.directory / "store"))}
-    federation.run(clients=clients)
-    failed = [r for r in federation.history().records() if isinstance(r, Failed)]
-    assert [r.reason for r in failed] == [FailureReason.UPDATE_UNAVAILABLE]
-    assert b'"clients":[2]' in federation.store.fetch(failed[0].evidence, 1000)
+    coordinator, waits = federation.coordinator(), set()
+    while federation.turn(coordinator, clients):
+        waits.add(coordinator.step().waiting)
+    assert len(federation.of(Failed)) == 1 and not federation.of(Closed)
+    assert any("the update of client 2 cannot be had" in wait for wait in waits), waits
     verdict = federation.audit()
     assert verdict.verdict == "verified"
     assert [(remark.client, remark.field) for remark in verdict.remarks] == [(2, "commit.content")]
@@ -211,9 +213,7 @@ def test_an_update_of_the_wrong_length_fails_the_round_and_is_named(federation):
     whole = clients[1].context.disclosure.mask
     clients[1].context.disclosure.mask = lambda *arguments: whole(*arguments)[:-4]
     federation.run(clients=clients)
-    failed = [r for r in federation.history().records() if isinstance(r, Failed)]
-    assert [r.reason for r in failed] == [FailureReason.INVALID_UPDATE]
-    assert b"client 1" in federation.store.fetch(failed[0].evidence, 1000)
+    assert len(federation.of(Failed)) == 1 and not federation.of(Closed)
     assert [remark.client for remark in federation.audit().remarks] == [1]
 
 
@@ -222,11 +222,9 @@ def test_a_coordinator_that_never_closes_is_overdue(federation):
     while "released shares" not in federation.said("client 4"):
         federation.turn(coordinator, clients)
     settings = federation.config.ledger
-    federation.network.advance_to(
-        federation.network.block_number() + settings.recover_window + settings.close_window + 2
-    )
+    federation.network.advance_to(federation.network.block_number() + settings.recover_window + 2)
     federation.run(federation.coordinator(), clients)
-    assert [r.reason for r in federation.history().records() if isinstance(r, Failed)] == [FailureReason.DEADLINE]
+    assert len(federation.of(Failed)) == 1 and not federation.of(Closed)
     assert federation.audit().verdict == "verified"
 
 
@@ -316,29 +314,34 @@ def test_a_client_that_is_not_approved_waits_for_the_admin(network, tmp_path):
     federation = Federation.found(
         network, tmp_path, training=QUICK, rounds=2, membership=MembershipSettings(mode="approved")
     )
-    federation.register()
     admin = federation.ledger(federation.coordinator_keys)
-    for keys in federation.keys[:3]:
-        admin.approve(keys.address)
-    federation.run()
-    assert any("not approved" in reason for reason in federation.said("client 4"))
-    assert "drew" not in federation.said("client 4") and "drew" in federation.said("client 3")
+    admin.approve(*(keys.address for keys in federation.keys[:3]))
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while not federation.of(Closed):
+        federation.turn(coordinator, clients)
+    step = clients[4].step()
+    assert step.phase == "register" and "the admin" in step.waiting, step
+    admin.approve(federation.keys[3].address)
+    federation.run(coordinator, clients)
+    assert "drew" in federation.said("client 3")
+    assert {record.client for record in federation.of(Registered)} == {1, 2, 3, 4}
 
 
-def test_a_client_that_was_absent_too_often_says_until_when_it_sits_out(network, tmp_path):
-    settings = replace(windows(5), absence_limit=1, absence_rounds=1)
-    federation = Federation.found(network, tmp_path, 5, training=QUICK, rounds=3, ledger=settings)
+def test_a_client_that_was_absent_too_often_is_waited_for_no_more_and_comes_back_by_itself(network, tmp_path):
+    settings = replace(windows(5), absence_limit=1)
+    federation = Federation.found(network, tmp_path, 5, training=QUICK, rounds=4, ledger=settings)
     federation.register()
     coordinator, clients = federation.coordinator(), federation.clients()
-    # Who draws no lot is not absent, since nobody knows whether it would have been drawn: it leaves after its draw.
-    while "drew" not in federation.said("client 4"):
-        federation.turn(coordinator, clients)
     asleep = clients.pop(4)
     while coordinator.round < 2:
         federation.turn(coordinator, clients)
+    assert federation.of(RoundOpened)[-1].barred == (asleep.account,)
     federation.run(coordinator, {**clients, 4: asleep})
-    assert any("sits out until round" in reason for reason in federation.said("client 4"))
-    assert "drew" in federation.said("client 4")
+    (resumed,) = federation.of(Resumed)
+    assert resumed.client == asleep.view.rounds.member(asleep.account).client
+    assert [record.barred for record in federation.of(RoundOpened)] == [(), (asleep.account,), (), ()]
+    assert federation.said("client 4").count("drew") == 2
+    assert federation.audit().verdict == "verified"
 
 
 def test_records_that_no_ledger_makes_are_the_endpoints_fault(federation):

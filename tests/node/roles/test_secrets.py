@@ -47,8 +47,8 @@ def test_nothing_secret_is_left_behind_or_printed(watched, tmp_path, capfd, capl
     seen += [path.read_bytes() for path in Path(run.directory).rglob("*") if path.is_file()]
     haystack = b"\0".join(seen)
 
-    # A coordinator, an admin and six clients.
-    assert len(watched["keys"]) == 8 and len(watched["rounds"]) == 12
+    # A coordinator and six clients.
+    assert len(watched["keys"]) == 7 and len(watched["rounds"]) == 12
     for keys in watched["keys"]:
         for secret in (bytes(keys.account.key), keys.vrf, keys.mailbox, keys.storage):
             assert not any(form in haystack for form in forms(secret))

@@ -29,12 +29,6 @@ def federation(tmp_path):
         yield found(network, tmp_path)
 
 
-def standby(federation, member):
-    """A stand-by on a member's account, without test data."""
-    ledger = federation.ledger(federation.keys[member - 1])
-    return Standby(ledger, federation.store, federation.config, method_of(federation.config).first_model())
-
-
 class Mortal(Coordinator):
     """Never acts again once ``dies`` says so."""
 
@@ -77,10 +71,10 @@ def models(federation):
     [
         lambda current: current.number == 2,
         lambda current: current.number == 2 and current.sealed is not None,
-        lambda current: current.number == 2 and current.recovered is not None,
+        lambda current: current.number == 2 and len(current.commits) == 4,
         lambda current: current.number == 2 and current.end is not None,
     ],
-    ids=["opened", "sealed", "recovered", "ended"],
+    ids=["opened", "sealed", "committed", "ended"],
 )
 def test_training_ends_with_the_same_models_when_the_coordinator_is_gone_for_good_in_round_two(
     federation, tmp_path, moment
@@ -91,14 +85,14 @@ def test_training_ends_with_the_same_models_when_the_coordinator_is_gone_for_goo
         expected = models(undisturbed)
     coordinator = federation.coordinator(Mortal)
     coordinator.dies = moment
-    run(federation, coordinator, {1: standby(federation, 1), 3: standby(federation, 3)})
+    run(federation, coordinator, {1: federation.standby(1), 3: federation.standby(3)})
     assert models(federation) == expected and len(expected) == 4
     assert federation.audit().verdict == "verified"
     assert federation.said("standby 1") + federation.said("standby 3")
 
 
 def test_a_standby_keeps_still_while_the_coordinator_works(federation):
-    run(federation, federation.coordinator(), {2: standby(federation, 2)})
+    run(federation, federation.coordinator(), {2: federation.standby(2)})
     assert federation.said("standby 2") == []
     assert len(models(federation)) == 4
 
@@ -112,35 +106,58 @@ def test_a_standby_that_is_no_member_pays_for_nothing(federation):
     federation.network.advance_to(federation.network.block_number() + 100)
     before = federation.network.balance(stranger.address)
     step = role.step()
-    assert not step.acted and "not an active member" in step.waiting
+    assert not step.acted and "may not act in its place" in step.waiting
     assert federation.network.balance(stranger.address) == before
 
 
 def test_a_standby_leaves_the_first_round_to_the_coordinator(federation):
-    step = standby(federation, 1).step()
+    step = federation.standby(1).step()
     assert step.phase == "standby" and "only it may open the first round" in step.waiting
 
 
 AT = SimpleNamespace(at=SimpleNamespace(block=100))
-WINDOWS = SimpleNamespace(seal_window=8, recover_window=16, close_window=32, coordinator_grace=7)
+WINDOWS = SimpleNamespace(seed_delay=2, draw_window=8, seal_window=8, recover_window=28, coordinator_grace=7)
+LOT = 3
 
 
 @pytest.mark.parametrize(
     ("records", "since", "least", "most"),
     [
-        ({}, DEADLINES.draw_end, 4, 5),  # half of the window, not the whole grace period
-        ({"sealed": AT}, DEADLINES.commit_end, 7, 10),
-        ({"sealed": AT, "recovered": AT}, 100, 7, 18),
-        ({"sealed": AT, "recovered": AT, "end": AT}, 100, 7, 10),
-        ({"end": AT, "voided": AT}, 100, 7, 10),
+        ({}, DEADLINES.opened_at + 2 + 8, 4, 5),  # half of the window, not the whole grace period
+        ({"draw_end": AT}, DEADLINES.draw_end, 4, 5),
+        ({"sealed": AT}, DEADLINES.commit_end, 7 + LOT, 7 + LOT),
+        ({"sealed": AT, "end": AT}, 100, 7, 16),
+        ({"end": AT, "voided": AT}, 100, 7, 16),
     ],
-    ids=["opened", "sealed", "recovered", "closed", "voided unsealed"],
+    ids=["opened", "drawn", "sealed", "closed", "voided unsealed"],
 )
 def test_a_standby_waits_for_the_grace_period_and_its_lot_but_to_seal_for_half_the_window_at_most(
     federation, records, since, least, most
 ):
-    role, waits = standby(federation, 1), set()
-    role.view = SimpleNamespace(block=0, settings=WINDOWS, deadlines=lambda current: DEADLINES)
+    """Its lot to close is the ledger's, else one of its own."""
+    role, waits = federation.standby(1), set()
+    law = SimpleNamespace(grace=lambda: WINDOWS.coordinator_grace, closing_lot=lambda current, account: LOT)
+    role.view = SimpleNamespace(block=0, settings=WINDOWS, deadlines=lambda current: DEADLINES, law=law)
     for number in range(1, 60):
         waits.add(role._act(entry_with(number, **records)).until - since)
     assert (min(waits), max(waits)) == (least, most)
+
+
+def test_only_who_committed_closes_in_the_place_of_the_coordinator(federation):
+    role = federation.standby(1)
+    role.view.refresh()
+    for commits, struck, may in (((1, 2), False, True), ((2,), False, False), ((1, 2), True, False)):
+        role.view.law.is_struck = lambda account, struck=struck: struck
+        assert role._may(entry_with(draws=(1, 2), commits=commits)) is may
+
+
+def test_a_standby_skips_a_round_that_waits_for_its_quorum_only_where_members_changed(federation):
+    coordinator = federation.coordinator()
+    while not coordinator.view.rounds.latest or coordinator.view.rounds.latest.seed is None:
+        coordinator.step()
+        federation.network.mine()
+        coordinator.view.refresh()
+    federation.network.advance_to(federation.network.block_number() + 100)
+    assert "0 of the 3 needed have" in federation.standby(1).step().waiting
+    federation.client(4).context.ledger.withdraw(0, bytes(32))
+    assert federation.standby(1).step().acted.startswith("skipped the round")
