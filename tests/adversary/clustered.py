@@ -1,8 +1,7 @@
 """Small federations with clusters for attackers: a real EVM and store, members of few samples, quick training."""
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +10,28 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.chain.face.networks import Network
 from fedgrove.chain.records import Closed, Phase
+from fedgrove.common.wire import canonical_json
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import Tensors, flatten, unflatten
 from fedgrove.node.learning.datasets import load_dataset
 from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.methods.procfl.round_inputs import state_after
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.codec import ModelUpdate
-from fedgrove.node.protocol.aggregation import outcome, recovery
+from fedgrove.node.protocol.aggregation import outcome, recovered_without_spoilt, released_shares
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.context import CoordinatorUnit
 from fedgrove.node.roles.coordinator.summing import Close
 from tests.node.federation import Federation
 
@@ -48,6 +52,7 @@ def found(network: Network, directory: Path, groups: Sequence[int], rounds: int,
     changes = {"federation": settings, "training": training, "method": clusters, "membership": APPROVED}
     changes |= {"evaluation": evaluation, "repeats": repeats}
     made = Federation.found(network, directory, len(groups), coordinator=keys, **changes)
+    made.ledger(keys).approve(*(each.address for each in made.keys))
     made.samples = dealt(groups)
     return made
 
@@ -122,7 +127,7 @@ def state_falsely(made: Federation, role: Coordinator, lie: Callable[[ClusterSta
         return signed(made, state, lie(state, Stated.from_table(truth))).to_table()
 
     aides = replace(context.aides, statements=statements)
-    role.units[Phase.CLOSE] = Close(replace(context, aides=aides))
+    role.units[Phase.RECOVER] = Close(replace(context, aides=aides))
 
 
 def signed(made: Federation, state: ClusterState, stated: Stated) -> Stated:
@@ -137,34 +142,58 @@ def nothing_right(stated: Stated, *models: int) -> Stated:
     return stated.replace(right=rows)
 
 
-def until_recovered(made: Federation, role: Coordinator, clients: dict[int, Client], number: int) -> RoundRecords:
+def until_released(made: Federation, role: Coordinator, clients: dict[int, Client], number: int) -> RoundRecords:
     """Let everybody work until the updates of a round can be summed, and the coordinator is yet to close it."""
+    honest = role.units[Phase.RECOVER]
+    role.units[Phase.RECOVER] = WaitsFrom(number, honest)
     while made.turn(role, clients):
         current = role.view.refresh()
-        if current.number == number and current.recovered is not None:
+        if current.number == number and current.order and len(current.releases) == len(current.order):
+            role.units[Phase.RECOVER] = honest
             return current
-    raise AssertionError(f"round {number} was never recovered: {made.log[-5:]}")
+    raise AssertionError(f"the shares of round {number} were never released: {made.log[-5:]}")
+
+
+@dataclass
+class WaitsFrom:
+    """Closes the rounds before one, and nothing more."""
+
+    number: int
+    honest: CoordinatorUnit
+
+    def act(self, turn: Turn) -> Step:
+        if turn.current.number < self.number:
+            return self.honest.act(turn)
+        return Step.wait("recover", "nobody", turn.deadlines.recover_end)
 
 
 def close_instead(made: Federation, client: Client, model: bytes, metrics: bytes) -> None:
     """Close the latest round in the coordinator's stead, when its grace is over."""
     current = client.view.refresh()
-    made.network.advance_to(made.network.block_number() + made.config.ledger.coordinator_grace + 1)
+    lot = client.view.law.closing_lot(current, client.account)
+    committed = current.deadlines(made.config.ledger).commit_end
+    made.network.advance_to(committed + made.config.ledger.coordinator_grace + lot + 1)
     client.context.ledger.close(current.number, made.store.put(model).digest, made.store.put(metrics).digest)
 
 
 def right_state(client: Client) -> ClusterState:
-    """What the latest round, recovered, comes to."""
-    context = client.context
-    inputs = context.inputs(client.view.refresh())
-    record = recovery(inputs, context.store.fetch(inputs.current.recovered.digest, 1 << 24))
-    return outcome(context.method, inputs, record).model
+    """What the latest round, whose shares are released, comes to."""
+    return outcome(client.context.method, client.context.inputs(client.view.refresh()), recovered(client)).model
 
 
-def metrics_with(number: int, clusters: object) -> bytes:
-    """Metrics that state something of clusters, as nobody's code writes it."""
-    table = {"accuracy": 0.0, "loss": 0.0, "round": number, "samples": 0, "stated": clusters}
-    return json.dumps(table, sort_keys=True, separators=(",", ":")).encode()
+def recovered(client: Client) -> RecoveryRecord:
+    """The recovery record of the latest round, whose shares are released."""
+    inputs = client.context.inputs(client.view.refresh())
+    return recovered_without_spoilt(inputs, released_shares(inputs), (), final=True)
+
+
+def metrics_with(made: Federation, client: Client, clusters: object) -> bytes:
+    """Metrics of the latest round that state something of clusters, as nobody's code writes it."""
+    current = client.view.rounds.last
+    committed = current.deadlines(made.config.ledger).commit_end
+    record = made.store.put(recovered(client).to_bytes()).digest
+    right = Metrics(current.number, record.hex(), (committed, made.network.block_hash(committed).hex()))
+    return canonical_json(right.to_table() | ({"stated": clusters} if clusters is not None else {}))
 
 
 # --- what became of it ------------------------------------------------------------------------------------------------

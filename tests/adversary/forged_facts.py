@@ -10,8 +10,8 @@ from eth_utils import keccak
 from fedgrove.chain.records import (
     Closed,
     Committed,
+    Judged,
     LedgerFounded,
-    Recovered,
     RegistryFounded,
     Released,
     RoundOpened,
@@ -28,7 +28,7 @@ HEADER_FIELDS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 def of_headers(kept: Kept) -> Iterator[Forgery]:
     """Fields of headers, with all hashes down the chain made anew; and headers that contradict themselves."""
     end = len(kept.tape.sheets) - 1
-    for where, block in (("an early block", end // 4), ("a late block", kept.tape.last(Recovered).block - 1)):
+    for where, block in (("an early block", end // 4), ("a late block", kept.tape.last(Closed).block - 1)):
         for number in HEADER_FIELDS:
             yield Forgery(f"header field {number} of {where}", lambda d, b=block, n=number: break_header(d, b, n), True)
     late = kept.tape.last(Committed).block
@@ -59,7 +59,8 @@ def _other_deployments(deployment: Deployment) -> Iterator[tuple[str, Deployment
                 other = _other_term(part, getattr(value, part), asdict(value))
                 yield f"{name}.{part}", replace(deployment, **{name: replace(value, **{part: other})})
         else:
-            yield name, replace(deployment, **{name: other_value(value)})
+            other = "approved" if name == "membership" else other_value(value)
+            yield name, replace(deployment, **{name: other})
 
 
 def _other_term(name: str, value: Any, beside: dict) -> Any:
@@ -67,7 +68,7 @@ def _other_term(name: str, value: Any, beside: dict) -> Any:
         return "ab" * 32
     if name == "rates":
         return ((1, 999_999),)
-    if name == "quorum":
+    if name in ("quorum", "releases", "judges"):
         return value - 1
     return other_value(value) if value != beside.get("max_clients") else value - 1
 
@@ -133,7 +134,7 @@ def of_blobs(kept: Kept) -> Iterator[Forgery]:
                     )
 
 
-_BLOBS = (RoundOpened, Shared, Committed, Released, Recovered, Closed)
+_BLOBS = (RoundOpened, Shared, Committed, Released, Closed, Judged)
 
 
 def _reblob(draft: Draft, place: Place, name: str, signer: Any) -> None:

@@ -10,9 +10,9 @@ from eth_utils import keccak
 
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.records import (
-    AbsenceRecorded,
     Closed,
     Committed,
+    Judged,
     Record,
     RoundOpened,
 )
@@ -36,8 +36,8 @@ def of_histories(kept: Kept) -> Iterator[Forgery]:
     yield Forgery("an update exchanged and the model summed anew", _exchanged_update)
     yield Forgery("another first model all through", _other_first_model)
     yield Forgery("a round more than the terms have", _one_round_more)
-    if kept.tape.places(AbsenceRecorded):
-        yield Forgery("absences left out", lambda d: d.tape.drop(d.tape.last(AbsenceRecorded)), True)
+    if kept.tape.places(Judged):
+        yield Forgery("judgements left out", lambda d: d.tape.drop(d.tape.last(Judged)), True)
 
 
 def _by_strangers(draft: Draft) -> None:

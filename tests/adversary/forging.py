@@ -22,21 +22,22 @@ from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.network.block_rlp import decode_header, decode_receipt, trie_root
 from fedgrove.chain.network.history import Block, Body, LedgerHistory
 from fedgrove.chain.records import (
-    AbsenceRecorded,
     Approved,
     Closed,
     Committed,
-    Disputed,
     DrawEnded,
     Drawn,
     Failed,
+    Judged,
     Log,
     MailboxKeyRotated,
+    Phase,
     Position,
     Record,
-    Recovered,
     Registered,
     Released,
+    Replaced,
+    Resumed,
     Revoked,
     RoundOpened,
     Sealed,
@@ -62,7 +63,7 @@ ARGUMENTS: dict[type[Record], tuple[str, ...]] = {
     Withdrawn: ("points", "digest"),
     Approved: ("account",),
     Revoked: ("account",),
-    RoundOpened: ("model_digest",),
+    RoundOpened: ("model_digest", "barred"),
     SeedFixed: ("round",),
     Drawn: ("round", "", "", "mask_key", "seal_key", "samples"),
     Sealed: ("round",),
@@ -70,11 +71,11 @@ ARGUMENTS: dict[type[Record], tuple[str, ...]] = {
     Shared: ("round", "digest"),
     Committed: ("round", "digest", "seed_hash"),
     Released: ("round", "digest"),
-    Recovered: ("round", "digest"),
     Closed: ("round", "model_digest", "metrics_digest"),
-    Failed: ("round", "reason", "evidence"),
-    Disputed: ("round", "evidence"),
-    AbsenceRecorded: (),
+    Failed: ("round",),
+    Judged: ("round", "asked", "model_digest", "metrics_digest"),
+    Replaced: ("round", "", "model_digest", "metrics_digest"),
+    Resumed: (),
 }
 
 
@@ -245,7 +246,8 @@ class Tape:
         arguments = list(abi_decode(function.inputs, call.data[4:]))
         for name, value in changes.items():
             if name in ARGUMENTS[kind]:
-                arguments[ARGUMENTS[kind].index(name)] = value
+                at, before = ARGUMENTS[kind].index(name), getattr(place.record, name)
+                arguments[at] = _with_argument(arguments[at], before, value)
         call.data = function.selector + abi_encode(function.inputs, arguments)
 
     def change(self, place: Place, signer: Any = None, **changes: Any) -> None:
@@ -311,7 +313,6 @@ class _Mending:
         self.hashes: dict[int, bytes] = {}
         self._opened: dict[int, int] = {}
         self._tickets: dict[int, dict[int, int]] = {}
-        self._commits: dict[int, int] = {}
         self._ends: dict[int, Ends] = {}
         self._root = bytes(32)
 
@@ -340,10 +341,6 @@ class _Mending:
                 self._tickets.get(record.round, {})[record.client] = ticket
             case DrawEnded():
                 self._ends[record.round] = Ends(draw=number)
-            case Committed():
-                self._commits[record.round] = self._commits.get(record.round, 0) + 1
-            case Recovered():
-                return replace(record, survivors=self._commits.get(record.round, 0))
             case SeedFixed() if record.round in self._opened:
                 block = Deadlines.of(self._opened[record.round], d.settings, Ends()).seed_block
                 old = record.block_hash
@@ -368,6 +365,13 @@ class _Mending:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
+def _with_argument(argument: Any, before: Any, value: Any) -> Any:
+    """An argument with another value, or, if it is a list in which the record's is one of several, with that in it."""
+    if not isinstance(argument, list | tuple) or isinstance(before, tuple):
+        return value
+    return [value if each == before or str(each).lower() == str(before).lower() else each for each in argument]
+
+
 def other_value(value: Any) -> Any:
     """Another value of the same type."""
     if isinstance(value, bool):
@@ -376,7 +380,9 @@ def other_value(value: Any) -> Any:
         return value[:-1] + bytes([value[-1] ^ 1]) if value else b"\1"
     if isinstance(value, str):
         return STRANGER.address if value != STRANGER.address else to_checksum_address(b"\1" * 20)
-    return type(value)(int(value) % 6 + 1) if type(value) is not int else value + 1
+    if isinstance(value, Phase):
+        return Phase.CLOSED if value is Phase.RECOVER else Phase.RECOVER
+    return (*value, STRANGER.address) if isinstance(value, tuple) else value + 1
 
 
 def record_fields(record: Record) -> list[str]:

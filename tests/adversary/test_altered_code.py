@@ -57,7 +57,8 @@ def found_altered(network, founder: Keys, agreed: Keys) -> Deployment:
     genuine = deploy(network, founder.account, agreed.address, SETTINGS, TERMS)
     nonce, block = network.nonce(founder.address), network.block_number() + 1
     addresses = [created_address(founder.address, each) for each in (nonce, nonce + 1)]
-    told = Deployment(network.chain_id, *addresses, block, agreed.address, founder.address, True, 1, SETTINGS, TERMS)
+    accounts = (founder.address, agreed.address, founder.address, "approved", ())
+    told = Deployment(network.chain_id, *addresses, block, *accounts, 1, SETTINGS, TERMS)
     code = altered_code(network, told, founder)
     sender = sender_of(network, founder.account)
     sender.transact(None, creation_data("ClientRegistry", told), REGISTRY_GAS)

@@ -4,11 +4,10 @@ It moves the count of a bin that the state shows, so that whoever takes back poi
 there; or it spoils every sum that it is in. Masks hide who it is, and nobody is named.
 
 What stops it: no sum builds on an earlier one, so there is nothing to move; and after a sum that could not be decoded
-members are summed in groups, of which a spoiler keeps only its own out of the state. Those in it are honest, are not
-barred, and are counted when the lot puts them beside somebody else.
+members are summed in groups, of which a spoiler keeps only its own out of the state. Those in it are honest, and are
+counted when the lot puts them beside somebody else.
 """
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import AbsenceRecorded, Closed, Failed, FailureReason, Position
+from fedgrove.chain.records import Closed, Failed
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.methods.kmeans.client_work import LocalClustering
 from fedgrove.node.methods.kmeans.code import MAX_LIMIT, Code
@@ -41,10 +40,10 @@ def is_forgotten(one: Federation, since: int) -> bool:
 # --- moving counts ----------------------------------------------------------------------------------------------------
 
 
-def moving_a_count(directory: Path, rounds: int, moves: bool = True) -> tuple[bool, set[str]]:
+def moving_a_count(directory: Path, rounds: int, moves: bool = True) -> tuple[bool, bool]:
     """The attacker takes back a point, moves the victim's counts to a corner, and the victim asks.
 
-    Whether it was forgotten, and what rounds failed for.
+    Whether it was forgotten, and whether a round failed.
     """
     with embedded() as network:
         one = Federation.found(network, directory, clients=4)
@@ -67,8 +66,7 @@ def moving_a_count(directory: Path, rounds: int, moves: bool = True) -> tuple[bo
             one.hold()
             if is_forgotten(one, asked):
                 break
-        reasons = {json.loads(one.store.fetch(each.evidence, 1 << 16))["reason"] for each in one.failures()}
-        return is_forgotten(one, asked), reasons
+        return is_forgotten(one, asked), bool(one.failures())
 
 
 def sum_differences(patched) -> None:
@@ -102,8 +100,8 @@ def test_a_count_that_was_moved_blocks_nobody(tmp_path):
 @pytest.mark.mutants
 def test_it_would_if_differences_were_summed(tmp_path, monkeypatch):
     sum_differences(monkeypatch)
-    assert moving_a_count(tmp_path / "nobody moves", rounds=1, moves=False) == (True, set())
-    assert moving_a_count(tmp_path / "moved", rounds=5) == (False, {"more points were taken from a bin than it had"})
+    assert moving_a_count(tmp_path / "nobody moves", rounds=1, moves=False) == (True, False)
+    assert moving_a_count(tmp_path / "moved", rounds=5) == (False, True)
 
 
 # --- spoiling every sum -----------------------------------------------------------------------------------------------
@@ -119,7 +117,6 @@ class Spoilt:
     ends: list[Closed | Failed]
     counted: list[tuple[int, ...]]
     forgotten: bool
-    absences: list[AbsenceRecorded]
     verdict: str
 
 
@@ -139,17 +136,16 @@ def spoiling_every_sum(directory: Path, rounds: int) -> Spoilt:
             if {*range(2, MEMBERS + 1)} <= {client for clients in counted[1:] for client in clients}:
                 break
             one.ask(counted[-1][number % len(counted[-1])], [number])
-        absences = [record for record in one.ledger(1).records() if isinstance(record, AbsenceRecorded)]
-        return Spoilt(ends, counted, is_forgotten(one, asked), absences, one.audit().verdict)
+        return Spoilt(ends, counted, is_forgotten(one, asked), one.audit().verdict)
 
 
 def test_a_spoiler_keeps_only_its_own_group_out_of_the_state(tmp_path):
-    """All honest members are counted in some round; none of them is barred."""
+    """All honest members are counted in some round."""
     found = spoiling_every_sum(tmp_path, rounds=25)
-    assert isinstance(found.ends[0], Failed) and found.ends[0].reason == FailureReason.INVALID_UPDATE
+    assert isinstance(found.ends[0], Failed)
     assert all(isinstance(end, Closed) for end in found.ends[1:]) and len(found.ends) < 25
     assert all(len(clients) == MEMBERS // 2 and ATTACKER not in clients for clients in found.counted[1:])
-    assert found.forgotten and not found.absences and found.verdict == "verified"
+    assert found.forgotten and found.verdict == "verified"
 
 
 @pytest.mark.mutants
@@ -174,9 +170,10 @@ def test_groups_are_never_smaller_than_the_terms_allow(tmp_path):
 @pytest.mark.parametrize("failures", [1, 2, 3, 30])
 def test_groups_are_halved_after_each_failure(failures):
     """Positions of one round's order, as everybody computes them."""
-    end = Failed(Position(1, bytes(32), 0), 1, FailureReason.INVALID_UPDATE, bytes(32))
-    rounds = SimpleNamespace(rounds={n: SimpleNamespace(number=n, end=end) for n in range(1, failures + 1)})
+    spoilt = {n: SimpleNamespace(number=n, is_spoilt=lambda quorum: True) for n in range(1, failures + 1)}
+    rounds = SimpleNamespace(rounds=spoilt, quorum=3)
     current = SimpleNamespace(number=failures + 1, order=tuple(range(1, 42)), opened=SimpleNamespace(opened_at=9))
     groups = groups_of(rounds, current, KMeansState.empty(2), replace(TERMS, smallest_group=5))
-    assert len(groups) == min(2**failures, 8) and sorted(sum(groups, ())) == list(range(41))
-    assert min(map(len, groups)) >= 5 and max(map(len, groups)) - min(map(len, groups)) <= 1
+    assert len(groups) == min(2**failures, 8) and sorted(place for group in groups for place in group.positions) == list(range(41))
+    sizes = [len(group.positions) for group in groups]
+    assert min(sizes) >= 5 and max(sizes) - min(sizes) <= 1

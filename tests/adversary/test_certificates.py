@@ -146,7 +146,7 @@ def test_a_certificate_does_not_outlive_its_round(history, client):
     place = next(i for i, each in enumerate(history.records) if isinstance(each, Closed) and each.round == number)
     closed = history.records[place]
     block, transaction, index, _ = closed.at
-    voided = Voided(Position(block, transaction, index + 1), number, history.records[0].at.transaction, 3)
+    voided = Voided(Position(block, transaction, index + 1), number, history.records[0].at.transaction)
     bad = fault(history, history.papers[client], [*history.records[: place + 1], voided])
     assert bad is not None and "the model in force, of round" in bad.reason
 

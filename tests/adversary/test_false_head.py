@@ -2,14 +2,14 @@
 
 Each closing names a block of the chain, by which the history before it is signed. The coordinator wants a training that
 goes on and that nobody can have verified afterwards, or copies of it that end differently. What stops it: members that
-recompute a closing look at the block that it names, too, and dispute it; the round is void then, and what stands is
-verified. A block that the chain abandoned after the closing ends in the same way.
+recompute a closing look at the block that it names, too, and judge it wrong; their result takes its place, and what
+stands is verified. A block that the chain abandoned after the closing ends in the same way.
 """
 
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, Disputed, Phase, Voided
+from fedgrove.chain.records import Closed, Judged, Phase, Replaced
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol import closing as closings
 from fedgrove.node.roles.coordinator import Coordinator
@@ -41,17 +41,19 @@ def federation(tmp_path):
 
 
 def run(federation):
-    """The rounds that were void, how many disputed, and the verdict."""
-    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.CLOSE, NamesAnotherBlock)))
+    """The rounds whose closing was replaced, how many members said the same of it, and the verdict."""
+    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.RECOVER, NamesAnotherBlock)))
     records = federation.history().records()
-    void = [record.round for record in records if isinstance(record, Voided)]
-    assert sum(isinstance(record, Closed) for record in records) >= 2
-    return void, sum(isinstance(record, Disputed) for record in records), federation.audit()
+    replaced = {record.round: record.metrics_digest for record in records if isinstance(record, Replaced)}
+    judged = [record for record in records if isinstance(record, Judged)]
+    assert sum(isinstance(record, Closed) for record in records) == 2
+    alike = sum(each.metrics_digest == replaced.get(each.round) for each in judged)
+    return list(replaced), alike, federation.audit()
 
 
-def test_the_closing_is_disputed_and_what_stands_is_verified(federation):
-    void, disputes, verdict = run(federation)
-    assert void[:1] == [1] and disputes == 2
+def test_the_closing_is_replaced_and_what_stands_is_verified(federation):
+    replaced, judges, verdict = run(federation)
+    assert replaced == [1] and judges >= 2
     assert verdict.verdict == "verified", verdict.reason
     (remark,) = [each for each in verdict.remarks if each.field == "closed.metrics"]
     assert remark.round == 1 and "they name a hash that block" in remark.reason
@@ -66,7 +68,7 @@ def test_members_that_do_not_look_at_the_block_lose_their_history(federation, mo
             return honest(member, *closing)
 
     monkeypatch.setattr(closings.Closings, "_difference", without_looking)
-    void, disputes, verdict = run(federation)
-    assert (void, disputes) == ([], 0)
+    replaced, judges, verdict = run(federation)
+    assert (replaced, judges) == ([], 0)
     first = verdict.first_bad_record
     assert verdict.verdict == "bad record" and (first.round, first.field) == (1, "closed.metrics")

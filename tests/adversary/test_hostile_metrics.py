@@ -23,7 +23,8 @@ from fedgrove.node.status.figure_targets import FigureLogs, watched_rounds
 
 HUGE = 10**4000
 LOSSES = {"loss": 1 << 24, "squared_loss": 1 << 24}
-HONEST = Metrics(1, 0.1, 10, 0.5, LocalRecord(1.0, 1e-5, 1.0, 1.0, 4), members=MembersMetrics(1, LOSSES))
+SHOWN = (1, "ab" * 32, (3, "cd" * 32), 0.1, 10, 0.5)
+HONEST = Metrics(*SHOWN, LocalRecord(1.0, 1e-5, 1.0, 1.0, 4), members=MembersMetrics(1, LOSSES))
 HOSTILE = {
     "samples": {"samples": HUGE},
     "privacy": {"privacy": HONEST.privacy.to_table() | {"uploads": HUGE}},
@@ -55,7 +56,7 @@ def logged(directory, metrics: bytes) -> list[str]:
     store, curves = DiskStore(directory), Curves()
     blob = store.put(b"a model, or terms").digest
     end = Closed(Position(9, bytes(32), 0), 1, blob, store.put(metrics).digest)
-    opened = RoundOpened(Position(1, bytes(32), 0), 1, blob, blob, 1_000_000, 1, 2, 0)
+    opened = RoundOpened(Position(1, bytes(32), 0), 1, blob, blob, 1_000_000, 1, 2, ())
     rounds = Rounds(rounds={1: RoundRecords(opened, end=end)})
     watched_rounds(FigureLogs({"curves": curves}, pytest.fail), store, "run")(rounds)
     return curves.names
@@ -82,6 +83,6 @@ def test_honest_ones_are_logged(tmp_path):
 def test_terms_ask_for_no_name_that_cannot_be_stated():
     longest = "m" * 40
     assert settings.is_metric(longest) and not settings.is_metric(longest + "m")
-    stated = Metrics(1, 0.1, 10, 0.5, members=MembersMetrics(1, LOSSES | {longest: 3}))
+    stated = Metrics(*SHOWN, members=MembersMetrics(1, LOSSES | {longest: 3}))
     assert json.loads(stated.to_bytes())["members"]["sums"][longest] == 3
     assert Metrics.from_bytes(stated.to_bytes()) == stated

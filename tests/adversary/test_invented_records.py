@@ -19,21 +19,22 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.blocks import Body
 from fedgrove.chain.records import (
-    AbsenceRecorded,
     Approved,
     Closed,
     Committed,
-    Disputed,
     Drawn,
     Failed,
+    Judged,
     MailboxKeyRotated,
-    Recovered,
     Registered,
     Released,
+    Replaced,
+    Resumed,
     Revoked,
     RoundOpened,
     Sealed,
     Shared,
+    Voided,
     VrfKeyRotated,
     Withdrawn,
     events,
@@ -73,18 +74,19 @@ def invented(federation) -> dict[str, tuple[str, str, tuple, type, tuple]]:
         "a key": (REGISTRY, "rotateVrfKey", (*point, b""), VrfKeyRotated, (second, 2, *point, 99, proof)),
         "a mailbox": (REGISTRY, "rotateMailboxKey", (DIGEST,), MailboxKeyRotated, (second, 2, DIGEST)),
         "a withdrawal": (REGISTRY, "withdraw", (0, DIGEST), Withdrawn, (second, 2, 0, DIGEST)),
-        "an approval": (REGISTRY, "approve", (fourth,), Approved, (fourth,)),
+        "an approval": (REGISTRY, "approve", ([fourth],), Approved, (fourth, 99)),
         "a revocation": (REGISTRY, "revoke", (second,), Revoked, (second,)),
-        "an absence": (LEDGER, "reportAbsences", (1, [second]), AbsenceRecorded, (2, 1)),
+        "a return": (REGISTRY, "resume", (), Resumed, (second, 2, 99)),
         "a draw": (LEDGER, "draw", (1, *point, DIGEST, DIGEST, 5, b""), Drawn, (1, 2, 5, DIGEST, DIGEST, proof)),
         "shares": (LEDGER, "share", (1, DIGEST), Shared, (1, 2, DIGEST)),
         "an update": (LEDGER, "commit", (1, DIGEST, DIGEST), Committed, (1, 2, DIGEST, DIGEST)),
         "a release": (LEDGER, "release", (1, DIGEST), Released, (1, 2, DIGEST)),
-        "a recovery": (LEDGER, "recover", (1, DIGEST), Recovered, (1, DIGEST, 0)),
         "a model": (LEDGER, "close", (1, DIGEST, DIGEST), Closed, (1, DIGEST, DIGEST)),
-        "a failure": (LEDGER, "fail", (1, 3, DIGEST), Failed, (1, 3, DIGEST)),
-        "a dispute": (LEDGER, "disputeRound", (1, DIGEST), Disputed, (1, 2, DIGEST)),
-        "a round": (LEDGER, "open", (DIGEST, []), RoundOpened, (2, DIGEST, DIGEST, 1_000_000, 99, 100, 0)),
+        "a failure": (LEDGER, "fail", (1,), Failed, (1,)),
+        "a judgement": (LEDGER, "judge", (1, 7, DIGEST, DIGEST), Judged, (1, 2, 7, DIGEST, DIGEST)),
+        "a replacement": (LEDGER, "judge", (1, 7, DIGEST, DIGEST), Replaced, (1, DIGEST, DIGEST)),
+        "a void round": (LEDGER, "judge", (1, 7, DIGEST, DIGEST), Voided, (1, DIGEST)),
+        "a round": (LEDGER, "open", (DIGEST, []), RoundOpened, (2, DIGEST, DIGEST, 1_000_000, 99, 100, [])),
     }
 
 
@@ -96,8 +98,7 @@ def with_record(federation, name: str) -> ForgedChain:
     odd = Odd(federation.network, random.Random(0))
     data = Contract(federation.network, contract, address).data(function, *arguments)
     raw = odd.signed(federation.keys[3].account, address, data, "dynamic fee")
-    emitter = federation.deployment.registry if kind is AbsenceRecorded else address
-    forged.add(Body((raw,), (receipt_of([log_of(emitter, kind, values)]),)))
+    forged.add(Body((raw,), (receipt_of([log_of(address, kind, values)]),)))
     return forged
 
 
@@ -109,8 +110,9 @@ def log_of(address: str, kind: type, values: tuple) -> list:
 
 
 NAMES = (
-    *("a member", "a key", "a mailbox", "a withdrawal", "an approval", "a revocation", "an absence", "a draw"),
-    *("shares", "an update", "a release", "a recovery", "a model", "a failure", "a dispute", "a round"),
+    *("a member", "a key", "a mailbox", "a withdrawal", "an approval", "a revocation", "a return", "a draw"),
+    *("shares", "an update", "a release", "a model", "a failure", "a judgement", "a replacement", "a void round"),
+    "a round",
 )
 
 

@@ -2,7 +2,7 @@
 
 Nobody sees what lies under its masks. It adds so much to one parameter that the sum decodes to almost twice the bound.
 If that became the model, no honest client could ever upload again: what it trains from lies beyond what may be
-uploaded, so all of them sit out, round after round, and are reported absent. What stops it: a sum that no honest
+uploaded, so all of them sit out, round after round. What stops it: a sum that no honest
 uploads can give is an invalid update, the round fails, and the model before stands; and a model at the bound, which
 honest uploads could give, can still be trained from, as values beyond the bound are uploaded at the bound.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Failed, FailureReason, RoundOpened, Voided
+from fedgrove.chain.records import Closed, Committed, Failed, RoundOpened, Voided
 from fedgrove.node.base.tensors import flatten, load
 from fedgrove.node.learning.server_side import without_state
 from fedgrove.node.learning.server_steps import ServerSettings
@@ -44,7 +44,8 @@ class Terms:
     word: int | None
     server: ServerSettings | None = None
     evaluation: EvaluationSettings | None = None
-    repeats: int = 0
+    rounds: int = 2
+    repeats: int = 1
 
     def poisoner(self, federation: Federation, clients: dict[int, Client]) -> Client:
         if self.word is not None:
@@ -74,14 +75,14 @@ ATTACKS = {
 
 @pytest.fixture
 def attacked(tmp_path):
-    """``attacked(terms)``: a federation of four, three rounds, whose last member poisons the first."""
+    """``attacked(terms)``: a federation of four, two rounds, whose last member poisons the first."""
     with embedded() as network:
 
         def run(terms: Terms, coordinator: type[Coordinator] = Coordinator) -> Federation:
             masking = MaskingSettings(masked=terms.masked, bound=BOUND)
             agreed = {"masking": masking, "privacy": terms.privacy, "server": terms.server}
             agreed |= {"training": QUICK, "evaluation": terms.evaluation}
-            made = Federation.found(network, tmp_path, 4, 3, terms.repeats, **agreed)
+            made = Federation.found(network, tmp_path, 4, terms.rounds, terms.repeats, **agreed)
             made.register()
             clients = made.clients()
             clients[POISONER] = terms.poisoner(made, clients)
@@ -95,8 +96,10 @@ def model(federation, digest):
     return flatten(without_state(load(federation.store.fetch(digest, 1 << 24))))
 
 
-def honest_absences(federation):
-    return {record.client for record in federation.of(AbsenceRecorded)} - {POISONER}
+def honest_idle(federation):
+    """Accounts of honest members for which some opening says that nobody waits for them."""
+    listed = {account for record in federation.of(RoundOpened) for account in record.barred}
+    return listed - {federation.keys[POISONER - 1].address}
 
 
 def trained_after_the_first_round(federation):
@@ -107,12 +110,11 @@ def trained_after_the_first_round(federation):
 def test_the_round_fails_the_model_stands_and_training_goes_on(attacked, attack):
     federation = attacked(ATTACKS[attack])
     (failed,) = federation.of(Failed)
-    assert (failed.round, failed.reason) == (1, FailureReason.INVALID_UPDATE)
-    assert b"honest uploads cannot add up to" in federation.store.fetch(failed.evidence, 1000)
+    assert failed.round == 1
     opened = {record.round: record.model_digest for record in federation.of(RoundOpened)}
     assert opened[2] == opened[1]
     assert {record.round for record in federation.of(Closed)} == {2, 3}
-    assert not honest_absences(federation)
+    assert not honest_idle(federation)
     assert federation.audit().verdict == "verified"
 
 
@@ -131,7 +133,7 @@ class Accomplice(Coordinator):
         self.context.outcomes.of = outcome
 
 
-def test_a_coordinator_that_closes_over_it_is_disputed(attacked):
+def test_a_coordinator_that_closes_over_it_is_judged_wrong(attacked):
     federation = attacked(ATTACKS["weights"], Accomplice)
     assert 1 in {record.round for record in federation.of(Voided)}
     assert (1, "closed.model") in [(remark.round, remark.field) for remark in federation.audit().remarks]
@@ -176,8 +178,8 @@ def test_a_model_at_the_bound_can_be_trained_from(attacked):
     federation = attacked(Terms("weights", None, None))
     closed = {record.round: record for record in federation.of(Closed)}
     assert model(federation, closed[1].model_digest).max() == BOUND
-    assert set(closed) == {1, 2, 3} and not honest_absences(federation)
-    assert model(federation, closed[3].model_digest).max() <= BOUND
+    assert set(closed) == {1, 2} and not honest_idle(federation)
+    assert model(federation, closed[2].model_digest).max() <= BOUND
     said = [sentence for client in (1, 2, 3) for sentence in federation.said(f"client {client}")]
     assert any(sentence.endswith("cut off at masking.bound") for sentence in said)
     assert federation.audit().verdict == "verified"

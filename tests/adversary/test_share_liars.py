@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, Failed, FailureReason, Recovered
+from fedgrove.chain.records import Closed, Failed
 from fedgrove.node.audit.verdict import BadRecord
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking import recovery
@@ -107,7 +107,6 @@ class Played:
     records: list
     remarks: list[BadRecord]
     verdict: str
-    evidence: list[bytes]
 
     def of(self, kind: type) -> list:
         return [record for record in self.records if isinstance(record, kind)]
@@ -128,8 +127,7 @@ def played(directory, kinds: dict[int, type[Client]], members: int = MEMBERS) ->
             pass
         verdict = federation.audit()
         records = federation.history().records()
-        evidence = [federation.store.fetch(each.evidence, 10_000) for each in records if isinstance(each, Failed)]
-        return Played(records, verdict.remarks, verdict.verdict, evidence)
+        return Played(records, verdict.remarks, verdict.verdict)
 
 
 @pytest.mark.parametrize("liars", [4, SPARE])
@@ -144,24 +142,23 @@ def test_holders_that_lie_spoil_their_own_shares_and_are_named(tmp_path, liars):
 def test_more_liars_stop_a_round_and_are_named_and_nobody_else(tmp_path):
     liars = set(range(1, SPARE + 2))
     found = played(tmp_path, dict.fromkeys(liars, ShareLiar))
-    assert [failed.reason for failed in found.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
+    assert len(found.of(Failed)) == 1 and not found.of(Closed)
     assert found.named("release.content") == liars == {remark.client for remark in found.remarks}
-    assert all(b"were released" in each and b"no usable share" not in each for each in found.evidence)
 
 
 @pytest.mark.parametrize("dealer", [Dealer, OtherDealer, FramingDealer], ids=lambda each: each.__name__)
 def test_an_owner_that_deals_garbage_is_named_and_none_of_its_holders(tmp_path, dealer):
     found = played(tmp_path, {7: dealer})
-    assert [failed.reason for failed in found.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
-    assert all(b"client 7 committed to do not yield its secret" in each for each in found.evidence)
-    assert {remark.client for remark in found.remarks} == {7}
+    assert len(found.of(Failed)) == 1 and not found.of(Closed)
+    (remark,) = found.remarks
+    assert remark.client == 7 and "client 7 committed to do not yield its secret" in remark.reason
 
 
 def test_colluders_that_complain_do_not_make_a_liar_of_an_honest_client(tmp_path):
     """Five of sixteen, as many as the terms assume, and one more than holders may be missing: they stop the round."""
     found = played(tmp_path, dict.fromkeys(SLANDERERS, Slanderer), members=16)
-    assert [failed.reason for failed in found.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
-    assert not found.remarks and not any(b"no usable share" in each for each in found.evidence)
+    assert len(found.of(Failed)) == 1 and not found.of(Closed)
+    assert not found.remarks
 
 
 # --- the mend taken out -----------------------------------------------------------------------------------------------
@@ -177,10 +174,9 @@ def no_commitments(monkeypatch):
 def test_without_commitments_liars_stop_the_round_and_an_honest_owner_is_blamed(tmp_path, no_commitments):
     liars = set(range(1, SPARE // 2 + 2))
     found = played(tmp_path, dict.fromkeys(liars, ShareLiar))
-    assert [failed.reason for failed in found.of(Failed)] == [FailureReason.TOO_FEW_SHARES]
-    assert not found.of(Recovered) and not liars & {remark.client for remark in found.remarks}
-    assert b"committed to do not yield its secret" in found.evidence[0]
-    assert not any(f"client {liar} ".encode() in found.evidence[0] for liar in liars)
+    assert len(found.of(Failed)) == 1 and not found.of(Closed)
+    (remark,) = found.remarks
+    assert "committed to do not yield its secret" in remark.reason and remark.client not in liars
 
 
 @pytest.mark.mutants

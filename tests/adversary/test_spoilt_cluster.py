@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import AbsenceRecorded, Committed
+from fedgrove.chain.records import Committed, RoundOpened
 from fedgrove.node.base.tensors import dump, flatten, unflatten
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.procfl import round_inputs as cluster_rounds
@@ -70,8 +70,9 @@ def models_of(state: ClusterState) -> dict[int, bytes]:
     return {members[0]: dump(state.model_of(k)) for k, members in enumerate(state.clusters) if members}
 
 
-def absent(made: Federation) -> set[int]:
-    return {record.client for record in made.of(AbsenceRecorded)}
+def idle(made: Federation) -> set[str]:
+    """Accounts of which some opening says that nobody waits for them."""
+    return {account for record in made.of(RoundOpened) for account in record.barred}
 
 
 def of_the_last_round(made: Federation) -> set[int]:
@@ -85,7 +86,7 @@ def test_a_sum_beyond_the_bound_is_no_model_and_bars_nobody(federation):
     before, last = next(state for state in states if state.trained == 1), states[-1]
     assert last.trained == 3 and [len(last.groups[k]) for k in last.spoilt] == [4]
     assert models_of(last)[4] == models_of(before)[4] and models_of(last)[1] != models_of(before)[1]
-    assert not absent(federation) and federation.audit().verdict == "verified"
+    assert not idle(federation) and federation.audit().verdict == "verified"
     bound = federation.config.masking.bound
     assert all(np.abs(flatten(model)).max() <= bound for model in last.models)
 
@@ -138,7 +139,7 @@ def test_who_sends_what_cannot_be_summed_is_out_and_its_cluster_trains_on(federa
     states = run(federation, lambda data: data[:-4])
     last = states[-1]
     assert set(last.expelled) == {ATTACKER} and ITS_CLUSTER - {ATTACKER} in map(set, last.groups)
-    assert not absent(federation)
+    assert not idle(federation)
     verdict = federation.audit()
     assert verdict.verdict == "verified" and {r.client for r in verdict.remarks} == {ATTACKER}
 
@@ -190,7 +191,7 @@ def _from_first(honest, junk: bytes):
 def test_who_cannot_mask_is_in_no_sum_and_its_cluster_trains(federation):
     states = no_masks(federation)
     assert ITS_CLUSTER - {ATTACKER} in map(set, states[-1].groups) and not states[-1].spoilt
-    assert not absent(federation)
+    assert not idle(federation)
 
 
 @pytest.mark.mutants
@@ -204,13 +205,13 @@ def test_if_it_were_in_the_sum_there_would_be_none(federation, monkeypatch):
 
 
 def test_an_honest_member_whose_training_leaves_the_bound_sends_what_it_began_with(federation):
-    """Others may bring the model to the brink of it, and would have honest members reported absent for that."""
+    """Others may bring the model to the brink of it, and would have honest members taken for idle ones for that."""
     clients = federation.clients()
     for client in clients.values():
         clustered.poison(client, brink)
     federation.run(clustered.coordinator(federation), clients)
     states = clustered.states(federation)
-    assert not absent(federation) and states[-1].trained == 3
+    assert not idle(federation) and states[-1].trained == 3
     assert federation.audit().verdict == "verified"
 
 

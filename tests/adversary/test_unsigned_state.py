@@ -78,24 +78,29 @@ STATES: dict[str, Callable[[ClusterState], ClusterState]] = {
 }
 
 
-def until_voided(made: Federation, role: Coordinator, clients: dict, number: int) -> None:
-    """Let everybody go on until most members have disputed a round."""
+def until_fallen(made: Federation, role: Coordinator, clients: dict, number: int) -> None:
+    """Let everybody go on until most members have judged a round's closing wrong."""
     for _ in range(60):
         made.turn(role, clients)
         current = clients[1].view.rounds.rounds[number]
-        if current.voided is not None:
+        if current.voided is not None or current.replaced is not None:
             return
     raise AssertionError(made.log[-5:])
+
+
+def said(made: Federation, clients: dict[int, Client], clusters: object = None) -> bytes:
+    """The attacker's metrics of the latest round, right but for what they state of clusters."""
+    return clustered.metrics_with(made, clients[ATTACKER], clusters)
 
 
 @pytest.mark.parametrize("lie", STATEMENTS)
 def test_a_statement_that_nobody_signed_stops_nobody(federation, lie):
     role = clustered.coordinator(federation)
     clients = {number: federation.client(number, check_rounds=1.0) for number in range(1, len(federation.keys) + 1)}
-    clustered.until_recovered(federation, role, clients, 2)
+    clustered.until_released(federation, role, clients, 2)
     model = clustered.right_state(clients[ATTACKER]).to_bytes()
-    clustered.close_instead(federation, clients[ATTACKER], model, clustered.metrics_with(2, STATEMENTS[lie]))
-    until_voided(federation, role, clients, 2)
+    clustered.close_instead(federation, clients[ATTACKER], model, said(federation, clients, STATEMENTS[lie]))
+    until_fallen(federation, role, clients, 2)
     verdict = federation.audit()
     assert verdict.verdict == "verified" and (2, "closed.metrics") in [(r.round, r.field) for r in verdict.remarks]
 
@@ -111,21 +116,21 @@ def test_the_federation_goes_on_to_its_end(federation):
 @pytest.mark.parametrize("lie", STATES)
 def test_a_state_that_follows_from_nothing_stops_nobody(federation, lie):
     role, clients = clustered.coordinator(federation), federation.clients()
-    clustered.until_recovered(federation, role, clients, 1)
+    clustered.until_released(federation, role, clients, 1)
     wrong = STATES[lie](clustered.right_state(clients[ATTACKER])).to_bytes()
-    honest = json.dumps({"accuracy": 0.0, "loss": 0.0, "round": 1, "samples": 0}, separators=(",", ":")).encode()
+    honest = said(federation, clients)
     clustered.close_instead(federation, clients[ATTACKER], wrong, honest)
-    until_voided(federation, role, clients, 1)
+    until_fallen(federation, role, clients, 1)
     assert federation.audit().verdict == "verified"
 
 
 def odd_models(federation: Federation) -> Client:
     """A member that checks no closing, when a round begins with a state whose models have other tensors."""
     role, clients = clustered.coordinator(federation), federation.clients()
-    clustered.until_recovered(federation, role, clients, 1)
+    clustered.until_released(federation, role, clients, 1)
     odd = {"w": np.zeros(3, np.float32)}
     lie = grouped(clustered.right_state(clients[ATTACKER]), ((1, 2, 3), (1, 2, 4, 5, 6)))
-    honest = json.dumps({"accuracy": 0.0, "loss": 0.0, "round": 1, "samples": 0}, separators=(",", ":")).encode()
+    honest = said(federation, clients)
     clustered.close_instead(federation, clients[ATTACKER], replace(lie, models=(odd, odd)).to_bytes(), honest)
     while role.step().phase != "draw":
         federation.network.advance_to(federation.network.block_number() + 1)
@@ -138,7 +143,7 @@ def odd_models(federation: Federation) -> Client:
 def test_a_state_with_models_of_other_tensors_stops_nobody(federation):
     careless = odd_models(federation)
     assert "tensor 'conv1.weight' is missing" in careless.step().waiting
-    assert "disputed round 1" in federation.client(3, check_rounds=1.0).step().acted
+    assert "judged round 1 wrong" in federation.client(3, check_rounds=1.0).step().acted
 
 
 # --- mutants ----------------------------------------------------------------------------------------------------------
@@ -171,9 +176,9 @@ def no_last_resort(monkeypatch):
 def attacked(federation: Federation) -> tuple[Coordinator, dict]:
     role = clustered.coordinator(federation)
     clients = {number: federation.client(number, check_rounds=1.0) for number in range(1, len(federation.keys) + 1)}
-    clustered.until_recovered(federation, role, clients, 2)
+    clustered.until_released(federation, role, clients, 2)
     model = clustered.right_state(clients[ATTACKER]).to_bytes()
-    lie = clustered.metrics_with(2, STATEMENTS["short rows"])
+    lie = said(federation, clients, STATEMENTS["short rows"])
     clustered.close_instead(federation, clients[ATTACKER], model, lie)
     return role, clients
 
@@ -218,7 +223,7 @@ def serve(client, turns: int) -> tuple[list[dict], str]:
     return [json.loads(line) for line in log.getvalue().splitlines()], generate_latest(metrics._registry).decode()
 
 
-def test_members_dispute_what_ends_in_an_error_that_nobody_expected(federation, read_before_signed):
+def test_members_judge_what_ends_in_an_error_that_nobody_expected(federation, read_before_signed):
     _, clients = attacked(federation)
     assert "failed with IndexError" in clients[1].step().acted
 
@@ -237,7 +242,7 @@ def test_an_error_that_nobody_expected_spoils_nothing_that_the_member_remembers(
     _, clients = attacked(federation)
     serve(clients[1], turns=2)
     monkeypatch.undo()
-    assert "disputed round 2" in clients[1].step().acted
+    assert "judged round 2 wrong" in clients[1].step().acted
 
 
 def test_statements_are_of_one_form(federation):

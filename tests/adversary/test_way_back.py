@@ -24,7 +24,7 @@ from fedgrove.node.methods.training.task_data import TaskFailed
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics
 from fedgrove.node.protocol.metric_words import MetricSums, to_words
 from fedgrove.node.protocol.round_inputs import RoundInputs
-from tests.adversary.test_poisoned_sum import BOUND, Terms, attacked, honest_absences, model
+from tests.adversary.test_poisoned_sum import BOUND, Terms, attacked, honest_idle, model
 
 __all__ = ["attacked"]  # a fixture
 
@@ -72,7 +72,7 @@ def closed_in(federation) -> list[int]:
 def test_a_model_from_which_nobody_can_train_is_left_for_the_first_one(attacked, fails, fault, step):
     fails(fault)
     federation = attacked(Terms("weights", None, None, STEPS[step]))
-    assert closed_in(federation) == [1, 3] and not honest_absences(federation)
+    assert closed_in(federation) == [1, 3] and not honest_idle(federation)
     assert 0 < moved(federation) < 0.5  # as far as a round of training leads
     said = " ".join(sentence for client in (1, 2, 3) for sentence in federation.said(f"client {client}"))
     assert f"turned to the first model, as most fail to train from the one in force: {fault}" in said
@@ -151,8 +151,8 @@ def last_metrics(federation) -> MembersMetrics:
 def test_a_last_model_that_nobody_can_evaluate_ends_the_federation_without_metrics(attacked, monkeypatch):
     monkeypatch.setattr(NetworkTrainer, "measure", raising)
     federation = attacked(Terms("weights", None, None, evaluation=EvaluationSettings(), repeats=3))
-    assert closed_in(federation) == [1, 2, 3, 5]
-    assert [record.round for record in federation.of(Failed)] == [4]
+    assert closed_in(federation) == [1, 2, 4]
+    assert [record.round for record in federation.of(Failed)] == [3]
     assert (last_metrics(federation).last, last_metrics(federation).there) == (True, False)
     assert federation.audit().verdict == "verified"
 
@@ -162,8 +162,8 @@ def test_otherwise_it_would_be_asked_for_until_no_round_is_left(attacked, monkey
     monkeypatch.setattr(NetworkTrainer, "measure", raising)
     monkeypatch.setattr(RoundInputs, "begins_anew", False)
     federation = attacked(Terms("weights", None, None, evaluation=EvaluationSettings(), repeats=3))
-    assert closed_in(federation) == [1, 2, 3]
-    assert [record.round for record in federation.of(Failed)] == [4, 5, 6, 7]
+    assert closed_in(federation) == [1, 2]
+    assert [record.round for record in federation.of(Failed)] == [3, 4, 5, 6]
 
 
 # --- a loss that no new beginning reaches in time ---------------------------------------------------------------------

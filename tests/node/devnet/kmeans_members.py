@@ -112,7 +112,7 @@ class Federation:
         founder, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
         for each in (founder, *keys):
             network.fund(each.address, 1)
-        config = with_first_model(config)
+        config = with_first_model(config.with_members([each.address for each in keys]))
         deployment = deploy_federation(network, founder.account, config, founder.address)
         rng = np.random.default_rng(1)
         shape = (POINTS, settings.dimensions)
