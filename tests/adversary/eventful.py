@@ -6,70 +6,63 @@ from unittest import mock
 from fedgrove.chain.crypto import tree
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face import ledger
-from fedgrove.chain.records import FailureReason, Phase, Skipped, Voided
 from fedgrove.chain.records.signed_draws import sign_draw
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.roles.coordinator import Coordinator
-from fedgrove.node.roles.coordinator.context import fail
-from fedgrove.node.roles.coordinator.summing import RecordRecovery
+from tests.adversary.standing_in import with_standbys
 from tests.node.federation import Federation, LyingCoordinator
 
 TERMS = {"membership": MembershipSettings(mode="approved"), "federation": FederationSettings(rounds=3), "repeats": 5}
 
 
 class Erring(LyingCoordinator):
-    """Closes round 2 with a lie, and then has one round fail for nothing."""
-
-    def __init__(self, *parts, **options):
-        super().__init__(*parts, **options)
-        self.units[Phase.RECOVER] = self._recover = FailsOnce(self.context)
-
-    @property
-    def failed(self):
-        """The round that failed for nothing; 0 before that."""
-        return self._recover.failed
+    """Closes the first round that closes after round 3 with a lie."""
 
     def lie(self, current, model):
-        return super().lie(current, model) if current.number == 2 else model
-
-
-class FailsOnce(RecordRecovery):
-    """Has one round after the second fail for nothing."""
-
-    failed = 0
-
-    def _recover(self, turn, number):
-        if turn.current.number > 2 and not self.failed:
-            self.failed = turn.current.number
-            return fail(self.context, turn.current, FailureReason.INVALID_UPDATE, {})
-        return super()._recover(turn, number)
+        return super().lie(current, model) if current.number > 3 else model
 
 
 def hold(made: Federation) -> None:
-    """Approvals, rotations, a withdrawal; draws in a batch, an absence; a lie that is voided; a failure, and a round
-    without draws; an order that is sealed in chunks."""
+    """Approvals, rotations, a withdrawal; draws in a batch; a failure, and a round without draws; an order that is
+    sealed in chunks; a lie that members replace, so that they go on without the coordinator."""
     _join(made)
     coordinator, clients = made.coordinator(Erring), made.clients()
     relayed = clients.pop(4)
     _relay(made, coordinator, clients)
     clients[4] = relayed
-    chunks = {"MAX_SEAL": 0, "MAX_CHUNK": 2}
-    with mock.patch.multiple(ledger, **chunks):
-        while _void(coordinator) is None or not coordinator.failed:
-            assert made.turn(coordinator, clients)
-        while not any(isinstance(each.end, Skipped) for each in coordinator.view.rounds.ended()):
-            latest = coordinator.view.refresh()
-            away = latest.number > coordinator.failed or latest.end is not None
-            assert made.turn(coordinator, {} if away else clients)
-        made.run(coordinator, clients)
+    with mock.patch.multiple(ledger, MAX_SEAL=0, MAX_CHUNK=2):
+        _fail(made, coordinator, clients)
+        _skip(made, coordinator)
+        made.run(coordinator, with_standbys(made, clients))
+
+
+def _fail(made: Federation, coordinator: Coordinator, clients: dict) -> None:
+    """Nobody commits in a round that is sealed."""
+    while (latest := coordinator.view.refresh()).sealed is None or latest.number == 1:
+        assert made.turn(coordinator, clients)
+    while coordinator.view.refresh().end is None:
+        assert made.turn(coordinator, {})
+
+
+def _skip(made: Federation, coordinator: Coordinator) -> None:
+    """Nobody draws, and the coordinator does not wait for them."""
+    book = made.ledger(made.coordinator_keys)
+    while coordinator.view.refresh().end is not None:
+        assert made.turn(coordinator, {})
+    current = coordinator.view.rounds.last
+    made.network.advance_to(current.opened.seed_block + made.config.ledger.draw_window + 1)
+    book.skip(current.number)
+
+
+def approve(made: Federation) -> None:
+    """Let the members register."""
+    made.ledger(made.coordinator_keys).approve(*(keys.address for keys in made.keys))
 
 
 def _join(made: Federation) -> None:
-    founder = made.ledger(made.coordinator_keys)
-    outsider = Keys.generate().address
-    for account in (*(keys.address for keys in made.keys), outsider):
-        founder.approve(account)
+    founder, outsider = made.ledger(made.coordinator_keys), Keys.generate().address
+    founder.approve(outsider)
     founder.revoke(outsider)
     before = made.ledger(made.keys[0])
     before.withdraw(1, b"\5" * 32)
@@ -89,7 +82,3 @@ def _relay(made: Federation, coordinator: Coordinator, clients: dict) -> None:
     book.draw_batch(
         1, [sign_draw(made.deployment, 1, keys, alpha, secrets.mask_key, secrets.seal_key, 60) for keys in signed]
     )
-
-
-def _void(coordinator: Coordinator) -> Voided | None:
-    return next((each.voided for each in coordinator.view.rounds.rounds.values() if each.voided), None)

@@ -89,6 +89,7 @@ def kept(
     with embedded() as network:
         if kind == "eventful":
             made = Federation.found(network, directory / "work", clients, rounds, training=QUICK, **eventful.TERMS)
+            eventful.approve(made)
             hold = eventful.hold
             founder = made.coordinator_keys
         elif kind == "kmeans":

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, Failed, RoundOpened, Skipped, Voided
+from fedgrove.chain.records import Closed, Failed, Replaced, RoundOpened, Skipped
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.protocol import members_metrics
@@ -31,7 +31,7 @@ LIAR, WORDS = 4, 8
 
 @pytest.fixture
 def attacked(tmp_path):
-    """``attacked(...)``: a federation of four whose loss does not fall, with a patience of two rounds, that has run."""
+    """``attacked(...)``: a federation (of four) whose loss does not fall, with a patience of two rounds, that has run."""
     with embedded() as network:
 
         def run(
@@ -43,12 +43,13 @@ def attacked(tmp_path):
             rounds=3,
             repeats=0,
             training=STALLED,
+            size=4,
         ):
             terms = FederationSettings(rounds=rounds, patience=patience, checkers=checkers)
             parts = {"training": training, "evaluation": EvaluationSettings(), "federation": terms, "repeats": repeats}
-            made = Federation.found(network, tmp_path, 4, **parts)
+            made = Federation.found(network, tmp_path, size, **parts)
             made.register()
-            members = {number: made.client(number, clients) for number in range(1, 5)}
+            members = {number: made.client(number, clients) for number in range(1, size + 1)}
             if member is not None:
                 members[LIAR] = made.client(LIAR, member)
             made.run(made.coordinator(coordinator), members)
@@ -61,11 +62,11 @@ def stated(federation):
     return [each.members for each in federation.stated()]
 
 
-def lying(word):
-    """A member that adds to one word of its metrics, in round 1."""
+def lying(word, until=1):
+    """A member that adds to one word of its metrics, up to a round."""
     place, more = word
     return sending(
-        lambda inputs, upload: upload if inputs.current.number > 1 else with_word(upload, place - WORDS, more)
+        lambda inputs, upload: upload if inputs.current.number > until else with_word(upload, place - WORDS, more)
     )
 
 
@@ -128,10 +129,10 @@ def test_one_liar_takes_samples_of_others_off_the_total(attacked):
 
 
 def test_in_a_smaller_sum_after_a_spoilt_round_the_samples_are_those_of_its_members(attacked):
-    """The liar spoils the model's last word: the round fails, and the next one sums three of the four."""
-    federation = attacked(lying((-1, round(1.95 * 2**30))), patience=0, rounds=1, repeats=3)
+    """The liar spoils the model's last word: the round fails, and the next one leaves out its cell of four."""
+    federation = attacked(lying((-1, round(1.95 * 2**30)), until=2), patience=0, rounds=1, repeats=3, size=8)
     assert [record.round for record in federation.of(Failed)] == [1]
-    assert [(each.there, each.samples) for each in stated(federation)] == [(True, 36), (True, 36)]
+    assert [(each.there, each.samples) for each in stated(federation)] == [(True, 48), (True, 96)]
     assert federation.audit().verdict == "verified"
 
 
@@ -167,10 +168,10 @@ def test_the_audit_names_a_statement_that_does_not_follow(attacked, lie):
 
 
 @pytest.mark.parametrize("lie", ["everything was right", "the loss stood still"])
-def test_members_dispute_it_before_they_train_on(attacked, lie):
+def test_members_judge_it_before_they_train_on(attacked, lie):
     federation = attacked(coordinator=misstating(LIES[lie][0]), rounds=2, repeats=1)
-    assert [record.round for record in federation.of(Voided)][:1] == [1]
-    assert any("disputed round 1: its metrics are wrong" in said for said in federation.said("client 1"))
+    assert [record.round for record in federation.of(Replaced)][:1] == [1]
+    assert any("judged round 1 wrong: its metrics are wrong" in said for said in federation.said("client 1"))
 
 
 @pytest.mark.mutants
@@ -246,12 +247,11 @@ def test_the_audit_names_who_changes_the_model_in_the_last_round(attacked):
     assert (found.first_bad_record.round, found.first_bad_record.field) == (2, "closed.model")
 
 
-def test_members_dispute_another_model_in_the_last_round(attacked):
+def test_members_replace_another_model_in_the_last_round(attacked):
     federation = attacked(coordinator=Retouching, patience=0, rounds=1, repeats=1)
-    first, other, again = federation.of(Closed)
-    assert [record.round for record in federation.of(Voided)] == [2]
-    assert first.model_digest == again.model_digest != other.model_digest
-    assert stated(federation)[-1].last and federation.audit().verdict == "verified"
+    (first, other), (right,) = federation.of(Closed), federation.of(Replaced)
+    assert right.round == 2 and first.model_digest == right.model_digest != other.model_digest
+    assert federation.audit().verdict == "verified"
 
 
 def with_a_model(inputs, upload):
@@ -260,12 +260,12 @@ def with_a_model(inputs, upload):
 
 
 def test_a_model_in_the_last_round_is_no_upload_of_it_and_changes_nothing(attacked):
-    """The round fails, and is repeated as a sum of three; the model stays that of the training."""
+    """The round fails, and is repeated; the model stays that of the training."""
     federation = attacked(sending(with_a_model), patience=0, rounds=1, repeats=4)
     model = federation.of(Closed)[0].model_digest
     assert {record.round for record in federation.of(Failed)} == {2}
     assert [end.model_digest for end in federation.of(Closed)] == [model] * 2
-    assert [(each.samples, each.last) for each in stated(federation)] == [(48, False), (36, True)]
+    assert [(each.samples, each.last) for each in stated(federation)] == [(48, False), (48, True)]
     found = federation.audit()
     assert found.verdict == "verified"
     assert {(each.round, each.client) for each in found.remarks} >= {(2, LIAR)}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Failed, Voided
+from fedgrove.chain.records import Failed, Replaced
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.methods.terms import method_of
@@ -115,11 +115,11 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_members_dispute_and_the_audit_names_false_rates(attacked, lie):
+def test_members_replace_false_rates_and_the_audit_names_them(attacked, lie):
     federation = attacked(coordinator=misstating(LIES[lie]), repeats=1)
-    assert [record.round for record in federation.of(Voided)][:1] == [1]
+    assert [record.round for record in federation.of(Replaced)][:1] == [1]
     said = federation.said("client 1")
-    assert any("disputed round 1: its metrics are wrong: the members' metrics are not the sum" in each for each in said)
+    assert any("judged round 1 wrong: its metrics are wrong: the members' metrics are not the sum" in each for each in said)
     remarks = federation.audit()
     assert any("the members' metrics are not the sum" in str(each) for each in (remarks.reason, *remarks.remarks))
 
@@ -133,7 +133,8 @@ def test_a_member_that_sends_no_rates_is_found_by_the_length_of_its_upload(attac
 
     monkeypatch.setattr(ClientLevelUploads, "encode", short)
     federation = attacked(repeats=3)
-    assert [record.round for record in federation.of(Failed)] == [1]
+    failed = {record.round for record in federation.of(Failed)}
+    assert 1 in failed and failed <= {1, 2, 3}  # two more are in halves, which may be too small to be summed
     assert federation.stated()[-1].members.there
     found = federation.audit()
     assert found.verdict == "verified" and {(each.round, each.client) for each in found.remarks} >= {(1, LIAR)}

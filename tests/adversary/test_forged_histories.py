@@ -22,9 +22,7 @@ from fedgrove.chain.records import (
     Closed,
     Committed,
     Failed,
-    FailureReason,
     LedgerFounded,
-    Recovered,
     RoundOpened,
     Voided,
 )
@@ -33,8 +31,9 @@ from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.audit.archive import audit_directory
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.protocol.content import Metrics
 from tests.adversary.forgeries import catalogue
-from tests.adversary.forgery import Draft, Forgery
+from tests.adversary.forgery import LIMIT, Draft, Forgery
 from tests.adversary.forging import STRANGER, log_of
 from tests.adversary.kept_runs import KINDS, Kept, forged_run, kept
 
@@ -68,7 +67,8 @@ def forged(run: Kept, forgery: Forgery, target: Path) -> tuple[Path, LedgerHisto
 
 def vouched_block(run: Kept) -> int:
     """The block that the last closing names."""
-    return [record for record in run.history.records() if isinstance(record, Recovered)][-1].at.block
+    closed = [record for record in run.history.records() if isinstance(record, Closed)][-1]
+    return Metrics.from_bytes(run.store.fetch(closed.metrics_digest, LIMIT)).head[0]
 
 
 def first_difference(one: LedgerHistory, other: LedgerHistory) -> int:
@@ -199,10 +199,9 @@ def test_an_end_that_anybody_may_write_is_refused_by_a_later_head_alone(runs, tm
     tape.cut(tape.number(tape.last(Committed)))
     tape.go_on(Deadlines.of(opened.opened_at, tape.deployment.settings, Ends()).recover_end + 1)
     tape.insert(len(tape.sheets) - 1, call)
-    failed = Failed(place.record.at, opened.round, FailureReason.DEADLINE, bytes(32))
+    failed = Failed(place.record.at, opened.round)
     function = functions("TrainingLedger")["fail"]
-    said = abi_encode(function.inputs, [opened.round, int(FailureReason.DEADLINE), bytes(32)])
-    call.data = function.selector + said
+    call.data = function.selector + abi_encode(function.inputs, [opened.round])
     call.logs = [log_of(failed, tape.deployment)]
     call.sign(STRANGER, tape.deployment.chain_id)
     target = forged_run(run, tmp_path / "failed", tape.encode())

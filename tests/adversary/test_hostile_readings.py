@@ -53,7 +53,7 @@ LOSSES = {"loss": 1 << 24, "squared_loss": 1 << 24}
     ],
 )
 def test_counts_that_no_samples_have_are_no_metrics(counts):
-    honest = Metrics(1, 0.1, 10, 0.5, members=MembersMetrics(10, LOSSES)).to_table()
+    honest = Metrics(1, "ab" * 32, (3, "cd" * 32), 0.1, 10, 0.5, members=MembersMetrics(10, LOSSES)).to_table()
     lie = honest | {"members": honest["members"] | {"sums": LOSSES | counts}}
     assert Metrics.from_bytes(canonical_json(honest))
     with pytest.raises(InvalidContent, match=r"sums|counts"):

@@ -156,7 +156,7 @@ LATE = 5
 
 
 def pinned(network, directory, monkeypatch, least: float) -> Federation:
-    """Five members that the terms name and the admin approved."""
+    """Five members that the terms name."""
     keys = [Keys.generate() for _ in range(6)]
     given = iter(keys)
     with monkeypatch.context() as patch:
@@ -164,9 +164,6 @@ def pinned(network, directory, monkeypatch, least: float) -> Federation:
         accounts = tuple(each.address for each in keys[1:])
         membership = MembershipSettings(mode="approved", members=accounts, least=least)
         made = Federation.found(network, directory, 5, training=QUICK, membership=membership)
-    admin = made.ledger(made.coordinator_keys)
-    for account in accounts:
-        admin.approve(account)
     made.register()
     return made
 

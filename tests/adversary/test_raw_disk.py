@@ -31,8 +31,8 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.client import RoundSecrets
 from fedgrove.node.protocol.journal import Journal
 from tests.adversary.media import Disk
-from tests.node.devnet.test_kmeans import TERMS
-from tests.node.devnet.test_kmeans import Federation as Clustering
+from tests.node.devnet.kmeans_members import TERMS
+from tests.node.devnet.kmeans_members import Federation as Clustering
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
