@@ -31,7 +31,7 @@ LIAR, WORDS = 4, 8
 
 @pytest.fixture
 def attacked(tmp_path):
-    """``attacked(...)``: a federation (of four) whose loss does not fall, with a patience of two rounds, that has run."""
+    """``attacked(...)``: a federation whose loss does not fall, with a patience of two rounds, that has run."""
     with embedded() as network:
 
         def run(

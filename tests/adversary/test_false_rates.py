@@ -119,7 +119,8 @@ def test_members_replace_false_rates_and_the_audit_names_them(attacked, lie):
     federation = attacked(coordinator=misstating(LIES[lie]), repeats=1)
     assert [record.round for record in federation.of(Replaced)][:1] == [1]
     said = federation.said("client 1")
-    assert any("judged round 1 wrong: its metrics are wrong: the members' metrics are not the sum" in each for each in said)
+    wrong = "judged round 1 wrong: its metrics are wrong: the members' metrics are not the sum"
+    assert any(wrong in each for each in said)
     remarks = federation.audit()
     assert any("the members' metrics are not the sum" in str(each) for each in (remarks.reason, *remarks.remarks))
 

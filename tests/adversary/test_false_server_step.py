@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, RoundOpened, Voided
+from fedgrove.chain.records import Closed, Replaced, RoundOpened
 from fedgrove.node.base.tensors import Tensors, load
 from fedgrove.node.learning.server_side import ServerSide
 from fedgrove.node.learning.server_steps import AdamStep, MomentumStep
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.rounds import RoundRecords
+from tests.adversary.standing_in import with_standbys
 from tests.node.federation import Federation, LyingCoordinator
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -127,12 +128,13 @@ def test_the_audit_names_the_closing_and_a_member_that_looks_refuses_it(found, c
     assert looks.closings.fault(rounds[LIE]).startswith("its model is wrong: it is not the server's step on the sum")
 
 
-def test_where_members_look_the_lie_is_voided_and_the_state_is_that_of_the_round_before(found):
+def test_where_members_look_the_right_state_takes_the_place_of_the_lie(found):
     federation = found(STEPS["momentum"], 3)
-    federation.run(federation.coordinator(StateOfAnotherRound))
+    clients = with_standbys(federation, federation.clients())
+    federation.run(federation.coordinator(StateOfAnotherRound), clients)
     closed, opened = of_kind(federation, Closed), of_kind(federation, RoundOpened)
-    voided = of_kind(federation, Voided)
-    assert LIE in voided
-    resumed = min(number for number in opened if number > max(voided))
-    assert opened[resumed].model_digest == closed[1].model_digest and resumed in closed
+    right = of_kind(federation, Replaced)
+    assert list(right) == [LIE] and right[LIE].model_digest != closed[LIE].model_digest
+    resumed = max(closed)
+    assert resumed > LIE and opened[resumed].model_digest == right[LIE].model_digest
     assert federation.audit().verdict == "verified"

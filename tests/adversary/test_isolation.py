@@ -1,7 +1,9 @@
 """A coordinator that leaves one client alone among its accomplices.
 
-It keeps the draws of all honest members but one out of a round (by censoring or revoking them). The sum of that round, less what the accomplices sent, is the victim's update. What
-stops it: a client shares its secrets only where at least half of the members that it counts on have drawn; a revocation acts from the next round on.
+It keeps the draws of all honest members but one out of a round (by censoring or revoking them). The sum of that round,
+less what the accomplices sent, is the victim's update. What stops it: a client shares its secrets only where at least
+half of the members that it counts on have drawn; a revocation acts from the next round on. The quorum alone would stop
+three of eight where the terms name the members; here it is three.
 """
 
 from types import SimpleNamespace
@@ -31,7 +33,9 @@ def nobody_looks_around(monkeypatch):
 def played(directory) -> Federation:
     """A lawful round of all, then rounds from which all but the victim and two accomplices are kept."""
     with embedded() as network:
-        federation = Federation.found(network, directory, clients=MEMBERS, rounds=2, repeats=2)
+        membership = MembershipSettings(mode="approved")
+        federation = Federation.found(network, directory, MEMBERS, rounds=2, repeats=2, membership=membership)
+        federation.ledger(federation.coordinator_keys).approve(*(keys.address for keys in federation.keys))
         federation.register()
         coordinator, clients = federation.coordinator(), federation.clients()
         while coordinator.round < 2 and federation.turn(coordinator, clients):
@@ -104,6 +108,13 @@ def test_half_of_those_seen_lately_must_be_there(present, refused):
 def test_sybils_do_not_count():
     rounds, each = rounds_of([set(range(1, 9))], (1, 2, *range(9, 60)), 60)
     assert attendance_fault(rounds, each, terms(0.5))
+
+
+def test_who_is_revoked_counts_where_an_admin_approves_members():
+    """It took part once: no revocation makes those fewer whom a victim counts on."""
+    rounds, each = rounds_of([set(range(1, 9))], (1, 2, 3), 8)
+    each.known = (1, 2, 3)
+    assert attendance_fault(rounds, each, terms(0.5, mode="approved"))
 
 
 def test_dead_registrations_do_not_stop_a_federation():

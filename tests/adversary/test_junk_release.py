@@ -50,7 +50,7 @@ def found(tmp_path):
                 "masking": MaskingSettings(masked="delta"),
                 "privacy": TWO_ROUNDS,
             }
-            made = Federation.found(network, tmp_path, clients, rounds, **terms)
+            made = Federation.found(network, tmp_path, clients, rounds, repeats=20, **terms)
             made.store = store(tmp_path / "store")
             made.register()
             return made
@@ -115,12 +115,13 @@ LIES = {"32 random bytes": (ListsJunk, os.urandom(32)), "nothing": (ListsJunk, b
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_release_that_nobody_else_makes_spends_nobodys_budget(found, lie):
-    federation = found(5, 3)
+    federation = found(5, 2)
     with_a_liar(federation, *LIES[lie])
     assert {record.client for record in federation.of(Released) if record.round == 2} == {LIAR}
     for client in range(1, 6):
         assert spending(federation).epsilon(client, 2) == pytest.approx(ONE_ROUND)
-    assert [record.round for record in federation.of(Closed)] == [1, 3]  # the budget affords another
+    first, other = federation.of(Closed)  # the budget affords another
+    assert first.round == 1 and other.round > 2
     verdict = federation.audit()
     assert verdict.verdict == "verified" and verdict.privacy.epsilon < TWO_ROUNDS.epsilon
 
@@ -128,7 +129,7 @@ def test_a_release_that_nobody_else_makes_spends_nobodys_budget(found, lie):
 @pytest.mark.mutants
 def test_if_any_listed_release_counted_junk_would_end_the_training(found, monkeypatch):
     monkeypatch.setattr(Spending, "_enough", lambda self, current: 1)
-    federation = found(5, 3)
+    federation = found(5, 2)
     with_a_liar(federation, *LIES["32 random bytes"])
     assert [record.round for record in federation.of(Closed)] == [1]
     assert spending(federation).epsilon(1, 2) > TWO_ROUNDS.epsilon
@@ -177,10 +178,12 @@ def withheld(federation) -> Withholds:
 def test_a_sum_that_one_holder_alone_could_open_is_counted(found):
     federation = found(3, 5)
     villain = withheld(federation)
-    assert len(federation.of(Failed)) == 2 and not federation.of(Closed)
-    assert set(villain.read) == {1, 2} and all(change.any() for change in villain.read.values())
-    assert spending(federation).epsilon(1, 5) == pytest.approx(epsilon_of([GaussianRelease(1.0, count=2)], 1e-3))
-    assert {record.round for record in federation.of(Drawn)} == {1, 2}  # then nobody draws any more
+    assert federation.of(Failed) and not federation.of(Closed)
+    assert set(villain.read) == {record.round for record in federation.of(Released)} and len(villain.read) == 2
+    assert all(change.any() for change in villain.read.values())
+    last = max(villain.read)
+    assert spending(federation).epsilon(1, last) == pytest.approx(epsilon_of([GaussianRelease(1.0, count=2)], 1e-3))
+    assert max(record.round for record in federation.of(Drawn)) == last  # then nobody draws any more
 
 
 @pytest.mark.mutants

@@ -188,7 +188,7 @@ def test_an_endpoint_cannot_say_that_the_draws_are_over(federation):
 def test_an_endpoint_cannot_say_that_a_member_was_barred(federation):
     records, facts = drawn_by_three(federation)
     place = next(index for index, record in enumerate(records) if isinstance(record, RoundOpened))
-    records[place] = replace(records[place], barred=1)
+    records[place] = replace(records[place], barred=(federation.keys[3].address,))
     invented = [*records, DrawEnded(records[-1].at, records[-1].round)]
     with pytest.raises(RuleBroken, match="may not draw"):
         check(invented, facts)

@@ -55,6 +55,12 @@ def federation(network, tmp_path):
     return federation_of(network, tmp_path)
 
 
+@pytest.fixture
+def anybodys(network, tmp_path):
+    """A federation in which anybody takes part."""
+    return federation_of(network, tmp_path, membership=MembershipSettings(mode="open"))
+
+
 def is_read(federation, victim, stolen) -> bool:
     """Whether the endpoint knows the victim's update, bit for bit."""
     return bool((read_update(federation, victim, stolen) == victim.words(victim.view.rounds.latest)).all())
@@ -162,7 +168,7 @@ def pinned(network, directory, monkeypatch, least: float) -> Federation:
     with monkeypatch.context() as patch:
         patch.setattr(Keys, "generate", lambda: next(given))
         accounts = tuple(each.address for each in keys[1:])
-        membership = MembershipSettings(mode="approved", members=accounts, least=least)
+        membership = MembershipSettings(mode="named", members=accounts, least=least)
         made = Federation.found(network, directory, 5, training=QUICK, membership=membership)
     made.register()
     return made
@@ -240,10 +246,10 @@ def test_a_client_that_asks_for_no_agreement_follows_the_first_it_asks(network, 
 class OwnWorld:
     """A chain that the endpoint runs by itself: it replays what founder, coordinator and victim signed, and no more.
 
-    With ``admin``, who is the coordinator, too, it has that one's keys as well, and any approval.
+    With ``founder``, who is the coordinator, too, it has that one's keys as well, who may approve before a round opens.
     """
 
-    def __init__(self, federation: Federation, chain: Network, admin: Keys | None = None) -> None:
+    def __init__(self, federation: Federation, chain: Network, founder: Keys | None = None) -> None:
         self.chain, self.deployment = chain, federation.deployment
         self.keys = [Keys.generate() for _ in range(3)]
         self.stolen: dict[int, RoundSecrets] = {}
@@ -255,14 +261,14 @@ class OwnWorld:
                 chain.send(raw)
                 continue
             for keys in self.keys:
+                if founder is not None:
+                    self.ledger(founder).approve(keys.address)
                 self.ledger(keys).register(keys)
-                if admin is not None:
-                    self.ledger(admin).approve(keys.address)
             chain.mine(1)
-            if admin is None:
+            if founder is None:
                 chain.send(raw)
             else:
-                self.ledger(admin).open(bytes.fromhex(self.deployment.terms.model))
+                self.ledger(founder).open(bytes.fromhex(self.deployment.terms.model))
 
     def ledger(self, keys: Keys) -> Ledger:
         return Ledger(self.chain, self.deployment, keys.account)
@@ -309,56 +315,54 @@ def signed_by(federation, accounts: set[str]) -> list[bytes]:
     return [raw for raw in raws if decode_transaction(raw).sender in accounts]
 
 
-def test_where_all_may_join_one_endpoint_can_make_up_all_members_but_the_victim(federation):
+def test_where_all_may_join_one_endpoint_can_make_up_all_members_but_the_victim(anybodys):
     """Open membership cannot give more: nobody can tell made-up members from others. Two endpoints could."""
-    federation.coordinator().step()
+    anybodys.coordinator().step()
     with embedded() as chain:
-        world = OwnWorld(federation, chain)
-        victim = victim_of(federation, chain)
+        world = OwnWorld(anybodys, chain)
+        victim = victim_of(anybodys, chain)
         assert PUBLISHED in world.play(victim)
-        assert is_read(federation, victim, world.stolen)
+        assert is_read(anybodys, victim, world.stolen)
 
 
-def test_where_the_admin_approves_it_cannot(network, tmp_path, monkeypatch):
-    """Approvals are signed by the admin: those that it gave can be replayed, others not be made."""
-    federation = pinned(network, tmp_path, monkeypatch, least=0.5)
+def test_where_the_terms_name_the_members_it_cannot(federation):
+    """Approvals are signed by the founder: those that it gave can be replayed, others not be made."""
     federation.coordinator().step()
     with embedded() as chain:
-        world = OwnWorld(federation, chain)
         with pytest.raises(ContractRevert) as refusal:
-            world.play(victim_of(federation, chain))
+            OwnWorld(federation, chain)
         assert refusal.value.name == "NotApproved"
 
 
-def test_members_that_the_terms_do_not_name_are_refused_though_their_admin_approves(network, tmp_path, monkeypatch):
-    """The admin is the endpoint's friend, and opens the rounds, too."""
+def test_members_that_the_terms_do_not_name_are_refused_though_their_founder_approves(network, tmp_path, monkeypatch):
+    """The founder is the endpoint's friend, and opens the rounds, too."""
     federation = pinned(network, tmp_path, monkeypatch, least=0.2)
     federation.coordinator().step()
     with embedded() as chain:
-        world = OwnWorld(federation, chain, admin=federation.coordinator_keys)
+        world = OwnWorld(federation, chain, founder=federation.coordinator_keys)
         did = world.play(victim_of(federation, chain))
         assert "shared" not in did
         assert any("is not a member that the terms name" in each for each in did), did
 
 
-def test_clients_that_take_whom_the_admin_approves_are_read_by_its_friend(network, tmp_path, monkeypatch):
+def test_clients_that_take_whom_the_founder_approves_are_read_by_its_friend(network, tmp_path, monkeypatch):
     monkeypatch.setattr(policy, "strangers", lambda *_: [])
     federation = pinned(network, tmp_path, monkeypatch, least=0.2)
     federation.coordinator().step()
     with embedded() as chain:
-        world = OwnWorld(federation, chain, admin=federation.coordinator_keys)
+        world = OwnWorld(federation, chain, founder=federation.coordinator_keys)
         victim = victim_of(federation, chain)
         assert PUBLISHED in world.play(victim)
         assert is_read(federation, victim, world.stolen)
 
 
-def test_one_of_two_endpoints_cannot_show_its_own_world(federation):
-    federation.coordinator().step()
+def test_one_of_two_endpoints_cannot_show_its_own_world(anybodys):
+    anybodys.coordinator().step()
     with embedded() as chain, ExitStack() as stack:
-        world = OwnWorld(federation, chain)
-        urls = [stack.enter_context(served(each)) for each in (chain, federation.network)]
+        world = OwnWorld(anybodys, chain)
+        urls = [stack.enter_context(served(each)) for each in (chain, anybodys.network)]
         connection = stack.enter_context(connect(urls, timeout=30))
         chain.mine(3)
         with pytest.raises(ConnectionFailed, match="do not agree on block"):
-            victim_of(federation, connection).step()
-        assert world.chain.block_number() != federation.network.block_number()
+            victim_of(anybodys, connection).step()
+        assert world.chain.block_number() != anybodys.network.block_number()

@@ -36,7 +36,7 @@ class Withholding(ReleaseShares):
     def act(self, turn):
         if turn.current.number != COMPARING + 1:
             return super().act(turn)
-        return Step.wait("recover", "nobody", turn.deadlines.close_end)
+        return Step.wait("recover", "nobody", turn.deadlines.recover_end)
 
 
 @pytest.fixture

@@ -124,7 +124,9 @@ def full_federation(network, path) -> Federation:
 def test_nobody_draws_for_a_round_that_may_be_full(tmp_path):
     with embedded() as network:
         made = full_federation(network, tmp_path)
-        made.run()
+        coordinator, clients = made.coordinator(), made.clients()
+        for _ in range(60):
+            made.turn(coordinator, clients)
         assert not made.of(Drawn)
         assert "a round may be full (ledger.max_clients)" in made.said("client 1")[0]
 

@@ -2,8 +2,8 @@
 
 If every member recomputed every round, a round of a hundred would cost a hundred times its uploads. So a lot decides
 who looks, five members on average: a VRF under each member's own key, over the closing itself, whose output nobody else
-can know, and which the coordinator cannot influence without making another closing. Whoever finds the lie disputes it,
-and then everybody looks.
+can know, and which the coordinator cannot influence without making another closing. Whoever finds the lie judges
+otherwise, and then everybody looks.
 """
 
 import math
@@ -29,12 +29,13 @@ TERMS = FederationConfig(TrainingTerms(), task=MODEL, federation=FederationSetti
 def closing(number: int) -> SimpleNamespace:
     """A closed round in which everybody committed."""
     end = Closed(Position(1, bytes(32), 0), number, number.to_bytes(32, "big"), bytes(32))
-    return SimpleNamespace(number=number, end=end, closing=end, commits=dict.fromkeys(range(MEMBERS)), disputes={})
+    nobody = {"judgements": lambda asked: {}, "overruled": lambda client: False}
+    return SimpleNamespace(number=number, end=end, result=end, commits=dict.fromkeys(range(MEMBERS)), **nobody)
 
 
 def member(keys: Keys, seen: list[int], terms: FederationConfig = TERMS) -> Closings:
     """What a member does with closings; ``seen`` collects those that it recomputes."""
-    closings = Closings(None, method_of(terms), None, 0.0, partial(lot, keys), bytes, 0)
+    closings = Closings(None, method_of(terms), None, 0.0, partial(lot, keys), bytes)
     closings._recompute = lambda current, end: seen.append(current.number) or "it is a lie"
     return closings
 
@@ -80,10 +81,10 @@ def test_in_a_small_round_everybody_looks(everybody):
     assert seen == [1]
 
 
-def test_one_dispute_makes_everybody_look(everybody):
+def test_one_judgement_makes_everybody_look(everybody):
     seen: list[int] = []
     current = closing(1)
-    current.disputes = {7: None}
+    current.judgements, current.overruled = lambda asked: {7: None}, lambda client: True
     for keys in everybody[:20]:
         member(keys, seen).fault(current)
     assert seen == [1] * 20

@@ -103,16 +103,17 @@ class Federation:
         **ledger,
     ) -> "Federation":
         """Deploy a federation and make its members; ``ledger`` replaces parts of its windows and limits."""
-        values = {name: getattr(windows(clients), name) for name in windows(clients).__dataclass_fields__}
+        limits = {name: value for name, value in ledger.items() if name == "max_samples"}
         config = FederationConfig(
             federation=FederationSettings(rounds=100),
             method=settings,
-            ledger=type(windows(clients))(**{**values, **ledger}),
+            ledger=replace(windows(clients), **limits),
         )
         founder, keys = Keys.generate(), [Keys.generate() for _ in range(clients)]
         for each in (founder, *keys):
             network.fund(each.address, 1)
-        config = with_first_model(config.with_members([each.address for each in keys]))
+        config = config.with_members([each.address for each in keys])
+        config = with_first_model(replace(config, ledger=replace(config.ledger, **ledger)))
         deployment = deploy_federation(network, founder.account, config, founder.address)
         rng = np.random.default_rng(1)
         shape = (POINTS, settings.dimensions)
@@ -183,7 +184,10 @@ class Federation:
                 return
             if not any(step.acted for _, step in steps):
                 block = self.network.block_number()
-                self.network.advance_to(min(step.until for _, step in steps if step.until > block))
+                ends = [step.until for _, step in steps if step.until > block]
+                if not ends:
+                    return  # it stands still: people have to act
+                self.network.advance_to(min(ends))
         raise AssertionError(f"nothing came of it: {self.log[-5:]}")
 
     def hold(self, present: set[int] | None = None) -> RoundRecords:
@@ -204,7 +208,7 @@ class Federation:
         return read_notebook(self.journal(number))
 
     def rounds(self) -> Rounds:
-        found = Rounds()
+        found = Rounds(self.config.ledger.quorum)
         for record in self.ledger(1).records():
             found.add(record)
         return found
