@@ -14,6 +14,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol import closing as closings
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.summing import Close
+from tests.adversary.standing_in import with_standbys
 from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -42,7 +43,8 @@ def federation(tmp_path):
 
 def run(federation):
     """The rounds whose closing was replaced, how many members said the same of it, and the verdict."""
-    federation.run(coordinator=federation.coordinator(with_phase(Coordinator, Phase.RECOVER, NamesAnotherBlock)))
+    coordinator = federation.coordinator(with_phase(Coordinator, Phase.RECOVER, NamesAnotherBlock))
+    federation.run(coordinator, with_standbys(federation, federation.clients()))
     records = federation.history().records()
     replaced = {record.round: record.metrics_digest for record in records if isinstance(record, Replaced)}
     judged = [record for record in records if isinstance(record, Judged)]
