@@ -44,13 +44,13 @@ def found(tmp_path):
     """``found(clients, rounds)``: a federation of registered members with a budget for two rounds."""
     with embedded() as network:
 
-        def make(clients: int, rounds: int, store: type[DiskStore] = DiskStore) -> Federation:
+        def make(clients: int, rounds: int, repeats: int = 20, store: type[DiskStore] = DiskStore) -> Federation:
             terms = {
                 "training": TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05),
                 "masking": MaskingSettings(masked="delta"),
                 "privacy": TWO_ROUNDS,
             }
-            made = Federation.found(network, tmp_path, clients, rounds, repeats=20, **terms)
+            made = Federation.found(network, tmp_path, clients, rounds, repeats, **terms)
             made.store = store(tmp_path / "store")
             made.register()
             return made
@@ -241,7 +241,7 @@ def readable(federation, number: int) -> bool:
 
 
 def test_what_the_ledger_does_not_list_is_not_published_and_costs_nothing(found):
-    federation = found(3, 1, Watched)
+    federation = found(3, 1, 0, Watched)
     censored(federation)
     assert len(federation.of(Failed)) == 1 and not federation.of(Released)
     assert not readable(federation, 1) and spending(federation).epsilon(1, 1) == 0
@@ -258,7 +258,7 @@ def test_shares_that_were_published_first_would_be_read_for_nothing(found, monke
         return blob
 
     monkeypatch.setattr(Disclosure, "released", published)
-    federation = found(3, 1, Watched)
+    federation = found(3, 1, 0, Watched)
     censored(federation)
     assert not federation.of(Released)
     assert readable(federation, 1) and spending(federation).epsilon(1, 1) == 0
