@@ -1,14 +1,15 @@
 """A federation's blobs and its history: where they are put, copied to, and kept for others to audit."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from fedgrove.chain.face.networks import Network
 from fedgrove.chain.network.history import capture
-from fedgrove.chain.records import Record, RoundOpened, Withdrawn
+from fedgrove.chain.records import Closed, Record, Replaced, RoundOpened, Withdrawn
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, TooLarge
@@ -18,7 +19,7 @@ from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.methods.terms import fetch_method
-from fedgrove.node.protocol.content import MAX_JSON_BYTES
+from fedgrove.node.protocol.content import MAX_JSON_BYTES, fetch_metrics
 from fedgrove.node.status.report import build_report
 
 
@@ -69,7 +70,7 @@ def keep(
 
 
 def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]) -> None:
-    """Copy every blob that the records name, and the shared sets of their configurations, to another store.
+    """Copy every blob that the records name to another store, and what their configurations and metrics name.
 
     Content that was never published (by a client that was killed after its commitment), or is no file, is left out; the
     audit says so.
@@ -82,16 +83,22 @@ def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]
             limit = config.max_blob_bytes
             digests += [bytes.fromhex(config.shared.digest)] if config.shared.digest else []
         for digest in digests:
-            try:
-                target.put(source.fetch(digest, limit))
-            except (NotFound, TooLarge, Malformed):
-                continue
+            _copy(source, target, digest, limit)
+        if isinstance(record, Closed | Replaced):
+            with suppress(NotFound, TooLarge, Malformed, InvalidContent):
+                named = fetch_metrics(target, record.metrics_digest).recovery
+                _copy(source, target, bytes.fromhex(named), limit)
+
+
+def _copy(source: ContentStore, target: ContentStore, digest: bytes, limit: int) -> None:
+    with suppress(NotFound, TooLarge, Malformed):
+        target.put(source.fetch(digest, limit))
 
 
 def _digests_of(record: Record) -> Iterator[bytes]:
     if isinstance(record, Withdrawn):  # its digest commits to what the client keeps for itself
         return
-    for name in ("model_digest", "config_digest", "metrics_digest", "digest", "evidence"):
+    for name in ("model_digest", "config_digest", "metrics_digest", "digest"):
         digest = getattr(record, name, None)
         if digest is not None and any(digest):
             yield digest

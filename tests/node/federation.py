@@ -79,9 +79,9 @@ class Federation:
         dataset = _digits()
         config = terms_on(scenario(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
+        coordinator, keys = coordinator or Keys.generate(), [Keys.generate() for _ in range(clients)]
         config = FederationConfig(**{**values, **changes})
         config = replace(config, federation=replace(config.federation, repeats=repeats))
-        coordinator, keys = coordinator or Keys.generate(), [Keys.generate() for _ in range(clients)]
         if "membership" not in changes:
             config = config.with_members([each.address for each in keys])
         if first_model is None:

@@ -96,8 +96,8 @@ def test_it_learns_while_a_quarter_of_the_clients_drop_out(tmp_path):
 def test_too_many_dropouts_fail_the_round_and_the_model_before_stands(tmp_path):
     run = run_federation(tmp_path / "kept", scenario(clients=6, rounds=2, strategy="fedavg", drop=0.7, seed=1))
     assert {each["status"].split(":")[0] for each in run.report["rounds"]} <= {"failed", "skipped"}
-    # Each of the two rounds is held again, in vain.
-    assert len(run.report["rounds"]) == 4
+    # The first round is held again twice, in vain.
+    assert len(run.report["rounds"]) == 3
     assert {each["accuracy"] for each in run.report["rounds"]} == {None}
     assert len({each["model_cid"] for each in run.report["rounds"]}) == 1
     assert fedgrove("audit", str(run.directory)).returncode == 0

@@ -17,6 +17,7 @@ import pytest
 from fedgrove.node.base.tensors import Layout, flatten
 from fedgrove.node.learning.settings import EvaluationSettings, ModelSpec
 from fedgrove.node.learning.task_settings import TaskSettings
+from fedgrove.node.masking.graph import Group
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.methods.training.terms import TrainingTerms
@@ -91,11 +92,12 @@ class Scene:
         rate = self.config.rate_ppm(number)
         order = tuple(range(1, self.sharers + 1))
         current = RoundRecords(
-            SimpleNamespace(round=number, sampling_rate=rate, model_digest=b"canaries"), members=4, order=order
+            SimpleNamespace(round=number, sampling_rate=rate, model_digest=b"canaries"), able=order + (0,) * (4 - len(order)), order=order
         )
         current.shares.update(dict.fromkeys(range(1, self.sharers + 1)))
         current.commits.update(dict.fromkeys(range(1, self.survivors + 1)))
-        inputs = RoundInputs(Rounds(), current, SimpleNamespace(groups=()), self.config, None, lambda: MODEL)
+        graph = SimpleNamespace(groups=(Group.of(range(self.sharers), 1),), is_whole=True)
+        inputs = RoundInputs(Rounds(), current, graph, self.config, None, lambda: MODEL)
         vars(inputs)["only_evaluates"] = self.only
         return inputs
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.records import Recovered
+from fedgrove.chain.records import Closed
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.devnet.terms import terms_on
@@ -30,11 +30,12 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.metric_sums import words_behind
+from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.method import Workplace
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings
+from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.poisoning import SignFlip
 from fedgrove.node.scenario.reading import scenario
 from tests.node.masking.rounds import Round
@@ -106,7 +107,9 @@ class Judged:
             found.commits[client] = SimpleNamespace(digest=self.store.put(upload).digest, seed_hash=seed_hash)
             found.shares[client] = None
         record = self.masks.record({p: self.masks.blob(p) for p in everybody}, everybody, everybody)
-        found.once[Recovered] = SimpleNamespace(digest=self.store.put(record.to_bytes()).digest)
+        recovery = self.store.put(record.to_bytes()).digest.hex()
+        metrics = self.store.put(Metrics(1, recovery, (1, "00" * 32)).to_bytes()).digest
+        found.end = Closed(None, 1, bytes(32), metrics)
         return found
 
     def place(self, found: Entry) -> RoundInputs:
@@ -127,7 +130,7 @@ def terms(shown: str) -> FederationConfig:
     config = terms_on(scenario(clients=6, rounds=9, strategy="fedavg"), load_dataset("digits"), b"")
     clusters = ProCflTerms(global_share=0.0, seats=1, counter="ab" * 32, signer=COORDINATOR.address, shown=shown)
     training = TrainingSettings(epochs=3, batch_size=10, learning_rate=0.1, momentum=0.5)
-    return replace(config, method=clusters, membership=MembershipSettings("approved"), training=training)
+    return replace(config, method=clusters, training=training)
 
 
 def entry(number: int) -> Entry:

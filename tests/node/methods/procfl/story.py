@@ -33,7 +33,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import Rounds
-from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
+from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.scenario.clusters import SimulatedProCfl
@@ -177,7 +177,6 @@ def _tell(directory: Path) -> Iterator[Story]:
             "federation": settings,
             "training": QUICK,
             "method": terms,
-            "membership": MembershipSettings("approved"),
         }
         made = Federation.found(network, directory, CLIENTS + 1, coordinator=keys, **changes)
         data = simulation.data
@@ -187,9 +186,6 @@ def _tell(directory: Path) -> Iterator[Story]:
             number: made.client(number, check_rounds=float(number in CHECKERS)) for number in range(1, CLIENTS + 1)
         }
         sent: dict[tuple[int, int], Tensors] = {}
-        admin = made.ledger(keys)
-        for each in made.keys:
-            admin.approve(each.address)
         for number, client in clients.items():
             client.register()
             watched(client, sent, ATTACKERS.get(number, math.inf))

@@ -9,7 +9,6 @@ import pytest
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.crypto.signatures import sign_message
-from fedgrove.chain.records import AbsenceRecorded
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.strict_tables import InvalidConfig
@@ -223,9 +222,8 @@ def test_answers_open_for_the_counter_alone(story):
             unseal([keys.mailbox], uploads[1], session)
 
 
-def test_the_late_member_takes_part_in_nothing_and_is_not_absent(story):
+def test_the_late_member_takes_part_in_nothing(story):
     assert LATE not in story.states()[-1].clients
-    assert not [record for record in story.records(AbsenceRecorded)]
     assert story.federation.said(f"client {LATE}").count("committed") == ROUNDS - 3
 
 

@@ -22,7 +22,7 @@ from fedgrove.node.methods.procfl.round_inputs import accepted, state_after
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.protocol.aggregation import recovery
+from fedgrove.node.protocol.aggregation import named_recovery
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.status.clusters import Left, hear
 from tests.node.methods.procfl.mutated import canonical, flipped, mutated, other_state, other_statement
@@ -118,7 +118,7 @@ def test_metrics_that_a_round_closed_with(arena):
 
 def _recovery(story: Story, number: int):
     inputs = story.place(number)
-    return recovery(inputs, story.federation.store.fetch(inputs.current.recovered.digest, 1 << 24))
+    return named_recovery(inputs)
 
 
 class Known:

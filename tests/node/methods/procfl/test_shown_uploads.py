@@ -44,6 +44,9 @@ from tests.node.methods.procfl.judged import (
     terms,
 )
 
+NAMED = ("00" * 32, (1, "00" * 32))
+"""The recovery record and the block that metrics name, where nobody looks at them."""
+
 
 def noised(model: np.ndarray) -> bytes:
     return (model + 0.001 * np.random.default_rng(0).standard_normal(len(model))).astype("<f4").tobytes()
@@ -181,7 +184,7 @@ def test_label_counts_of_a_round_that_fell_with_its_base_are_not_sent_again(tmp_
     judged = Judged(tmp_path, "upload")
     fell = RoundRecords(SimpleNamespace(round=0), order=(*MEMBERS, JUDGE))
     fell.commits.update(dict.fromkeys(fell.order[:commits]))
-    fell.end = Voided(None, 0, bytes(32), 0)
+    fell.end = Voided(None, 0, bytes(32))
     judged.rounds.rounds = {0: fell, **judged.rounds.rounds}
     judged.states[2] = replace(judged.states[1], stage="labels")
     options = (judged.samples[1], Journal(tmp_path / "member", bytes(32)))
@@ -225,7 +228,7 @@ def test_overlaps_that_nobody_would_read_close_no_round():
     state = replace(ClusterState.first({"w": np.zeros(1, np.float32)}), stage="count", sets=sets, clients=clients)
     overlaps = Stated(overlaps=((100,) * 600,) * 600)
     signature = sign_message(COORDINATOR, overlaps.message(cid_of(state.to_bytes()).digest))
-    stated = Metrics(2, 0.0, 0, 0.0, stated=overlaps.replace(signature=signature.hex()).to_table())
+    stated = Metrics(2, *NAMED, stated=overlaps.replace(signature=signature.hex()).to_table())
     assert "too many clients" in method_of(terms("upload")).statement_fault(state, stated)
 
 
@@ -233,9 +236,9 @@ def test_models_that_nobody_would_read_close_no_round():
     config = terms("upload")
     config = replace(config, federation=replace(config.federation, max_blob_mib=1))
     first = ClusterState.first({"w": np.zeros(1 << 17, np.float32)})
-    assert not method_of(config).statement_fault(first, Metrics(2, 0.0, 0, 0.0))
+    assert not method_of(config).statement_fault(first, Metrics(2, *NAMED))
     state = replace(first, stage="train", models=first.models * 2)
-    assert "too many clusters" in method_of(config).statement_fault(state, Metrics(2, 0.0, 0, 0.0))
+    assert "too many clusters" in method_of(config).statement_fault(state, Metrics(2, *NAMED))
 
 
 # --- how long the secret lives ----------------------------------------------------------------------------------------
@@ -276,7 +279,7 @@ class Life:
         """End a round; ``stage`` is what comes after it."""
         found = self.rounds.rounds[number] = (Entry if stands else RoundRecords)(SimpleNamespace(round=number))
         digest = b"%d" % number
-        found.end = Closed(None, number, digest, stage.encode()) if stands else Voided(None, number, digest, 0)
+        found.end = Closed(None, number, digest, stage.encode()) if stands else Voided(None, number, digest)
         self.stages[number] = stage
 
     def kept(self, client: int = SILENT) -> bytes | None:

@@ -9,6 +9,7 @@ import numpy as np
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.ring import WORD, decode, encode
+from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.protocol.accounting import NoMechanism
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
@@ -62,8 +63,10 @@ class MeanCodec(Codec):
         return masked_bytes(inputs, client, secrets, words, self._layout())
 
     def outcome(self, inputs: RoundInputs, record) -> Outcome:
-        words, total = unmasked_sum(inputs, record, self._layout()), inputs.graph.total_samples
-        summed = sum(inputs.graph.participants[position].samples for position in inputs.survivors)
+        total, layout = inputs.graph.total_samples, self._layout()
+        groups = [group for group in opened_groups(inputs.graph, inputs.survivors, record.left_out) if group]
+        words = sum(unmasked_sum(inputs, record, layout, group) for group in groups)
+        summed = sum(inputs.graph.participants[position].samples for group in groups for position in group)
         return Outcome(Mean(tuple(map(float, decode(words, summed, total, self.config.masking.bound)))))
 
 

@@ -28,5 +28,5 @@ def test_the_loss_of_a_model_that_overflows_can_be_stated(clusters):
     model = poisoned if clusters is None else ClusterState("train", (first, poisoned), trained=1, groups=((1,), (2,)))
     test = load_dataset("digits").test().take(np.arange(50))
     found = method_of(config).aides(None, test).evaluate(model)
-    stated = Metrics(1, found.loss, found.samples, found.accuracy)
+    stated = Metrics(1, "00" * 32, (1, "00" * 32), found.loss, found.samples, found.accuracy)
     assert found.scores is None and found.loss > 1e299 and Metrics.from_bytes(stated.to_bytes()) == stated

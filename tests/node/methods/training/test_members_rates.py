@@ -272,7 +272,7 @@ def test_where_a_part_is_summed_and_nobody_may_know_how_many_the_rates_are_void(
     settings = replace(PRIVACY, participation=participation)
     codec = ClientLevelUploads(replace(run.federation.config, privacy=settings))
     planned = ClientLevelRound(settings, 1, 10, 0.5, 4, 1.0, 4, rates=1)
-    inputs = SimpleNamespace(only_evaluates=False, graph=SimpleNamespace(groups=((0, 1),)))
+    inputs = SimpleNamespace(only_evaluates=False, graph=SimpleNamespace(is_whole=False))
     found = codec._members(inputs, planned, np.zeros(1, np.uint32), (2, 2))
     assert bool(found.void) == void and found.there != void
     assert void == ("only a part of the members is summed" in found.void)
