@@ -58,16 +58,19 @@ class _Bench:
             draw_window=window,
             share_window=window,
             commit_window=window,
-            recover_window=window,
+            recover_window=max(window, 4 * LedgerSettings.coordinator_grace),
             quorum=1,
+            releases=1,
+            judges=1,
             max_clients=clients,
         )
         self.network, self._track = network, track
         self._model, config = os.urandom(32), os.urandom(32)
         terms = Terms(config.hex(), self._model.hex(), rounds=2)
-        self.deployment: Deployment = deploy(network, founder.account, founder.address, settings, terms)
-        self.coordinator = Ledger(network, self.deployment, founder.account)
         self.members = [Keys.generate() for _ in range(clients)]
+        parts = (network, founder.account, founder.address, settings, terms)
+        self.deployment: Deployment = deploy(*parts, members=[keys.address for keys in self.members])
+        self.coordinator = Ledger(network, self.deployment, founder.account)
         self.gas: dict[str, list[float]] = {}
 
     def register(self) -> None:
@@ -99,7 +102,6 @@ class _Bench:
             self._note("commit", self._ledger(keys).commit(number, os.urandom(32), os.urandom(32)))
         for keys in self._each("releasing"):
             self._note("release", self._ledger(keys).release(number, os.urandom(32)))
-        self._note("recover", coordinator.recover(number, os.urandom(32)))
         self._model = os.urandom(32)
         self._note("close", coordinator.close(number, self._model, os.urandom(32)))
 

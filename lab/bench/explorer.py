@@ -21,7 +21,6 @@ from fedgrove.chain.records import (
     Drawn,
     Position,
     Record,
-    Recovered,
     Registered,
     Released,
     RoundOpened,
@@ -73,7 +72,9 @@ def run(rounds: int, clients: int, browser: str | None = None) -> BenchResult:
         store = DiskStore(directory / "store")
         digest = "00" * 31 + "01"
         settings, terms = LedgerSettings(max_clients=clients), Terms(digest, digest, rounds=rounds)
-        deployment = Deployment(1, _ADDRESS, _ADDRESS, 1, _ADDRESS, _ADDRESS, True, 1, settings, terms)
+        deployment = Deployment(
+            1, _ADDRESS, _ADDRESS, 1, _ADDRESS, _ADDRESS, _ADDRESS, "open", (), 1, settings, terms
+        )
         records = list(_records(rounds, clients, store))
         path = directory / "index.sqlite"
         filling = _seconds(lambda: _fill(path, deployment, records, store), 1)
@@ -152,10 +153,12 @@ def _records(rounds: int, clients: int, store: DiskStore) -> Iterator[Record]:
         yield Registered(next(places), _ADDRESS, client, client, 0, bytes(32), 1, proof)
     for number in range(1, rounds + 1):
         digest = _digests(number)
-        metrics = store.put(Metrics(number, 0.9**number, 1000, 1 - 0.9**number).to_bytes()).digest
         opened = next(places)
+        named = (digest("recovery", 0).hex(), (opened.block, "00" * 32))
+        stated = Metrics(number, *named, 0.9**number, 1000, 1 - 0.9**number)
+        metrics = store.put(stated.to_bytes()).digest
         model, config, block = digest("model", 0), digest("config", 0), opened.block
-        yield RoundOpened(opened, number, model, config, 1_000_000, block, block, 0)
+        yield RoundOpened(opened, number, model, config, 1_000_000, block, block, ())
         yield SeedFixed(next(places), number, bytes(32), bytes(32))
         for client in range(1, clients + 1):
             yield Drawn(next(places), number, client, 600, bytes(32), bytes(32), proof)
@@ -166,7 +169,6 @@ def _records(rounds: int, clients: int, store: DiskStore) -> Iterator[Record]:
             yield Committed(next(places), number, client, digest("update", client), bytes(32))
         for client in range(1, clients + 1):
             yield Released(next(places), number, client, digest("release", client))
-        yield Recovered(next(places), number, digest("recovery", 0), clients)
         yield Closed(next(places), number, digest("model", 1), metrics)
 
 

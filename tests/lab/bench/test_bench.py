@@ -38,7 +38,7 @@ def test_gas_of_a_proof_meets_its_goal_and_contract_and_python_agree():
 def test_pages_of_a_long_history_are_measured_beside_their_goal():
     result = explorer.run(3, 5, explorer.find_chromium())
     rows = by_name(result)
-    assert result.setting["records"] == 5 + 3 * (5 + 4 * 5) and rows["the index"].value > 0
+    assert result.setting["records"] == 5 + 3 * (4 + 4 * 5) and rows["the index"].value > 0
     assert all(rows[name].limit == 1 for name in ("the overview", "a round of 5 clients", "a search"))
     if explorer.find_chromium():
         assert rows["the overview in Chromium, first painted"].value > 0

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +44,7 @@ WINDOWS = LedgerSettings(
     seal_window=60,
     share_window=60,
     commit_window=120,
-    recover_window=60,
-    close_window=60,
+    recover_window=80,
     coordinator_grace=20,
     max_clients=8,
 )
@@ -74,8 +73,9 @@ class Processes:
         dataset = load_dataset("digits")
         plan = scenario(clients=clients, rounds=rounds, strategy="fedavg", portable=portable)
         config = terms_on(plan, dataset, b"")
-        config = replace(config, ledger=WINDOWS)
         keys = {name: Keys.generate() for name in ("coordinator", *(f"client-{n}" for n in range(1, clients + 1)))}
+        members = [each.address for name, each in keys.items() if name != "coordinator"]
+        config = replace(config, ledger=WINDOWS).with_members(members)
         for each in keys.values():
             network.fund(each.address, 1)
         founder = keys["coordinator"]
@@ -151,8 +151,12 @@ class Processes:
                 process.wait()
 
 
+def in_toml(settings: LedgerSettings) -> str:
+    """The lines of the table ``[ledger]``."""
+    return "\n".join(f"{name} = {str(value).lower()}" for name, value in asdict(settings).items())
+
+
 def _terms(config) -> str:
-    windows = "\n".join(f"{name} = {str(getattr(WINDOWS, name)).lower()}" for name in WINDOWS.__dataclass_fields__)
     return f"""
 [federation]
 name = "{config.federation.name}"
@@ -166,8 +170,10 @@ epochs = 1
 learning_rate = 0.05
 [strategy]
 name = "fedavg"
+[membership]
+members = {json.dumps(config.membership.members)}
 [ledger]
-{windows}
+{in_toml(config.ledger)}
 """
 
 

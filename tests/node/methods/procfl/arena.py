@@ -14,6 +14,7 @@ from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import TooLarge
 from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.masking.graph import MIN_CLIENTS, Group
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.codec import ClusterCodec
 from fedgrove.node.methods.procfl.round_inputs import course_of, numbers_in
@@ -138,7 +139,8 @@ class Arena:
         current = SimpleNamespace(draws=draws, sealed=True, commits={}, order=tuple(clients))
         assert numbers_in(draws) == numbers
         positions = {client: place for place, client in enumerate(clients)}
-        graph = SimpleNamespace(groups=tuple(tuple(positions[client] for client in group) for group in groups))
+        found = tuple(Group.of([positions[client] for client in group], MIN_CLIENTS) for group in groups)
+        graph = SimpleNamespace(groups=found)
         inputs = SimpleNamespace(previous=state, current=current, graph=graph, config=self.config, only_evaluates=False)
         for client in clients[:12]:
             assert 0 <= self.kind.expected_bytes(inputs, client) < 1 << 40

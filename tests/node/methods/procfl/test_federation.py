@@ -95,7 +95,8 @@ def test_each_cluster_has_the_mean_of_its_own(story):
 
 def test_the_one_model_is_that_of_its_parts_together(story):
     inputs, state = story.place(4), story.states()[3]
-    assert inputs.graph.groups == tuple(inputs.current.positions(group) for group in state.groups)
+    groups = [group.positions for group in inputs.graph.groups]
+    assert groups == [inputs.current.positions(group) for group in state.groups]
     assert state.groups == ((1, 3, 5, 7, 9), (2, 4, 6, 8, 10)) and len(state.trials) == 2
     bound = story.federation.config.masking.bound
     for group, trial in zip(state.groups, state.trials, strict=True):
@@ -123,13 +124,8 @@ def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(st
         metrics = metrics.replace(stated=stated.replace(signature=signature.hex()).to_table())
     end = replace(inputs.current.end, model_digest=model, metrics_digest=put_stated(story, metrics))
     inputs = replace(inputs, current=replace(inputs.current, end=end))
-    chain = (story.history.block_hash, story.history.first_block)
-    looking = {
-        client: Closings(store, method_of(config), lambda current: inputs, 0.0, lambda end: 1.0, *chain).fault(
-            inputs.current, client
-        )
-        for client in range(1, CLIENTS + 1)
-    }
+    parts = (store, method_of(config), lambda current: inputs, 0.0, lambda end: 1.0, story.history.block_hash)
+    looking = {client: Closings(*parts).fault(inputs.current, client) for client in range(1, CLIENTS + 1)}
     cases = story.states()[9].cases if number == 9 else ()
     asked = {client for case in cases for client in case.named}
     asked |= set(story.states()[0].sets) if number == 1 else set()

@@ -41,7 +41,7 @@ def test_a_coordinator_that_states_another_mean_is_named(tmp_path, monkeypatch):
         made.register()
         with monkeypatch.context() as lie:
             lie.setattr(MeanMethod, "model_bytes", lambda self, model: b"[7.0]")
-            lie.setattr("fedgrove.node.protocol.closing.Closings.fault", lambda *_: "")
+            lie.setattr("fedgrove.node.protocol.closing.Closings.fault", lambda *_, **how: "")
             made.run()
         bad = made.audit().first_bad_record
     assert (bad.round, bad.field) == (1, "closed.model")
