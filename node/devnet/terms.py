@@ -9,7 +9,7 @@ from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import ModelSpec, default_model
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings
-from fedgrove.node.protocol.terms import FederationConfig, MembershipSettings, SharedSettings
+from fedgrove.node.protocol.terms import FederationConfig, SharedSettings
 from fedgrove.node.scenario.method import NOBODY
 from fedgrove.node.scenario.scenario import Scenario
 
@@ -58,7 +58,6 @@ def _common(scenario: Scenario, counter: bytes, signer: str) -> dict[str, Any]:
         "evaluation": scenario.evaluation,
         "server": scenario.server,
         "method": method,
-        "membership": MembershipSettings("approved"),  # until its members are named: they have no keys yet
     }
 
 
