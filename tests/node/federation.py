@@ -82,7 +82,7 @@ class Federation:
         coordinator, keys = coordinator or Keys.generate(), [Keys.generate() for _ in range(clients)]
         config = FederationConfig(**{**values, **changes})
         config = replace(config, federation=replace(config.federation, repeats=repeats))
-        if "membership" not in changes:
+        if config.membership.mode == "named" and not config.membership.members:
             config = config.with_members([each.address for each in keys])
         if first_model is None:
             config = with_first_model(config)
