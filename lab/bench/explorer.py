@@ -72,9 +72,7 @@ def run(rounds: int, clients: int, browser: str | None = None) -> BenchResult:
         store = DiskStore(directory / "store")
         digest = "00" * 31 + "01"
         settings, terms = LedgerSettings(max_clients=clients), Terms(digest, digest, rounds=rounds)
-        deployment = Deployment(
-            1, _ADDRESS, _ADDRESS, 1, _ADDRESS, _ADDRESS, _ADDRESS, "open", (), 1, settings, terms
-        )
+        deployment = Deployment(1, _ADDRESS, _ADDRESS, 1, _ADDRESS, _ADDRESS, _ADDRESS, "open", (), 1, settings, terms)
         records = list(_records(rounds, clients, store))
         path = directory / "index.sqlite"
         filling = _seconds(lambda: _fill(path, deployment, records, store), 1)

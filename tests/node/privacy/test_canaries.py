@@ -92,7 +92,9 @@ class Scene:
         rate = self.config.rate_ppm(number)
         order = tuple(range(1, self.sharers + 1))
         current = RoundRecords(
-            SimpleNamespace(round=number, sampling_rate=rate, model_digest=b"canaries"), able=order + (0,) * (4 - len(order)), order=order
+            SimpleNamespace(round=number, sampling_rate=rate, model_digest=b"canaries"),
+            able=order + (0,) * (4 - len(order)),
+            order=order,
         )
         current.shares.update(dict.fromkeys(range(1, self.sharers + 1)))
         current.commits.update(dict.fromkeys(range(1, self.survivors + 1)))
