@@ -67,7 +67,8 @@ class ShownUploads:
         if number is None or number not in rounds.rounds or rounds.rounds[number].end is None:
             return
         base = rounds.base
-        over = base is None or base.number < number or len(rounds.ended()) >= self.config.federation.rounds
+        ended = rounds.all_held(self.config.rounds_to_close, self.config.federation.repeats)
+        over = base is None or base.number < number or ended
         if base is not None and not over:
             known = (base.number, base.result.model_digest, base.result.metrics_digest)
             if known == self._settled:

@@ -36,7 +36,7 @@ from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.status.federation import ClusterStageReader
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
-from tests.node.cli.test_services import WINDOWS
+from tests.node.cli.test_services import WINDOWS, in_toml
 
 SECONDS = 3600
 CLIENTS, ROUNDS, SEATS = 8, 8, 3
@@ -195,9 +195,8 @@ class ByHand:
             assert fedgrove("keys", "new", f"{name}.json", cwd=root).returncode == 0
             shown[name] = json.loads(fedgrove("keys", "show", f"{name}.json", "--json", cwd=root).stdout)
             network.fund(shown[name]["account"], 1)
-        windows = "\n".join(f"{name} = {str(getattr(WINDOWS, name)).lower()}" for name in WINDOWS.__dataclass_fields__)
         config, founder = root / "federation.toml", shown["founder"]
-        config.write_text(TERMS.format(counter=founder["mailbox"], signer=founder["account"], windows=windows))
+        config.write_text(TERMS.format(counter=founder["mailbox"], signer=founder["account"], windows=in_toml(WINDOWS)))
         founders = ("--config", str(config), "--keystore", "founder.json")
         assert fedgrove("deploy", *founders, "--rpc", network.url, "--one-account", cwd=root).returncode == 0
         for name in NAMES[1:]:

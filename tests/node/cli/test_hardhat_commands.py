@@ -36,8 +36,7 @@ draw_window = 60
 seal_window = 60
 share_window = 60
 commit_window = 120
-recover_window = 60
-close_window = 60
+recover_window = 100
 [network] # what a founder writes before the contracts are there
 store = "disk:store"
 confirmations = 1
@@ -78,16 +77,18 @@ def place(tmp_path_factory, url):
     """A federation that was deployed, joined and run by commands."""
     folder = tmp_path_factory.mktemp("hardhat")
     place = Place(folder, url)
-    (folder / "federation.toml").write_text(TERMS)
     x, y = load_digits(return_X_y=True)
     x = (x.reshape(-1, 1, 8, 8) / 16).astype("float32")
     with pytest.MonkeyPatch.context() as patch, connect(url) as network:
         patch.setenv("FEDGROVE_PASSWORD", PASSWORD)
+        accounts = []
         for number, name in enumerate(NAMES):
             keys = Keys.generate()
             save(folder / f"{name}.json", keys, PASSWORD, cost=1 << 12)
             network.fund(keys.address, 1)
             np.savez(folder / f"{name}.npz", x_train=x[number:600:4], y_train=y[number:600:4])
+            accounts.append(keys.address)
+        (folder / "federation.toml").write_text(f"{TERMS}[membership]\nmembers = {json.dumps(accounts[1:])}\n")
         founder = ("--config", "federation.toml", "--keystore", "founder.json")
         place.run("deploy", *founder, "--rpc", url)
         for name in NAMES[1:]:

@@ -4,7 +4,7 @@ import csv
 import json
 import subprocess
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -21,7 +21,7 @@ from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.pacer import Pacer
 from tests import warm
 from tests.ipfs.kubo_nodes import needs_kubo, quiet
-from tests.node.cli.test_services import SECONDS, WINDOWS, Processes
+from tests.node.cli.test_services import SECONDS, WINDOWS, Processes, in_toml
 from tests.node.learning.tasks.examples import table
 
 TASK = """
@@ -76,11 +76,12 @@ class TaskProcesses(Processes):
         (root / "task" / "task.py").write_text(TASK)
         bundle = run("task", "pack", root / "task", "--store", store).strip().splitlines()[-1]
         settings = replace(WINDOWS, commit_window=90)  # which passes whole: two never commit
-        windows = "\n".join(f"{key} = {str(value).lower()}" for key, value in asdict(settings).items())
+        members = [each.address for name, each in keys.items() if name.startswith("client")]
         (root / "federation.toml").write_text(
             f'[federation]\nrounds = 1\n[task]\nbundle = "{bundle}"\n[strategy]\nname = "fedavg"\n'
             # Three survivors of six are enough; they train nothing unless their sandboxes pin kernels.
-            f"[training]\nportable = true\n[masking]\ncolluders = 0.0\n[ledger]\n{windows}\n"
+            f"[training]\nportable = true\n[masking]\ncolluders = 0.0\n[ledger]\n{in_toml(settings)}\n"
+            f"[membership]\nmembers = {json.dumps(members)}\n"
         )
         run(
             *("deploy", "--config", root / "federation.toml", "--keystore", root / "coordinator.json"),

@@ -29,7 +29,7 @@ from fedgrove.node.methods.terms import fetch_method, load_config, with_first_mo
 from fedgrove.node.protocol.founding import found
 from tests import warm
 from tests.node.cli.test_bad_input import fedgrove
-from tests.node.cli.test_services import WINDOWS
+from tests.node.cli.test_services import WINDOWS, in_toml
 
 SECONDS = 600
 CLIENTS = 4
@@ -47,10 +47,10 @@ class Processes:
         for each in self.keys.values():
             network.fund(each.address, 1)
         founder = self.keys["coordinator"]
-        windows = "\n".join(f"{name} = {str(getattr(WINDOWS, name)).lower()}" for name in WINDOWS.__dataclass_fields__)
+        members = [keys.address for name, keys in self.keys.items() if name != "coordinator"]
         (root / "federation.toml").write_text(
             "[federation]\nrounds = 50\n[kmeans]\nk = 2\ndimensions = 2\nstep = 0.05\ngather_blocks = 5\n"
-            f"[ledger]\n{windows}\n"
+            f"[membership]\nmembers = {json.dumps(members)}\n[ledger]\n{in_toml(WINDOWS)}\n"
         )
         config = with_first_model(load_config(root / "federation.toml")[0])
         self.deployment = found(network, founder.account, config, founder.address)
