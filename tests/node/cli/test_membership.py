@@ -84,6 +84,7 @@ def test_only_the_admin_approves(chain, place):
 @pytest.mark.parametrize("which", ["vrf", "mailbox"])
 def test_a_key_is_rotated_in_the_keystore_and_on_the_ledger(chain, place, which):
     deploy(chain, place)
+    on_ledger("approve", account(place, "alice"), place=place, keystore="founder.json")
     on_ledger("register", place=place, keystore="alice.json")
     before = json.loads(fedgrove("keys", "show", "alice.json", "--json", cwd=place).stdout)
     rotated = fedgrove("keys", "rotate", "alice.json", "--config", "federation.toml", "--which", which, cwd=place)
