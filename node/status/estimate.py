@@ -143,7 +143,6 @@ def _training(
         CallCost("members", "share", total, gas.SHARE + ended),
         CallCost("members", "commit", total, gas.COMMIT + ended),
         CallCost("members", "release", total, gas.RELEASE),
-        CallCost("coordinator", "recover", rounds, gas.RECOVER),
         CallCost("coordinator", "close", rounds, gas.CLOSE),
     )
 
@@ -162,5 +161,5 @@ def _span(config: FederationConfig, block_seconds: float) -> RoundSpan:
     longest = Deadlines.of(0, settings, Ends())
     draw_end = longest.draw_end if sampled else longest.seed_block + 1
     sealed = Deadlines.of(0, settings, Ends(draw=draw_end)).order_block + 1
-    # Shares, commitments, releases, recovery and closing: each a block after what it waits for.
-    return RoundSpan(sealed + 5, longest.close_end, block_seconds)
+    # Shares, commitments, releases and closing: each a block after what it waits for.
+    return RoundSpan(sealed + 4, longest.recover_end, block_seconds)

@@ -58,6 +58,6 @@ def test_a_chain_says_its_fees_and_its_pace(place):
 def test_people_see_a_table(place):
     shown = fedgrove(*LINE, "--base-fee", "1", "--price", "2500 EUR", cwd=place)
     assert shown.returncode == 0 and not shown.stderr
-    for words in ("one member", "the coordinator", "whole federation", "EUR", "10 blocks (120 s)"):
+    for words in ("one member", "the coordinator", "whole federation", "EUR", "9 blocks (108 s)"):
         assert words in shown.stdout
     assert "approving" not in shown.stdout
