@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Sequence, Sized
+from itertools import count
 from typing import ClassVar
 
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.method import TrainingRunner
-from fedgrove.node.methods.procfl.course import FEWEST
+from fedgrove.node.masking.parameters import crowd
 from fedgrove.node.methods.procfl.terms import MAX_CLUSTERED, ProCflTerms, terms_of
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.scenario import Scenario
 
-FEWEST_CLUSTERED = 2 * FEWEST
 _ELEMENT_SECONDS = 1e-4  # to answer one element of a partner's set, on a slow machine
 
 
@@ -28,11 +28,14 @@ class ClustersRunner(TrainingRunner):
         self._check_training(scenario)
         if scenario.privacy is not None:
             raise InvalidConfig("privacy cannot be combined with method: clusters have no privacy mechanism")
-        if not FEWEST_CLUSTERED <= clients <= MAX_CLUSTERED:
-            allowed = f"from {FEWEST_CLUSTERED} to {MAX_CLUSTERED} with method"
-            groups = f"two groups of {FEWEST} at least, as smaller groups are not summed"
-            why = f"{groups}, and all overlaps are stated at once"
-            raise InvalidConfig(f"scenario.clients must be {allowed}: {why}")
+        if clients > MAX_CLUSTERED:
+            why = "all overlaps are stated at once"
+            raise InvalidConfig(f"scenario.clients must be at most {MAX_CLUSTERED} with method: {why}")
+        assumed = scenario.masking.assumed
+        if clients < 2 * crowd(clients, assumed):
+            fewest = next(n for n in count(6) if n >= 2 * crowd(n, assumed) and n > clients)
+            why = "two clusters must be large enough that their members hide each other (masking.colluders)"
+            raise InvalidConfig(f"scenario.clients must be {fewest} or more with method, not {clients}: {why}")
 
     def seconds(self, config: FederationConfig, parts: Sequence[Sized], computing: float) -> float:
         return max(judging_seconds(terms_of(config), computing), comparing_seconds(parts))

@@ -25,6 +25,12 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import PPM, FederationConfig
 
 
+def crowd_of(current: RoundRecords, assumed: Assumed) -> int:
+    """The fewest that are summed together in a round: as many as hide each other."""
+    n = len(current.known) if current.draws_all else len(current.order)
+    return crowd(n, assumed)
+
+
 @dataclass(frozen=True)
 class Partition:
     """The members, cut into cells.
@@ -82,8 +88,7 @@ class Cells:
 
     def crowd(self, current: RoundRecords) -> int:
         """The fewest that are summed together in a round: as many as hide each other."""
-        n = len(current.known) if current.draws_all else len(current.order)
-        return crowd(n, self._assumed)
+        return crowd_of(current, self._assumed)
 
     @property
     def _assumed(self) -> Assumed:

@@ -3,10 +3,13 @@
 from abc import ABC, abstractmethod
 from typing import Generic
 
+from fedgrove.node.masking.graph import Group
 from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.content import ModelT, UpdateT
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
+from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
 
 
@@ -53,6 +56,10 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
         MaskingRefused, InvalidContent
             The client cannot take part; the message says why.
         """
+
+    def groups(self, cells: Cells, current: RoundRecords) -> tuple[Group, ...]:
+        """Who is summed apart in a sealed round after one that was spoilt; empty: all are summed in one."""
+        return ()
 
     def remark(self, inputs: RoundInputs[ModelT], update: UpdateT) -> str:
         """Remark for people on the upload made of ``update``, in one clause; empty if there is none."""

@@ -341,17 +341,17 @@ class Rounds:
         return sum(isinstance(each.end, Failed) and each.sealed is not None for each in self.rounds.values())
 
     @property
-    def failed_in_a_row(self) -> int:
-        """How many of them failed since the last round that stands."""
+    def in_vain(self) -> int:
+        """How many rounds have failed or were skipped since the last one that stands."""
         later = takewhile(lambda each: not each.stands, reversed(self.rounds.values()))
-        return sum(isinstance(each.end, Failed) and each.sealed is not None for each in later)
+        return sum(isinstance(each.end, Failed | Skipped) for each in later)
 
     def pause(self, draw_window: int) -> int:
-        """Blocks to wait before the next round is opened: they double with each further failure in a row.
+        """Blocks to wait before the next round is opened: they double with each further one in vain.
 
         So a member that is away for a while, or whose machine hangs, does not use up the federation's repeats.
         """
-        again = self.failed_in_a_row - 2
+        again = self.in_vain - 2
         return draw_window * 2 ** min(again, _MOST_PAUSES) if again >= 0 else 0
 
     def doubts(self, current: RoundRecords) -> int:

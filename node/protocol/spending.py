@@ -26,6 +26,7 @@ from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import needed_secrets
 from fedgrove.node.privacy.accountant import AGREEMENT, GaussianRelease, Release, affords, epsilon_of
 from fedgrove.node.protocol.accounting import Accounting
+from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -289,7 +290,8 @@ class Spending:
         """How many releases must be listed before a round counts."""
         accounting = self._accounting_of(current)
         # Each member holds as many shares on every chain.
-        graph = current.graph(0, _ANY_LEDGER, accounting.config.masking)
+        groups = self.method.codec.groups(Cells(self.rounds, accounting.config), current)
+        graph = current.graph(0, _ANY_LEDGER, accounting.config.masking, groups)
         try:
             needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
         except MaskingRefused:

@@ -25,6 +25,7 @@ from fedgrove.node.methods.kmeans.exchange import Exchange
 from fedgrove.node.methods.kmeans.round_inputs import exchange_of, groups_of
 from fedgrove.node.methods.kmeans.server import cluster
 from fedgrove.node.methods.kmeans.state import KMeansState
+from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings
 from tests.node.devnet.kmeans_members import TERMS, Federation, keep_seedings
 
 VICTIM = 2
@@ -172,8 +173,11 @@ def test_groups_are_halved_after_each_failure(failures):
     """Positions of one round's order, as everybody computes them."""
     spoilt = {n: SimpleNamespace(number=n, is_spoilt=lambda quorum: True) for n in range(1, failures + 1)}
     rounds = SimpleNamespace(rounds=spoilt, quorum=3)
-    current = SimpleNamespace(number=failures + 1, order=tuple(range(1, 42)), opened=SimpleNamespace(opened_at=9))
-    groups = groups_of(rounds, current, KMeansState.empty(2), replace(TERMS, smallest_group=5))
+    order = tuple(range(1, 42))
+    opened = SimpleNamespace(opened_at=9)
+    current = SimpleNamespace(number=failures + 1, order=order, known=order, draws_all=True, opened=opened)
+    terms = FederationConfig(replace(TERMS, smallest_group=5), masking=MaskingSettings(colluders=0.05))
+    groups = groups_of(rounds, current, KMeansState.empty(2), terms)
     assert len(groups) == min(2**failures, 8)
     assert sorted(place for group in groups for place in group.positions) == list(range(41))
     sizes = [len(group.positions) for group in groups]

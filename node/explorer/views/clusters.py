@@ -11,6 +11,7 @@ from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.heatmap import Heatmap
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.views.rounds import CheckedRound, all_rounds
+from fedgrove.node.masking.parameters import crowd
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.cover import as_threshold
@@ -238,6 +239,7 @@ class ClustersView:
         self._checks = checks
         self.terms = terms_of(config)
         self.course = course_of(config)
+        self._assumed = config.masking.assumed
 
     @cached_property
     def steps(self) -> list[ClusterStep]:
@@ -278,9 +280,14 @@ class ClustersView:
         before = "SELECT max(number) FROM rounds WHERE number < ? AND status = 'closed'"
         state = self._whole(f"number = ({before})", step.number)
         try:
-            return self.course.groups(state, stated) if state else ()
+            return self.course.groups(state, stated, self._least(step)) if state else ()
         except (ValueError, LookupError, ArithmeticError, InvalidContent, Refused):
             return ()  # a state that the audit does not let pass
+
+    def _least(self, step: ClusterStep) -> int:
+        """Groups of fewer are not summed in a round."""
+        drawn = len(step.row.drawn_clients)
+        return crowd(max(drawn, step.row.active_members or 0), self._assumed)
 
     def leaders(self, step: ClusterStep, groups: Sequence[Cluster]) -> dict[int, int]:
         """Who leads each cluster in a round of training, by the draws of those who uploaded."""

@@ -57,7 +57,7 @@ class KMeans(Method[KMeansState, BinCounts, np.ndarray]):
         model: KMeansState | None = None,
     ) -> RoundInputs[KMeansState]:
         state = state_before(rounds, current, self.config, store, model)
-        groups = groups_of(rounds, current, state, terms_of(self.config))
+        groups = groups_of(rounds, current, state, self.config)
         graph = current.graph(*ledger, self.config.masking, groups)
         return RoundInputs(rounds, current, graph, self.config, store, lambda: state)
 

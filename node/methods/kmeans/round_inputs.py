@@ -9,11 +9,12 @@ from itertools import pairwise
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.masking.graph import MIN_CLIENTS, Group
+from fedgrove.node.masking.graph import Group
 from fedgrove.node.methods.kmeans.exchange import Exchange, exchange
 from fedgrove.node.methods.kmeans.settings import KMeansSettings
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import terms_of
+from fedgrove.node.protocol.cells import crowd_of
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
@@ -62,19 +63,19 @@ def asked(rounds: Rounds, state: KMeansState, through: int) -> dict[int, int]:
 
 
 def groups_of(
-    rounds: Rounds, current: RoundRecords, before: KMeansState, settings: KMeansSettings
+    rounds: Rounds, current: RoundRecords, before: KMeansState, config: FederationConfig
 ) -> tuple[Group, ...]:
     """Leaf positions of those who are summed together in a sealed round; empty: all are.
 
     After a sum that could not be decoded there are twice as many groups as before, none smaller than the terms allow.
     """
-    size = len(current.order)
+    size, least = len(current.order), crowd_of(current, config.masking.assumed)
     wanted = before.groups << min(_failures(rounds, before, current.number), _MOST_DOUBLINGS)
-    count = max(1, min(wanted, size // settings.smallest_group))
+    count = max(1, min(wanted, size // max(least, terms_of(config).smallest_group)))
     if count == 1:
         return ()
     ends = [size * place // count for place in range(count + 1)]
-    return tuple(Group.of(range(start, end), MIN_CLIENTS) for start, end in pairwise(ends))
+    return tuple(Group.of(range(start, end), least) for start, end in pairwise(ends))
 
 
 def exchange_of(inputs: RoundInputs[KMeansState]) -> Exchange:

@@ -170,10 +170,11 @@ class Course:
         own = [number for number, members in enumerate(state.clusters) if client in members]
         return tuple(sorted(own, key=lambda number: (-_likeness(state, client, state.clusters[number]), number)))
 
-    def parts(self, state: ClusterState, clients: Iterable[int]) -> tuple[Cluster, ...]:
+    def parts(self, state: ClusterState, clients: Iterable[int], least: int = FEWEST) -> tuple[Cluster, ...]:
         """For each cluster those of the clients that are most like it: no client is in two.
 
-        Where they are too few to be summed, they go where they are most like of their other clusters.
+        Where they are fewer than ``least``, too few to be summed, they go where they are most like of their other
+        clusters.
         """
         options = {client: self.options(state, client) for client in sorted(clients)}
         within_reach = Counter(number for own in options.values() for number in own)
@@ -182,24 +183,26 @@ class Course:
             for client, own in options.items():
                 if own:
                     found[own[0]].append(client)
-            small = [number for number, part in enumerate(found) if 0 < len(part) < FEWEST]
+            small = [number for number, part in enumerate(found) if 0 < len(part) < least]
             if not small:
                 return tuple(map(tuple, found))
             given_up = min(small, key=lambda number: (within_reach[number], number))
             options = {client: tuple(k for k in own if k != given_up) for client, own in options.items()}
 
-    def groups(self, state: ClusterState, stated: Mapping[int, int]) -> tuple[Cluster, ...]:
+    def groups(self, state: ClusterState, stated: Mapping[int, int], least: int = FEWEST) -> tuple[Cluster, ...]:
         """Groups to sum in the next round, by model or part; empty for a round without masks.
 
         Parameters
         ----------
         stated : mapping
             The number that each drawn client stated (``number_of``).
+        least : int
+            Groups of fewer are not summed.
         """
         if state.stage not in ("labels", "train"):
             return ()
         if state.stage == "labels" or (self.is_global(state) and self.terms.seats):
-            found = self.parts(state, stated)
+            found = self.parts(state, stated, least)
         elif self.is_global(state):
             found = (tuple(sorted(client for client in stated if self.options(state, client))),)
         else:
@@ -208,7 +211,7 @@ class Course:
                 tuple(client for client in members if chosen.get(client) == cluster)
                 for cluster, members in enumerate(state.clusters)
             )
-        return tuple(group if len(group) >= FEWEST else () for group in found)
+        return tuple(group if len(group) >= least else () for group in found)
 
     # --- what members say when they draw ----------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.terms import labels_of, terms_of
+from fedgrove.node.protocol.cells import crowd_of
 from fedgrove.node.protocol.content import fetch_available, fetch_metrics
 from fedgrove.node.protocol.round_inputs import RoundInputs, only_evaluates
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -131,9 +132,10 @@ def seated(
 
 
 def groups_of(current: RoundRecords, state: ClusterState, config: FederationConfig) -> tuple[Group, ...]:
-    """Leaf positions of those who are summed together in a sealed round."""
-    groups = course_of(config).groups(state, numbers_in(current.draws))
-    return tuple(Group.of(current.positions(group), MIN_CLIENTS) for group in groups)
+    """Leaf positions of those who are summed together in a sealed round: no fewer than hide each other."""
+    least = crowd_of(current, config.masking.assumed)
+    groups = course_of(config).groups(state, numbers_in(current.draws), least)
+    return tuple(Group.of(current.positions(group), least) for group in groups)
 
 
 def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:

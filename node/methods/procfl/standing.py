@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from fedgrove.node.methods.procfl.cases import Case
-from fedgrove.node.methods.procfl.course import Course
+from fedgrove.node.methods.procfl.course import FEWEST, Course
 from fedgrove.node.methods.procfl.round_inputs import numbers_in
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
@@ -55,7 +55,12 @@ class ClusterStanding:
 
 
 def cluster_standing(
-    course: Course, state: ClusterState | None, current: RoundRecords | None, committing: bool, over: bool = False
+    course: Course,
+    state: ClusterState | None,
+    current: RoundRecords | None,
+    committing: bool,
+    over: bool = False,
+    least: int = FEWEST,
 ) -> ClusterStanding:
     """Purpose of a round.
 
@@ -70,9 +75,11 @@ def cluster_standing(
         Whether its clients may still commit.
     over : bool
         The training has ended: members only evaluate the last models.
+    least : int
+        Groups of fewer are not summed.
     """
     state = state or ClusterState.first({})
-    acting = _acting(course, state, current)
+    acting = _acting(course, state, current, least)
     return ClusterStanding(
         stage=state.stage,
         doing="members evaluate the last models" if over else _doing(course, state),
@@ -86,7 +93,7 @@ def cluster_standing(
     )
 
 
-def _acting(course: Course, state: ClusterState, current: RoundRecords | None) -> Cluster:
+def _acting(course: Course, state: ClusterState, current: RoundRecords | None, least: int) -> Cluster:
     """Clients that contribute to a round."""
     drawn = current.draws if current else {}
     match state.stage:
@@ -100,7 +107,7 @@ def _acting(course: Course, state: ClusterState, current: RoundRecords | None) -
             return tuple(sorted({client for case in state.cases for client in case.committee}))
     if current is None or current.sealed is None:
         return tuple(sorted({client for members in state.clusters for client in members}))
-    groups = course.groups(state, numbers_in(drawn))
+    groups = course.groups(state, numbers_in(drawn), least)
     return tuple(sorted({client for group in groups for client in group}))
 
 

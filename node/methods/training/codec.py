@@ -8,16 +8,13 @@ from typing import ClassVar, TypeVar
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.learning.server_side import ServerSide
-from fedgrove.node.masking.graph import Group
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.privacy.mechanism import Mechanism, Weight
 from fedgrove.node.privacy.settings import PrivacySettings
 from fedgrove.node.privacy.weighted import bound_of_weights
-from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
-from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
 
 SettingsT = TypeVar("SettingsT", bound=PrivacySettings)
@@ -97,10 +94,6 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
 
     def caution(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         return update.caution
-
-    def groups(self, cells: Cells, current: RoundRecords) -> tuple[Group, ...]:
-        """Who is summed apart in a sealed round after one that was spoilt; empty: all are summed in one."""
-        return ()
 
 
 def server_of(config: FederationConfig) -> ServerSide:

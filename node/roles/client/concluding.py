@@ -142,18 +142,18 @@ class Judge(ClientUnit):
         base = self.context.view.rounds.base
         if base is None or turn.client not in base.commits or turn.client in base.judgements(Phase.CLOSED):
             return None
-        if self.context.closings.fault(base, turn.client, certainly=True):
+        if self._fault(turn, base, certainly=True):
             return None  # ``act`` says so
         digests = base.result.model_digest, base.result.metrics_digest
         send = partial(self.context.ledger.judge, base.number, Phase.CLOSED, *digests)
         return self.context.outbox.send(base, "judge", f"confirmed the closing of round {base.number}", send)
 
-    def _fault(self, turn: ClientTurn, base: RoundRecords) -> str:
+    def _fault(self, turn: ClientTurn, base: RoundRecords, certainly: bool = False) -> str:
         closings, store, digest = self.context.closings, self.context.store, base.result.model_digest
         try:
             # Who closes rightly and keeps the model to itself stops nobody: who cannot have it recomputes it.
             lacks = digest not in self._had and not store.available(digest, self.context.config.max_blob_bytes)
-            fault = closings.fault(base, turn.client, lacks, turn.block)
+            fault = closings.fault(base, turn.client, certainly or lacks, turn.block)
             if lacks and not fault:
                 store.put(closings.right_model(base))
             self._had = {digest}

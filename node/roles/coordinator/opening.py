@@ -37,8 +37,8 @@ class Open(CoordinatorUnit):
         view = self.context.view
         after = turn.current.ending.at.block + view.rounds.pause(view.settings.draw_window)
         if turn.block < after:
-            failures = f"{view.rounds.failed_in_a_row} rounds in a row failed"
-            return Step.wait("open", f"members that were away or spoilt the sum: {failures}", after)
+            why = f"{view.rounds.in_vain} rounds in a row came to nothing"
+            return Step.wait("open", f"members that are away, or spoil sums: {why}", after)
         return self._open(self.context.view.rounds.model_digest)
 
     def _due(self, turn: Turn) -> int | None:

@@ -8,17 +8,22 @@ import pytest
 from fedgrove.node.methods.kmeans.round_inputs import due, groups_of
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
+from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings
 
 TERMS = KMeansTerms(k=2, dimensions=2, step=0.25)
 
 
 def test_groups_are_of_nearly_equal_size_and_have_everybody_once():
     rounds = SimpleNamespace(rounds={}, quorum=3)
-    current = SimpleNamespace(number=2, order=tuple(range(1, 9)))
-    before, terms = replace(KMeansState.empty(2), groups=3), replace(TERMS, smallest_group=3)
-    groups = groups_of(rounds, current, before, terms)
-    assert [group.positions for group in groups] == [(0, 1, 2, 3), (4, 5, 6, 7)]
-    assert groups_of(rounds, current, before, replace(TERMS, smallest_group=5)) == ()
+    current = SimpleNamespace(number=2, order=tuple(range(1, 9)), known=tuple(range(1, 9)), draws_all=True)
+    before = replace(KMeansState.empty(2), groups=3)
+
+    def groups(smallest: int, colluders: float):
+        terms = FederationConfig(replace(TERMS, smallest_group=smallest), masking=MaskingSettings(colluders=colluders))
+        return [group.positions for group in groups_of(rounds, current, before, terms)]
+
+    assert groups(3, 0.33) == [(0, 1, 2, 3), (4, 5, 6, 7)] and groups(5, 0.33) == []
+    assert groups(3, 0.45) == []  # three colluders among five would read the other two
 
 
 def round_at(number: int, opened_at: int, ended_at: int) -> SimpleNamespace:
