@@ -11,7 +11,6 @@ import numpy as np
 from fedgrove.chain.records import (
     Closed,
     Committed,
-    Recovered,
     RoundOpened,
 )
 from fedgrove.node.base.tensors import dump, load
@@ -37,21 +36,32 @@ def wrong_aggregate_by_one_unit_in_one_parameter(scene):
 
 
 def edited_recovery_record(scene):
-    data = scene.store.fetch(scene.record(Recovered, 1).digest, LIMIT)
+    data = scene.store.fetch(bytes.fromhex(scene.metrics(1).recovery), LIMIT)
     middle = len(data) // 2
     digit = b"0" if data[middle : middle + 1] != b"0" else b"1"
-    scene.change(Recovered, 1, digest=scene.store.put(data[:middle] + digit + data[middle + 1 :]).digest)
+    scene.state(1, recovery=scene.store.put(data[:middle] + digit + data[middle + 1 :]).digest.hex())
     return 1, None, "recovery.content"
 
 
 def recovery_record_of_another_round(scene):
-    scene.change(Recovered, 2, digest=scene.record(Recovered, 1).digest)
+    scene.state(2, recovery=scene.metrics(1).recovery)
     return 2, None, "recovery.content"
+
+
+def head_before_the_commits_had_ended(scene):
+    block = scene.record(Committed, 2).at.block - 1
+    scene.state(2, head=(block, scene.facts.block_hash(block).hex()))
+    return 2, None, "closed.metrics"
+
+
+def head_of_another_chain(scene):
+    scene.state(2, head=(scene.metrics(2).head[0], "ab" * 32))
+    return 2, None, "closed.metrics"
 
 
 def metrics_of_another_round(scene):
     scene.change(Closed, 2, metrics_digest=scene.record(Closed, 1).metrics_digest)
-    return 2, None, "closed.metrics"
+    return 2, None, "recovery.content"  # they name that of the other round
 
 
 def boasted_metrics(scene):
@@ -84,6 +94,8 @@ ALTERATIONS = [
     wrong_aggregate_by_one_unit_in_one_parameter,
     edited_recovery_record,
     recovery_record_of_another_round,
+    head_before_the_commits_had_ended,
+    head_of_another_chain,
     metrics_of_another_round,
     boasted_metrics,
     other_terms,

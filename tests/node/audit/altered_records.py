@@ -11,8 +11,6 @@ from fedgrove.chain.records import (
     DrawEnded,
     Drawn,
     Failed,
-    FailureReason,
-    Recovered,
     Registered,
     Released,
     RoundOpened,
@@ -88,9 +86,16 @@ def absurd_sample_count(scene):
     return 1, record.client, "draw.samples"
 
 
-def late_draw(scene):
-    record = scene.record(Drawn, 1)
-    scene.change(Drawn, 1, at=record.at._replace(block=record.at.block + 1000))
+def draw_that_is_late_although_the_quorum_had_drawn(scene):
+    place = scene.find(Drawn, 1, scene.facts.settings.quorum)
+    record = scene.records[place]
+    scene.records[place] = replace(record, at=record.at._replace(block=record.at.block + 1000))
+    return 1, record.client, "draw.block"
+
+
+def early_draw(scene):
+    record, opened = scene.record(Drawn, 1), scene.record(RoundOpened, 1)
+    scene.change(Drawn, 1, at=record.at._replace(block=opened.seed_block))
     return 1, record.client, "draw.block"
 
 
@@ -158,21 +163,12 @@ def an_end_of_the_draws_in_another_block(scene):
 
 
 def a_barred_client_that_may_draw(scene):
-    scene.change(RoundOpened, 1, barred=1)
+    scene.change(RoundOpened, 1, barred=(scene.record(Registered).account,))
     return 1, None, "opened.barred"
 
 
 def a_dropped_survivor(scene):
     del scene.records[scene.find(Committed, 1)]
-    return 1, None, "recovery.survivors"
-
-
-def a_dropped_survivor_with_an_adjusted_count(scene):
-    client = scene.record(Committed, 1).client
-    count = scene.record(Recovered, 1).survivors
-    del scene.records[scene.find(Committed, 1)]
-    scene.change(Recovered, 1, survivors=count - 1)
-    assert client
     return 1, None, "recovery.content"
 
 
@@ -207,9 +203,19 @@ def double_close(scene):
     return 1, None, "closed"
 
 
-def a_close_without_recovery(scene):
-    del scene.records[scene.find(Recovered, 1)]
+def a_close_without_releases(scene):
+    scene.records = [r for r in scene.records if not (isinstance(r, Released) and r.round == 1)]
     return 1, None, "closed"
+
+
+def a_close_by_who_did_not_commit(scene):
+    gone = scene.record(Registered, index=next(iter(scene.dropped(1))) - 1)
+    place = scene.find(Closed, 1)
+    late = scene.records[place].at.block + 2 * scene.facts.settings.coordinator_grace
+    scene.records[place:] = [
+        replace(scene.records[place], at=scene.records[place].at._replace(block=late, author=gone.account))
+    ]
+    return 1, None, "closed.author"
 
 
 def a_replayed_round(scene):
@@ -246,9 +252,8 @@ def another_sampling_rate(scene):
 
 
 def a_failure_without_a_passed_deadline(scene):
-    place = scene.find(Recovered, 2)
-    at = scene.records[place].at
-    scene.records[place] = Failed(round=2, reason=FailureReason.DEADLINE, evidence=bytes(32), at=at)
+    place = scene.find(Closed, 2)
+    scene.records[place] = Failed(scene.records[place].at, 2)
     return 2, None, "failed"
 
 
@@ -262,7 +267,8 @@ ALTERATIONS = [
     draw_by_a_member_that_has_left,
     false_sample_count,
     absurd_sample_count,
-    late_draw,
+    draw_that_is_late_although_the_quorum_had_drawn,
+    early_draw,
     foreign_registration_proof,
     registration_of_a_key_twice,
     backdated_activation,
@@ -276,13 +282,13 @@ ALTERATIONS = [
     an_end_of_the_draws_in_another_block,
     a_barred_client_that_may_draw,
     a_dropped_survivor,
-    a_dropped_survivor_with_an_adjusted_count,
     a_commit_without_a_share,
     a_commit_of_two_updates,
     a_late_share,
     an_early_release,
     double_close,
-    a_close_without_recovery,
+    a_close_without_releases,
+    a_close_by_who_did_not_commit,
     a_replayed_round,
     a_skipped_round_number,
     a_foreign_model_to_train_from,

@@ -54,9 +54,9 @@ def test_a_model_with_one_answer_is_found_where_there_are_several_labels(labels,
 
 
 def test_the_class_is_stated_in_the_metrics_and_bounded():
-    stated = Metrics(1, 0.5, 100, 0.8, only_class=0)
+    stated = Metrics(1, "ab" * 32, (1, "cd" * 32), 0.5, 100, 0.8, only_class=0)
     assert Metrics.from_bytes(stated.to_bytes()) == stated
-    assert b"only_class" not in Metrics(1, 0.5, 100, 0.8).to_bytes()
+    assert b"only_class" not in Metrics(1, "ab" * 32, (1, "cd" * 32), 0.5, 100, 0.8).to_bytes()
     for wrong in (b"-1", b"1e3", b'"0"', b"null", b"99999999999999999999"):
         with pytest.raises(InvalidContent):
             Metrics.from_bytes(stated.to_bytes().replace(b'"only_class":0', b'"only_class":' + wrong))

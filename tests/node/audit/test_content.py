@@ -12,7 +12,6 @@ from fedgrove.chain.records import (
     Closed,
     Committed,
     Failed,
-    FailureReason,
     Position,
     Record,
     Released,
@@ -59,16 +58,16 @@ class History:
         self.terms = self.store.put(self.config.to_bytes()).digest
         counted = replace(FIRST, stage="count", sets={n: ("ab" * 32, 9) for n in CLIENTS}, clients=CLIENTS)
         self.lie = self.store.put(counted.to_bytes()).digest
-        places = (*(to_checksum_address("0x" + 20 * each) for each in ("1b", "5f")), 1, NOBODY, NOBODY)
-        deployment = Deployment(1, *places, False, 1, self.config.ledger, terms_of(self.config))
+        places = (*(to_checksum_address("0x" + 20 * each) for each in ("1b", "5f")), 1, *3 * [NOBODY])
+        deployment = Deployment(1, *places, "approved", (), 1, self.config.ledger, terms_of(self.config))
         facts = ChainFacts(deployment, 1, lambda number: bytes(32), lambda number: bytes(32))
         self.rules = ContentRules(facts, self.store, self.rounds, frozenset(), frozenset(void))
-        metrics = self.store.put(Metrics(1, 0.0, 0, 0.0).to_bytes()).digest
+        metrics = self.store.put(Metrics(1, "ab" * 32, (1, "cd" * 32)).to_bytes()).digest
         self.rounds.add(self.opened(1, self.store.put(FIRST.to_bytes()).digest))
         self.rounds.add(Closed(AT, 1, self.lie, metrics))
 
     def opened(self, number: int, model: bytes) -> RoundOpened:
-        return RoundOpened(AT, number, model, self.terms, 1_000_000, 1, 2, 0)
+        return RoundOpened(AT, number, model, self.terms, 1_000_000, 1, 2, ())
 
     def check(self, *records: Record) -> None:
         for record in records:
@@ -81,7 +80,7 @@ class History:
     def records(self) -> tuple[Record, ...]:
         blob = self.store.put(b"what a member said").digest
         said = (Shared(AT, 2, 1, blob), Committed(AT, 2, 1, blob, bytes(32)), Released(AT, 2, 1, blob))
-        return (*said, Failed(AT, 2, FailureReason.TOO_FEW_SURVIVORS, blob))
+        return (*said, Failed(AT, 2))
 
 
 def test_what_was_said_in_a_round_that_fell_with_its_base_is_one_remark(tmp_path):

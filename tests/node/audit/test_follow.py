@@ -14,7 +14,7 @@ from fedgrove.node.audit.verdict import Verdict
 
 ACCOUNT = to_checksum_address("0x" + "5f" * 20)
 DEPLOYMENT = Deployment(
-    7, ACCOUNT, ACCOUNT, 1, ACCOUNT, ACCOUNT, True, 1, LedgerSettings(), Terms("ab" * 32, "cd" * 32, rounds=2)
+    7, *2 * [ACCOUNT], 1, *3 * [ACCOUNT], "open", (), 1, LedgerSettings(), Terms("ab" * 32, "cd" * 32, rounds=2)
 )
 
 
@@ -23,7 +23,7 @@ def at(block: int) -> Position:
 
 
 def opened(number: int, block: int) -> RoundOpened:
-    return RoundOpened(at(block), number, bytes(32), bytes(32), 1_000_000, block, block + 2, 0)
+    return RoundOpened(at(block), number, bytes(32), bytes(32), 1_000_000, block, block + 2, ())
 
 
 class Audited:
@@ -49,7 +49,7 @@ def follower(records, auditor: Audited) -> Follower:
 
 
 def test_a_voiding_of_the_round_before_does_not_end_the_one_that_runs():
-    closed, voided = Closed(at(20), 1, bytes(32), bytes(32)), Voided(at(31), 1, bytes(32), 2)
+    closed, voided = Closed(at(20), 1, bytes(32), bytes(32)), Voided(at(31), 1, bytes(32))
     records, auditor = [opened(1, 10), closed, opened(2, 30), voided], Audited()
     assert follower(records, auditor).look() is None
     assert list(auditor.records) == records[:2]

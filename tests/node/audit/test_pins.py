@@ -20,7 +20,7 @@ ALICE, STRANGER = (Account(bytes([byte]) * 32) for byte in (1, 2))
 CHAIN, FIRST, HEAD = 7, 10, 20
 LEDGER, REGISTRY = (to_checksum_address("0x" + 20 * each) for each in ("5f", "1b"))
 DEPLOYMENT = Deployment(
-    CHAIN, REGISTRY, LEDGER, FIRST, ALICE.address, ALICE.address, True, 1, LedgerSettings(), Terms("ab" * 32, "cd" * 32)
+    CHAIN, REGISTRY, LEDGER, FIRST, *3 * [ALICE.address], "open", (), 1, LedgerSettings(), Terms("ab" * 32, "cd" * 32)
 )
 
 
