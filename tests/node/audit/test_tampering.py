@@ -27,7 +27,6 @@ from fedgrove.node.protocol.rounds import Rounds
 from tests.node.audit import altered_content, altered_records
 from tests.node.audit.altered_records import flip
 
-
 OTHER = Metrics(1, "ab" * 32, (1, "cd" * 32), 0.5, 1, 0.5)
 
 

@@ -64,7 +64,7 @@ def test_each_round_says_what_it_is_for_and_who_is_awaited(story, read):
 
 def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, read):
     none = setbacks(Rounds(), Terms(64 * "1", 64 * "1"))
-    anyone = Standing(9, 10, 2, "close", (), "the coordinator or any stand-by to close", 20, none)
+    anyone = Standing(9, 10, 2, "recover", (), "the coordinator or any stand-by to close", 20, none)
     told = {
         number: waiting_for_statement(anyone, read(before(story, Closed, number))).waiting
         for number in range(1, ROUNDS + 1)
@@ -72,7 +72,7 @@ def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, re
     alone = {number for number, waiting in told.items() if waiting != anyone.waiting}
     assert alone == {number for number, metrics in enumerate(story.stated(), 1) if metrics.stated is not None}
     assert told[2] == "the coordinator to close: only it can state how much the sets have in common"
-    earlier = replace(anyone, phase="recover")
+    earlier = replace(anyone, phase="commit")
     assert waiting_for_statement(earlier, read(before(story, Closed, 2))) == earlier
 
 

@@ -125,7 +125,7 @@ def test_a_round_takes_at_least_a_block_a_step_and_at_most_its_windows(terms):
     seal = draw + settings.order_delay + 1
     ended = Deadlines.of(0, settings, Ends(draw, seal, seal + 1, seal + 2, seal + 4))
     assert span.least == ended.recover_end + 1  # the closing
-    assert span.most == Deadlines.of(0, settings, Ends()).close_end
+    assert span.most == Deadlines.of(0, settings, Ends()).recover_end
     assert span.to_dict()["least_seconds"] == 12 * span.least
     sampled = replace(terms, federation=FederationSettings(sampling_rate=0.5))
     assert estimate(sampled, 6, 1, 12.0).span.least == span.least + settings.draw_window - 1

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from fedgrove.chain.records import Closed, Failed, FailureReason, Skipped
+from fedgrove.chain.records import Closed, Failed, Skipped
 from fedgrove.chain.records.deployment import Terms
 from fedgrove.node.protocol.rounds import Member, Rounds
 from fedgrove.node.status.setbacks import MOST_NAMED, Absentee, setbacks
@@ -13,13 +13,7 @@ from tests.node.roles.fakes import entry_with
 TERMS = Terms(64 * "1", 64 * "1", rounds=10, repeats=4)
 
 
-def failed(reason):
-    made = Failed.__new__(Failed)
-    object.__setattr__(made, "reason", reason)
-    return made
-
-
-CLOSED, SKIPPED, DEADLINE = Closed.__new__(Closed), Skipped.__new__(Skipped), failed(FailureReason.DEADLINE)
+CLOSED, SKIPPED, FAILED = (kind.__new__(kind) for kind in (Closed, Skipped, Failed))
 
 
 def rounds_of(*courses, members=3, rate=1_000_000):
@@ -59,9 +53,9 @@ def test_half_of_the_repeats_gone_is_a_warning_of_its_own_also_when_rounds_close
 @pytest.mark.parametrize(
     ("course", "missing"),
     [
-        ((DEADLINE, {"draws": (1, 2), "shares": (1,)}), {2, 3}),  # it ended before anybody could commit
-        ((DEADLINE, {"draws": (1, 2, 3)}), set()),  # nobody shared: the chain or the windows are at fault, not one
-        ((failed(FailureReason.TOO_FEW_SHARES), ALL | {"releases": (1,)}), {2, 3}),
+        ((FAILED, {"draws": (1, 2), "shares": (1,)}), {2, 3}),  # it ended before anybody could commit
+        ((FAILED, {"draws": (1, 2, 3)}), set()),  # nobody shared: the chain or the windows are at fault, not one
+        ((FAILED, ALL | {"releases": (1,)}), {2, 3}),
     ],
 )
 def test_missing_is_who_did_not_do_the_part_of_the_last_phase(course, missing):
@@ -69,7 +63,7 @@ def test_missing_is_who_did_not_do_the_part_of_the_last_phase(course, missing):
 
 
 def test_of_a_sample_only_who_drew_can_be_missing():
-    found = setbacks(rounds_of((SKIPPED, TWO), (DEADLINE, WITHOUT_3), rate=500_000), TERMS)
+    found = setbacks(rounds_of((SKIPPED, TWO), (FAILED, WITHOUT_3), rate=500_000), TERMS)
     assert {each.client for each in found.missing} == {3}
     assert setbacks(rounds_of((SKIPPED, TWO), rate=500_000), TERMS).missing == ()
 

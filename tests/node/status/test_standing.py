@@ -6,7 +6,7 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.protocol.terms import FederationSettings
-from fedgrove.node.status.standing import DisputedRound, standing
+from fedgrove.node.status.standing import JudgedRound, standing
 from tests.node.federation import Federation, LyingCoordinator
 
 QUICK = TrainingSettings(batch_size=20)
@@ -65,7 +65,7 @@ def test_every_phase_of_a_round_is_told(federation):
             now = standing(reader, account)
             told.setdefault(now.phase, now)
             everyone = len(now.acted) == 3 and now.phase == "recover"
-            assert not everyone or now.waiting == "the coordinator to recover", now.waiting
+            assert not everyone or now.waiting == "the coordinator to close", now.waiting
             assert not now.until or now.until > now.block
             return step
 
@@ -115,7 +115,7 @@ def test_an_overdue_round_is_told(federation):
     while "shared" not in federation.said("client 3"):
         federation.turn(coordinator, clients)
     reader = federation.ledger(federation.keys[0])
-    federation.network.advance_to(reader.round(1).close_end + 1)
+    federation.network.advance_to(reader.round(1).recover_end + 1)
     now = standing(reader)
     assert (now.phase, now.waiting) == ("overdue", "anyone to record the round as failed")
 
@@ -135,10 +135,10 @@ def test_who_may_act_in_the_coordinators_stead_is_told(federation):
     while "released shares" not in federation.said("client 3"):
         federation.turn(coordinator, clients)
     reader = federation.ledger(federation.keys[0])
-    assert "the coordinator to recover" in standing(reader).waiting
+    assert "the coordinator to close" in standing(reader).waiting
     settings = federation.config.ledger
     federation.network.advance_to(reader.round(1).commit_end + settings.coordinator_grace)
-    assert "the coordinator or any stand-by to recover" in standing(reader).waiting
+    assert "the coordinator or any stand-by to close" in standing(reader).waiting
 
 
 # --- why a last round did not count -----------------------------------------------------------------------------------
@@ -205,23 +205,23 @@ def test_a_round_that_failed_or_was_skipped_names_its_reason(found):
     coordinator, clients = federation.coordinator(), federation.clients()
     while "committed" not in federation.said("client 3"):
         federation.turn(coordinator, clients)
-    federation.network.advance_to(federation.ledger(federation.keys[0]).round(1).close_end + 1)
+    federation.network.advance_to(federation.ledger(federation.keys[0]).round(1).recover_end + 1)
     finish(federation, coordinator, clients, 1)
-    assert last(federation, 1) == (1, "it committed, but the round failed: a deadline passed")
+    assert last(federation, 1) == (1, "it committed, but the round failed: nobody closed it in time, with shares of 0 clients released")
     while federation.said("client 2").count("drew") < 2:
         federation.turn(coordinator, {2: clients[2]})
     federation.run(coordinator, {})
     assert last(federation, 2) == (2, "it drew, but the round was skipped: only 1 drew")
 
 
-# --- disputes ---------------------------------------------------------------------------------------------------------
+# --- judgements -------------------------------------------------------------------------------------------------------
 
 
 class Liar(LyingCoordinator):
     """Closes with the model it likes."""
 
 
-def test_disputes_and_the_void_round_are_told(found):
+def test_judgements_and_the_result_that_stands_are_told(found):
     federation = found(clients=4, rounds=1)
     coordinator, clients = federation.coordinator(Liar), federation.clients()
     reader, account = federation.ledger(federation.keys[0]), federation.keys[0].address
@@ -231,11 +231,10 @@ def test_disputes_and_the_void_round_are_told(found):
         for role in (coordinator, *clients.values()):
             acted = bool(role.step().acted) or acted
             now = standing(reader, account)
-            seen |= {each: now for each in now.disputes if each not in seen}
+            seen |= {each: now for each in now.judged if each not in seen}
         if not acted:
             federation.turn(coordinator, clients)
-    assert seen[DisputedRound(1, (1,), 4, False)].phase == "closed"
-    assert seen[DisputedRound(1, (1,), 4, False)].last.counted
-    void = seen[DisputedRound(1, (1, 2, 3), 4, True)]
-    assert void.phase == "voided"
-    assert void.last.reason.startswith("it committed, but the round was voided: 3 of its 4 clients")
+    first = seen[JudgedRound(1, (1,), 4, False, False)]
+    assert first.phase == "closed" and first.last.counted
+    replaced = seen[JudgedRound(1, (1, 2, 3), 4, False, True)]
+    assert replaced.phase == "closed" and replaced.last.counted
