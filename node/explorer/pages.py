@@ -19,6 +19,7 @@ from fedgrove.node.explorer.inert import contents_of_model, document, inert
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.tree_drawing import STATES, trees_of
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, lineage, named, terms_behind, terms_tables
+from fedgrove.node.explorer.views.cells import cells_of
 from fedgrove.node.explorer.views.charts import charts
 from fedgrove.node.explorer.views.clients import forgettings, members, one_client
 from fedgrove.node.explorer.views.cluster_course import curves, grid, said, score_name
@@ -230,8 +231,8 @@ class _Request:
                 step, {leaf.client: leaf.stated for leaf in leaves if leaf.masks and leaf.stated is not None}
             )
         else:
-            groups = None
-        what = "cluster" if step else "group"
+            groups = cells_of(self._index, int(number)) if leaves else None
+        what = "cluster" if step else "cell"
         trees = trees_of(leaves, groups, f"round {number}", what) if clusters is None or step else []
         return self.render(
             "round.html", f"Round {number}", "overview", number=int(number), view=view,

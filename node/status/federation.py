@@ -137,7 +137,7 @@ class StatusReader:
 
 def waiting_for_statement(now: Standing, clusters: ClusterStanding | None) -> Standing:
     """The standing of a round, adapted where only the coordinator can close it."""
-    if now.phase != "close" or clusters is None or not clusters.stated:
+    if now.phase != "recover" or clusters is None or not clusters.stated:
         return now
     return replace(now, waiting=f"the coordinator to close: only it can state {clusters.stated}")
 

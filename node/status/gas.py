@@ -21,7 +21,7 @@ SHARE, COMMIT, RELEASE = 34_460, 35_680, 32_290
 LAST = 1_200
 """What the last draw, share or commitment of a phase costs more, as it ends the phase."""
 
-RECOVER, CLOSE = 30_610, 40_850
+CLOSE = 45_900
 SEAL, SEAL_PER_CLIENT, SEAL_RANDAO = 65_250, 1_302, 12_270
 CHUNK, CHUNK_PER_CLIENT = 170_000, 5_432
 

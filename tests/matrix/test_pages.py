@@ -218,7 +218,7 @@ def test_the_runs_are_of_the_kinds_that_they_are_named_after(shows):
 
     assert {"closed", "failed", "skipped", "voided"} <= statuses("eventful")
     assert statuses("regrouped") == {"failed", "closed"}
-    assert "<h3>Group 2</h3>" in shows.of("regrouped").client.get("/rounds/2/").text
+    assert "<h3>Cell 2</h3>" in shows.of("regrouped").client.get("/rounds/2/").text
     assert "running" in statuses("live") and not statuses("no-round")
     badges = {kind: shows.of(kind).client.get(f"{BASE}/runs/1").json()["audit"]["title"] for kind in KINDS}
     bad = dict.fromkeys(("tampered", "broken", "unreadable", "stripped"), "Bad record")

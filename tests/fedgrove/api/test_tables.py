@@ -33,7 +33,7 @@ def test_rounds_are_those_of_the_history_and_of_the_report(history, run):
             text = " ".join(map(str, value)) if isinstance(value, tuple) else "" if value is None else str(value)
             assert row[name] == text, name
         assert int(row["active_members"]) == 6 and int(row["opened_block"]) < int(row["ended_block"])
-        assert row["status"] == "closed" and row["disputed"] == "" and row["accuracy"]
+        assert row["status"] == "closed" and row["judged"] == "" and row["accuracy"]
 
 
 def test_every_record_is_a_row_with_its_author_and_fields(history):

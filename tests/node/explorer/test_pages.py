@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from fedgrove.chain.records import AbsenceRecorded, Closed, Committed, Recovered, RoundOpened, Shared
+from fedgrove.chain.records import Closed, Committed, RoundOpened, Shared
 from fedgrove.common.text import duration
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
@@ -75,15 +75,6 @@ def test_a_round_names_who_left_and_every_digest_and_cid(run, explorer):
     assert dropped
     for client in dropped:
         assert re.search(rf'aria-label="client {client}: left', page)
-
-
-def test_an_absence_is_on_the_page_of_the_client_that_drew_and_left(run, explorer):
-    absent = [record.client for record in run.records if isinstance(record, AbsenceRecorded)]
-    assert absent == [client for stated in run.report["rounds"] for client in stated["dropped"]] != []
-    for client in range(1, 7):
-        page, absences = explorer.page(f"clients/{client}/"), absent.count(client)
-        assert f"<dt>Absences</dt><dd>{absences}</dd>" in page
-        assert page.count(": an absence</span>") == absences
 
 
 def test_every_record_is_on_the_page_that_search_names(explorer):
@@ -261,7 +252,7 @@ def test_what_the_ledger_does_not_name_is_not_handed_out(kept, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "attribute"),
-    [(Closed, "model_digest"), (Committed, "digest"), (Recovered, "digest"), (Closed, "metrics_digest")],
+    [(Closed, "model_digest"), (Committed, "digest"), (Closed, "metrics_digest")],
 )
 def test_a_tampered_blob_is_red_at_the_record_that_the_audit_names(run, kept, tmp_path, kind, attribute):
     place, record = next(

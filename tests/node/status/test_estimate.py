@@ -123,8 +123,8 @@ def test_a_round_takes_at_least_a_block_a_step_and_at_most_its_windows(terms):
     span, settings = estimate(terms, 6, 1, 12.0).span, terms.ledger
     draw = settings.seed_delay + 1
     seal = draw + settings.order_delay + 1
-    ended = Deadlines.of(0, settings, Ends(draw, seal, seal + 1, seal + 2, seal + 4))
-    assert span.least == ended.recover_end + 1  # the closing
+    ended = Deadlines.of(0, settings, Ends(draw, seal, seal + 1, seal + 2))
+    assert span.least == ended.commit_end + 2  # the releases, and the closing
     assert span.most == Deadlines.of(0, settings, Ends()).recover_end
     assert span.to_dict()["least_seconds"] == 12 * span.least
     sampled = replace(terms, federation=FederationSettings(sampling_rate=0.5))

@@ -207,7 +207,10 @@ def test_a_round_that_failed_or_was_skipped_names_its_reason(found):
         federation.turn(coordinator, clients)
     federation.network.advance_to(federation.ledger(federation.keys[0]).round(1).recover_end + 1)
     finish(federation, coordinator, clients, 1)
-    assert last(federation, 1) == (1, "it committed, but the round failed: nobody closed it in time, with shares of 0 clients released")
+    assert last(federation, 1) == (
+        1,
+        "it committed, but the round failed: nobody closed it in time, with shares of 0 clients released",
+    )
     while federation.said("client 2").count("drew") < 2:
         federation.turn(coordinator, {2: clients[2]})
     federation.run(coordinator, {})
