@@ -15,6 +15,7 @@ from fedgrove.node.explorer.figures import minute
 from fedgrove.node.explorer.sources import CarSource, DirectorySource
 from fedgrove.node.explorer.sums import sum_up
 from fedgrove.node.explorer.tree_drawing import MAX_LEAVES
+from fedgrove.node.explorer.views.cells import cells_of
 from fedgrove.node.explorer.views.search import place_of
 from tests.node.explorer.conftest import damage, exploring
 
@@ -86,21 +87,22 @@ def test_every_record_is_on_the_page_that_search_names(explorer):
     assert "contracts/" in pages and "Ledger created" in pages["contracts/"]
 
 
-def test_after_a_spoilt_round_each_group_has_a_tree_of_its_own(run, tmp_path):
+def test_after_a_spoilt_round_each_cell_has_a_tree_of_its_own(run, tmp_path):
     with exploring(DirectorySource(run.directory), tmp_path) as explorer:
         assert explorer.page("rounds/2/").count('<svg class="tree lying"') == 1
         with explorer.index.changes() as database:
-            database.execute("UPDATE rounds SET status = 'failed', reason = 'invalid_update' WHERE number = 1")
+            database.execute("UPDATE rounds SET status = 'failed' WHERE number = 1")
+            failed = "UPDATE records SET kind = 'Failed', fields = ? WHERE kind = 'Closed' AND round = 1"
+            database.execute(failed, ('{"round": 1}',))
         page = explorer.page("rounds/2/")
         check_well_formed(page)
         order = [row["client"] for row in explorer.index.rows(f"{PARTS} WHERE round = 2 ORDER BY position")]
-        first, second = page.split("<h3>Group 1</h3>")[1].split("<h3>Group 2</h3>")
-        for part, clients in ((first, order[:3]), (second, order[3:])):
+        first, second = cells_of(explorer.index, 2)
+        assert sorted((*first, *second)) == sorted(order)
+        parts = page.split("<h3>Cell 1</h3>")[1].split("<h3>Cell 2</h3>")
+        for part, cell in zip(parts, (first, second), strict=True):
             drawn = [int(client) for client in re.findall(r'aria-label="client (\d+):', part)]
-            assert drawn == clients * 2  # for wide and for narrow windows
-        with explorer.index.changes() as database:
-            database.execute("UPDATE rounds SET reason = 'deadline' WHERE number = 1")
-        assert explorer.page("rounds/2/").count('<svg class="tree lying"') == 1
+            assert drawn == [*cell] * 2  # for wide and for narrow windows
 
 
 def test_what_is_not_there_is_not_found(explorer):
