@@ -6,6 +6,8 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Judged, Replaced, RoundOpened, Voided
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.methods.terms import method_of
+from fedgrove.node.roles.standby import Standby
 from tests.node.audit.test_tampering import Scene
 from tests.node.federation import Federation, LyingCoordinator
 
@@ -24,12 +26,14 @@ class LiesInRoundTwo(LyingCoordinator):
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """Round 2 was a lie, three of four members named its right result, round 3 had begun on it and fell with it."""
+    """Round 2 was a lie, three of four members named its right result, round 3 fell with it, a stand-by went on."""
     with embedded() as network:
         quick = TrainingSettings(batch_size=20, learning_rate=0.05)
         made = Federation.found(network, tmp_path_factory.mktemp("judged"), rounds=4, training=quick)
         made.register()
-        made.run(coordinator=made.coordinator(LiesInRoundTwo))
+        method, ledger = method_of(made.config), made.ledger(made.keys[0])
+        standby = Standby(ledger, made.store, made.config, method.first_model())
+        made.run(coordinator=made.coordinator(LiesInRoundTwo), clients={**made.clients(), 5: standby})
         history = made.history()
         yield history.records(), made.store, chain_facts(history)
 
