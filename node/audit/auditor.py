@@ -15,6 +15,7 @@ The verifier's steps, by their numbers in the code:
 (8) nobody's privacy budget was exceeded
 (9) the report follows from ledger and store, and nothing else lies next to them node.audit.archive
 (10) the history is the one that was published elsewhere                        node.audit.pins
+(11) what it continues is an earlier federation's result                        node.audit.succession
 """
 
 from collections import deque
@@ -104,7 +105,7 @@ class Auditor:
     def so_far(self) -> Verdict:
         """Verdict on the part that is verified so far, without further checks."""
         said = {"unpinned": self._unpinned(), "caveats": tuple(self._caveats()), "vouched": tuple(self._vouched())}
-        return replace(self._verdict("verified"), **said)
+        return replace(self._verdict("verified"), before=self._content.before, **said)
 
     def _vouched(self) -> Iterator[str]:
         """Who drew in the last round that stands proved it over the hash of its seed block, and so of all before."""

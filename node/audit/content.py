@@ -19,7 +19,7 @@ from fedgrove.chain.records import (
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
 from fedgrove.node.audit.findings import Findings, name_lacking, name_left_out, name_liars
-from fedgrove.node.audit.verdict import CannotTell
+from fedgrove.node.audit.verdict import CannotTell, Predecessor
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import MaskGraph
 from fedgrove.node.masking.recovery import RecoveryRecord, most_record_bytes
@@ -313,6 +313,12 @@ class ContentRules:
         stands = current.result
         if (record.model_digest, record.metrics_digest) != (stands.model_digest, stands.metrics_digest):
             self.findings.remark("judgement", "the client judges a correct closing wrong", record.round, record.client)
+
+    @property
+    def before(self) -> Predecessor | None:
+        """What the federation continues from, by its terms."""
+        start = self._method.config.start if self._method is not None else None
+        return Predecessor(start.continues, start.model) if start is not None and start.continues is not None else None
 
     @property
     def practice(self) -> bool:

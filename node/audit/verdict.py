@@ -6,6 +6,7 @@ from typing import Literal
 from fedgrove.common.errors import Error
 from fedgrove.node.protocol.bad_record import BadRecord
 from fedgrove.node.protocol.spending import Spent
+from fedgrove.node.protocol.terms import Continues
 
 
 class CannotTell(Error):
@@ -13,6 +14,28 @@ class CannotTell(Error):
 
 
 Word = Literal["verified", "bad record", "cannot tell"]
+
+
+@dataclass(frozen=True)
+class Predecessor:
+    """The result of an earlier federation that a history continues from.
+
+    Attributes
+    ----------
+    continues : Continues
+        Where it is on record, as the terms say.
+    model : str
+        Digest of the model, hexadecimal.
+    verified : bool
+        The earlier history says the same, and is right up to there; False: nobody looked.
+    """
+
+    continues: Continues
+    model: str
+    verified: bool = False
+
+    def __str__(self) -> str:
+        return f"continues {self.continues} ({'verified' if self.verified else 'not looked at'})"
 
 
 @dataclass(frozen=True)
@@ -41,6 +64,8 @@ class Verdict:
         Misbehaviour of members that the protocol absorbed; the models are right nevertheless.
     caveats : tuple of str
         What a reader of ``verified`` might take for granted, and must not, a clause each.
+    before : Predecessor or None
+        What the federation continues from; None where it begins with a model of its own, or no round was opened.
     privacy : Spent or None
         What was spent of the privacy budget up to the last closed round; None without a mechanism.
     """
@@ -56,6 +81,7 @@ class Verdict:
     vouched: tuple[str, ...] = ()
     unpinned: str = ""
     remarks: tuple[BadRecord, ...] = ()
+    before: Predecessor | None = None
     privacy: Spent | None = None
     caveats: tuple[str, ...] = ()
 

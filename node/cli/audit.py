@@ -2,27 +2,27 @@
 
 import re
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import typer.core
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.history import LedgerHistory, capture
 from fedgrove.chain.records.deployment import Deployment
-from fedgrove.common.errors import InvalidInput, RunFailed
+from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Malformed
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, chain_facts, export_car, opened_car
-from fedgrove.node.audit.auditor import Auditor, Progress
+from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.certificate import Certificate, NoCertificate, with_certificate
 from fedgrove.node.audit.follow import Follower
 from fedgrove.node.audit.pins import HeadStatement, Pins
+from fedgrove.node.audit.succession import contradicted, with_before
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.audit.webhook import Webhook
 from fedgrove.node.cli.histories import (
@@ -32,12 +32,14 @@ from fedgrove.node.cli.histories import (
     Rpc,
     Run,
     Store,
+    earlier_place,
     live_federation,
+    opened_history,
     place_of,
 )
 from fedgrove.node.cli.options import JsonFlag, group
-from fedgrove.node.cli.output import CommandError, address, complain, note, or_say, print_json, progress_bar, report
-from fedgrove.node.cli.progress import print_verdict
+from fedgrove.node.cli.output import CommandError, address, complain, note, or_say, print_json, report
+from fedgrove.node.cli.progress import print_verdict, with_progress
 
 AUDIT = "run"
 """The command behind ``audit DIR``; also a name that a directory may have."""
@@ -84,6 +86,14 @@ ExpectLedger = Annotated[str | None, typer.Option(help="Address of the expected 
 ExpectChain = Annotated[int | None, typer.Option(help="Expected chain id.")]
 
 
+Before = Annotated[
+    str | None,
+    typer.Option(
+        "--before", metavar="DIR|CAR|LEDGER@RPC", help="Also check the earlier federation that this one continues."
+    ),
+]
+
+
 ExpectStatement = Annotated[
     list[Path] | None, typer.Option(help="A member's signed head, from `fedgrove keys attest`; may be repeated.")
 ]
@@ -113,6 +123,7 @@ def audit(
         int, typer.Option(min=0, max=1000, help="With --follow: confirmations before a record is audited.")
     ] = 0,
     certificate: CertificateFile = None,
+    before: Before = None,
     expect_head: ExpectHead = None,
     expect_ledger: ExpectLedger = None,
     expect_chain: ExpectChain = None,
@@ -127,6 +138,8 @@ def audit(
 
     Example: fedgrove audit runs/first --expect-head 120:0x… --expect-ledger 0x…
 
+    Example: fedgrove audit runs/second --before runs/first
+
     Example: fedgrove audit clusters/history --certificate clusters/certificates/client-3-block-210.json
 
     Example: fedgrove audit --follow federation.toml
@@ -140,14 +153,17 @@ def audit(
         raise CommandError(f"--follow audits a live federation, and {place.path} is a run at rest: leave it out")
     if follow and paper is not None:
         raise CommandError("--certificate is for a single audit: leave --follow out")
+    if follow and before is not None:
+        raise CommandError("--before is for a single audit: leave --follow out")
     if not follow and webhook:
         raise CommandError("--webhook needs --follow: give both")
     if isinstance(place, Kept):
-        return _report(_audit_kept(place.path, paper, pins), as_json)
+        return _report(_continuing(_audit_kept(place.path, paper, pins), before), as_json)
     bell = _bell(webhook)
     with live_federation(place) as live:
         if not follow:
-            return _report(_audit_live(live.network, live.deployment, live.content, paper, pins), as_json)
+            found = _audit_live(live.network, live.deployment, live.content, paper, pins)
+            return _report(_continuing(found, before, store), as_json)
         follower = Follower(live.network, live.deployment, live.content, confirmations, pins)
         return _follow(follower, interval, bell, as_json)
 
@@ -174,6 +190,7 @@ def export(
 def verify(
     file: Annotated[Path, typer.Argument(help="A CAR file of `audit export`.")],
     certificate: CertificateFile = None,
+    before: Before = None,
     expect_head: ExpectHead = None,
     expect_ledger: ExpectLedger = None,
     expect_chain: ExpectChain = None,
@@ -186,17 +203,17 @@ def verify(
     """
     paper = _read_certificate(certificate)
     pins = pins_of(expect_head, expect_ledger, expect_chain, expect_statement)
-    return _report(_audit_kept(file, paper, pins), as_json)
+    return _report(_continuing(_audit_kept(file, paper, pins), before), as_json)
 
 
 def _audit_kept(path: Path, paper: Certificate | None, pins: Pins) -> Verdict:
     """The verdict on a run's directory or a CAR file, and on a certificate of it."""
     if not path.is_file():
-        verdict = _with_progress(lambda tick: audit_directory(path, tick, pins))
+        verdict = with_progress(lambda tick: audit_directory(path, tick, pins))
         if paper is None or verdict.verdict != "verified":
             return verdict
         return _certified(verdict, paper, LedgerHistory.load(path / LEDGER), DiskReader(path / STORE))
-    verdict = _with_progress(lambda tick: audit_car(path, tick, pins))
+    verdict = with_progress(lambda tick: audit_car(path, tick, pins))
     if paper is None or verdict.verdict != "verified":
         return verdict
     with opened_car(path) as (history, store):
@@ -208,8 +225,20 @@ def _audit_live(
 ) -> Verdict:
     history = capture(network, deployment)
     history.verify()
-    verdict = _with_progress(lambda tick: Auditor(chain_facts(history), history.records(), store, tick, pins).run())
+    verdict = with_progress(lambda tick: Auditor(chain_facts(history), history.records(), store, tick, pins).run())
     return verdict if paper is None else _certified(verdict, paper, history, store)
+
+
+def _continuing(verdict: Verdict, before: str | None, store: str | None = None) -> Verdict:
+    """The verdict on a history and on the earlier one that it continues, given that on itself."""
+    if before is None or verdict.verdict != "verified":
+        return verdict
+    place = earlier_place(before, store)
+    try:
+        with opened_history(place) as found:
+            return with_progress(lambda tick: with_before(verdict, found.ledger, found.store, tick))
+    except (BadHistory, InvalidContent) as fault:
+        return contradicted(verdict, str(fault))
 
 
 def _certified(verdict: Verdict, paper: Certificate, history: LedgerHistory, store: ContentReader) -> Verdict:
@@ -281,13 +310,6 @@ def _ring(bell: Webhook, verdict: Verdict) -> None:
         bell.ring(verdict)
     except RunFailed as fault:
         complain(str(fault))
-
-
-def _with_progress(work: Callable[[Progress], Verdict]) -> Verdict:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress_bar(*columns) as bar:
-        task = bar.add_task("checking records", total=None)
-        return work(lambda done, of_all: bar.update(task, completed=done, total=of_all, refresh=done == of_all))
 
 
 def _report(verdict: Verdict, as_json: bool) -> int:

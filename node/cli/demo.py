@@ -10,8 +10,10 @@ import typer
 from fedgrove.common.errors import Error
 from fedgrove.common.text import command_line
 from fedgrove.node.audit.archive import LEDGER
+from fedgrove.node.audit.succession import Continuation
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.cli.extras import require
+from fedgrove.node.cli.histories import Kept, continued, place_and_round
 from fedgrove.node.cli.log_to import LogTo, log_targets, opened_logs
 from fedgrove.node.cli.options import JsonFlag
 from fedgrove.node.cli.output import (
@@ -42,6 +44,13 @@ MAY_CHANGE = ("run.workers", "run.explorer")
 def demo(
     asked: Asked,
     out: Annotated[Path | None, typer.Option(help="Keep the run here, for `fedgrove audit`.")] = None,
+    continues: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR|CAR[:ROUND]",
+            help="Train on from a model of this earlier run, by default that of its last closed round.",
+        ),
+    ] = None,
     log_to: LogTo = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out that was interrupted, with its options.")
@@ -53,8 +62,13 @@ def demo(
     Exit code: 0 verified, 1 a bad record or no round that closed, 2 bad usage.
 
     Example: fedgrove demo --clients 8 --rounds 3 --drop 0.25 --out runs/first
+
+    Example: fedgrove demo --clients 6 --continues runs/first --out runs/second
     """
     scenario = _scenario(asked, out, resume)
+    if resume and continues is not None:
+        raise CommandError("--resume goes on with the run as it began: leave --continues out")
+    earlier = continued(continues) if continues is not None else None
     targets, pages = log_targets(log_to), _pages(scenario.run.explorer is True)
     with ExitStack() as stack:
         logs = stack.enter_context(opened_logs(targets, complain))
@@ -65,7 +79,7 @@ def demo(
         display = stack.enter_context(DemoDisplay(ledger_rounds(scenario)))
         spectators = Spectators(display, command_line("audit", out or "DIR"), pages, logs.write if logs else None)
         try:
-            done = _run(scenario, out, temporary, resume, spectators)
+            done = _run(scenario, out, temporary, resume, spectators, earlier)
         except KeyboardInterrupt:
             raise CommandError(f"stopped{_kept(out)}", 130) from None
     if as_json:
@@ -75,7 +89,9 @@ def demo(
         _say_what_failed(done.report, display.sat_out)
         print_verdict(done.verdict)
         if out:
-            answer(f"Kept in {out}: check it with  {command_line('audit', out)}")
+            before = place_and_round(continues)[0] if continues is not None else None
+            earlier_run = ("--before", before.path) if isinstance(before, Kept) else ()
+            answer(f"Kept in {out}: check it with  {command_line('audit', out, *earlier_run)}")
             answer(f"Look at it with  {command_line('explorer', out)}")
     closed = any(each["status"] == "closed" for each in done.report["rounds"])
     return done.verdict.exit_code or (0 if closed else FAILED)
@@ -95,7 +111,12 @@ def _scenario(asked: Asked, out: Path | None, resume: bool) -> "Scenario":
 
 
 def _run(
-    scenario: "Scenario", out: Path | None, temporary: Path, resume: bool, spectators: "Spectators"
+    scenario: "Scenario",
+    out: Path | None,
+    temporary: Path,
+    resume: bool,
+    spectators: "Spectators",
+    earlier: Continuation | None,
 ) -> "Demonstration":
     """Begin, or go on; a CommandError says what is wrong, what is kept, and how to go on."""
     from fedgrove.node.devnet import demonstration
@@ -103,7 +124,7 @@ def _run(
     try:
         if resume and out is not None:
             return demonstration.resume(out, spectators)
-        return demonstration.demonstrate(scenario, out or temporary / "run", spectators)
+        return demonstration.demonstrate(scenario, out or temporary / "run", spectators, earlier)
     except InvalidConfig:
         raise  # a mistake in the options: nothing was begun
     except Exception as fault:

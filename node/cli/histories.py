@@ -4,11 +4,13 @@ A name is a run's directory, a CAR file of ``audit export``, a federation's TOML
 ``--rpc`` and ``--store``; the address may stand in ``--ledger`` as well.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from eth_utils import is_address
@@ -22,7 +24,9 @@ from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.text import command_line
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import opened_car
+from fedgrove.node.audit.succession import Continuation, continuation
 from fedgrove.node.cli.output import CommandError, address
+from fedgrove.node.cli.progress import with_progress
 from fedgrove.node.cli.reach import (
     check_reach,
     find_federation,
@@ -34,11 +38,20 @@ from fedgrove.node.cli.reach import (
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
 
+_ROUND_DIGITS = 12
 RUN = "A run's directory, a CAR file, a federation's TOML file, or a ledger's address with --rpc and --store."
 Run = Annotated[str | None, typer.Argument(metavar="RUN", help=RUN)]
 Rpc = Annotated[list[str] | None, typer.Option(metavar="URL", help="EVM JSON-RPC endpoint; may be repeated.")]
 LedgerAddress = Annotated[
     str | None, typer.Option("--ledger", metavar="ADDRESS", help="Ledger (TrainingLedger contract); needs --rpc.")
+]
+Continues = Annotated[
+    str | None,
+    typer.Option(
+        "--continues",
+        metavar="DIR|CAR|LEDGER@RPC[:ROUND]",
+        help="Train on from a model of this earlier federation, by default that of its last closed round.",
+    ),
 ]
 Store = Annotated[
     str | None, typer.Option(metavar="STORE", help="The ledger's store: disk:PATH, or the URL of a Kubo API.")
@@ -120,6 +133,40 @@ def place_of(
     if not (rpc and store):
         raise CommandError("give --rpc and --store with a ledger's address")
     return OnChain(tuple(rpc), address(ledger, "--ledger"), store, from_block)
+
+
+def earlier_place(given: str, store: str | None = None) -> Place:
+    """The place of an earlier federation's history: a path, or ``LEDGER@RPC`` where ``store`` has its blobs.
+
+    Raises CommandError: it is neither, or nothing says where the blobs are.
+    """
+    ledger, at, url = given.partition("@")
+    if not is_address(ledger):
+        return place_of(given)
+    if not (at and url):
+        raise CommandError(f"give the endpoint, too: {ledger}@RPC, as in {ledger}@http://127.0.0.1:8545")
+    if not store:
+        raise CommandError(
+            f"nothing says where the blobs of {ledger} are: give that federation's TOML file in its place"
+        )
+    return OnChain((url,), address(ledger, "LEDGER"), store)
+
+
+def place_and_round(given: str, store: str | None = None) -> tuple[Place, int | None]:
+    """As ``earlier_place``, and the number behind a last colon, which is a round's unless it is an endpoint's port."""
+    head, colon, number = given.rpartition(":")
+    named = bool(colon) and number.isdecimal() and len(number) <= _ROUND_DIGITS and not Path(given).exists()
+    if named and "@" in head:
+        address_of = urlsplit(head.partition("@")[2])
+        named = bool(address_of.path or re.search(r":\d+$", address_of.netloc))
+    return (earlier_place(head, store), int(number)) if named else (earlier_place(given, store), None)
+
+
+def continued(given: str, store: str | None = None) -> Continuation:
+    """What ``--continues`` names, once its history is verified; raises as ``place_and_round`` and ``continuation``."""
+    place, number = place_and_round(given, store)
+    with opened_history(place) as found:
+        return with_progress(lambda tick: continuation(found.ledger, found.store, number, tick))
 
 
 def configured_content(config: Path, reach: NetworkSettings, alone: bool) -> ContentReader:

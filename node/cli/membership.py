@@ -1,9 +1,11 @@
 """``fedgrove deploy``, ``register`` and ``approve``: found a federation and join it."""
 
+import json
 import re
 import stat
 import tempfile
 from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,18 +13,20 @@ import typer
 
 from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.networks import connect
+from fedgrove.node.audit.succession import Continuation
 from fedgrove.node.base.files import write_atomically
+from fedgrove.node.cli.histories import Continues, continued
 from fedgrove.node.cli.options import BaseOptions, ConfigFile, JsonFlag, KeystoreFile, PasswordFile, given_bases
 from fedgrove.node.cli.output import CommandError, address, note, read_password, report
 from fedgrove.node.cli.reach import open_for_writing, open_ledger
 from fedgrove.node.learning.task_settings import TaskSettings
-from fedgrove.node.methods.terms import load_config, method_of, with_first_model
+from fedgrove.node.methods.terms import continuing, load_config, method_of, with_first_model
 from fedgrove.node.methods.training.task_code import write_code
 from fedgrove.node.methods.training.task_data import TaskData
 from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.terms import FederationConfig, StartSettings
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.sandbox.modes import choose
@@ -38,7 +42,10 @@ def deploy(
     coordinator: Annotated[str | None, typer.Option(help="The coordinator's address; default: your account.")] = None,
     admin: Annotated[str | None, typer.Option(help="The address that approves members; default: your account.")] = None,
     task: Annotated[Path | None, typer.Option(help="The task's folder, where the terms have a [task].")] = None,
-    store: Annotated[str, typer.Option(help="disk:PATH or URL of a Kubo API, for a task and its first model.")] = "",
+    store: Annotated[
+        str, typer.Option(help="disk:PATH or URL of a Kubo API, for a task and the model that training starts from.")
+    ] = "",
+    continues: Continues = None,
     base: BaseOptions = None,
     one_account: Annotated[bool, typer.Option(help="Let one account be both admin and coordinator.")] = False,
     practice: Annotated[
@@ -50,6 +57,9 @@ def deploy(
     """Deploy a federation's contracts and write their addresses into its TOML file.
 
     Example: fedgrove deploy --config federation.toml --keystore founder.json --rpc http://127.0.0.1:8545
+
+    Example: fedgrove deploy --config new.toml --keystore founder.json --rpc http://127.0.0.1:8545 --continues old.toml
+    --store disk:store
     """
     terms, reach = load_config(config)
     if reach.ledger:
@@ -65,10 +75,16 @@ def deploy(
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
     _check_roles(terms, roles, one_account)
+    earlier, has_start = _earlier(config, terms, continues, store), bool(terms.start.model)
+    if earlier is not None:
+        terms = replace(terms, start=StartSettings())
     if terms.contained is None:
-        founded = with_first_model(terms)
+        founded, first = with_first_model(terms), method_of(terms).first_model()
     else:
-        founded = _with_task(terms, terms.contained, task, store, given_bases(base), reach.sandbox)
+        founded, first = _with_task(terms, terms.contained, task, store, given_bases(base), reach.sandbox)
+    if earlier is not None:
+        founded = continuing(terms, first, earlier.continues, earlier.model)
+        open_for_writing(store).put(earlier.model)
     with connect(rpc) as network:
         deployment = found(network, keys.account, founded, **roles)
     addresses = {
@@ -81,7 +97,7 @@ def deploy(
     if store:
         addresses["store"] = store
     lines = [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}" for key, value in addresses.items()]
-    start = [] if terms.start.model else ["", "[start]", f'model = "{founded.start.model}"']
+    start = [] if has_start else ["", "[start]", *_toml_lines(founded.start)]
     mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
     try:
         write_atomically(config, _with_addresses(config.read_bytes(), start, lines), mode)
@@ -90,8 +106,36 @@ def deploy(
         raise CommandError(
             f"the contracts are deployed, but {config} cannot be written ({fault.strerror}): add the lines above to it"
         ) from None
-    report(addresses, f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}", as_json)
+    sentence = f"ledger {deployment.ledger}, registry {deployment.registry}; written to {config}"
+    if earlier is not None:
+        addresses["continues"] = asdict(earlier.continues)
+        sentence += f"; it continues {earlier.continues}"
+    report(addresses, sentence, as_json)
     return 0
+
+
+def _earlier(config: Path, terms: FederationConfig, continues: str | None, store: str) -> Continuation | None:
+    """What the federation continues from: what the option names, or else the terms, whose model is in the store."""
+    stated = terms.start
+    if continues is None and stated.continues is None:
+        return None
+    if continues is not None and stated.model:
+        raise CommandError(f"{config} already has a [start] table, which --continues writes: remove it")
+    if not store:
+        raise CommandError("give --store, where all members can read the model that training goes on from")
+    if continues is not None:
+        return continued(continues, store)
+    model = open_for_writing(store).fetch(bytes.fromhex(stated.model), terms.max_blob_bytes)
+    return Continuation(stated.continues, model) if stated.continues is not None else None
+
+
+def _toml_lines(start: StartSettings) -> list[str]:
+    """The keys of ``[start]``, a line each."""
+    lines = [f'model = "{start.model}"']
+    if start.continues is not None:
+        keys = (f"{name} = {json.dumps(value)}" for name, value in asdict(start.continues).items())
+        lines.append(f"continues = {{ {', '.join(keys)} }}")
+    return lines
 
 
 def _with_addresses(text: bytes, start: list[str], lines: list[str]) -> bytes:
@@ -105,8 +149,8 @@ def _with_addresses(text: bytes, start: list[str], lines: list[str]) -> bytes:
 
 def _with_task(
     terms: FederationConfig, task: TaskSettings, folder: Path | None, store: str, bases: dict[str, Path], sandbox: str
-) -> FederationConfig:
-    """The terms with the digest of the task's first model, which goes to the store with the bundle."""
+) -> tuple[FederationConfig, bytes]:
+    """The terms with the digest of the task's first model, and the model: it goes to the store with the bundle."""
     if not store or (folder is None and not task.name):
         raise CommandError(
             "the terms have a [task]: give its folder with --task (not for a shipped task), and with --store where all "
@@ -125,7 +169,7 @@ def _with_task(
         data = TaskData(terms, process)
         first = method_of(terms).first_from(data.first_model())
     content.put(first)
-    return with_first_model(terms, first)
+    return with_first_model(terms, first), first
 
 
 def _packed(folder: Path, named: str) -> Bundle:

@@ -1,17 +1,22 @@
 """Live progress of a run, and the tables at its end."""
 
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from rich import box
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from fedgrove.common.text import duration
+from fedgrove.node.audit.auditor import Progress
 from fedgrove.node.audit.verdict import Verdict
-from fedgrove.node.cli.output import answer, answer_with, live_note, note
+from fedgrove.node.cli.output import answer, answer_with, live_note, note, progress_bar
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.status.rounds import Round
 
+_Found = TypeVar("_Found")
 _DONE = {"drew": "drawn", "shared": "shared", "committed": "committed", "released shares": "released"}
 
 
@@ -134,6 +139,14 @@ class DemoDisplay:
         self._live.update(table)
 
 
+def with_progress(work: Callable[[Progress], _Found]) -> _Found:
+    """Run an audit with a bar on a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress_bar(*columns) as bar:
+        task = bar.add_task("checking records", total=None)
+        return work(lambda done, of_all: bar.update(task, completed=done, total=of_all, refresh=done == of_all))
+
+
 def print_rounds(report: dict) -> None:
     """The table of rounds at the end of a run; it fits a terminal of 80 columns."""
     table = Table(title="Rounds", box=box.SIMPLE_HEAD)
@@ -170,6 +183,8 @@ def print_verdict(verdict: Verdict) -> None:
         counted = f" ({verdict.rounds} rounds, {verdict.records} records)"
         answer_with(Text.assemble("audit: ", ("verified", "bold green"), counted))
         answer(f"verified up to block {verdict.head_block}, hash {verdict.head_hash}")
+        if verdict.before is not None:
+            answer(str(verdict.before))
         for clause in verdict.pinned:
             answer(f"pinned: {clause}")
         for clause in verdict.vouched:

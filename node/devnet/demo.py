@@ -26,10 +26,10 @@ from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.silence import Silence
 from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.devnet.windows import by_time
-from fedgrove.node.methods.terms import method_of
+from fedgrove.node.methods.terms import continuing, method_of
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.step import Kind, Step
-from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.terms import FederationConfig, StartSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.scenario.scenario import Scenario
@@ -65,6 +65,8 @@ class Demo:
         Seconds without a step, a block or a computation under way after which the run is given up.
     state : RunState, optional
         Where the run is kept while it goes on, and goes on from; without one it ends with this object.
+    start : StartSettings, optional
+        What the training continues from; the model is in the store.
     goes_on : callable
         Told the number of the latest round when a run goes on.
     """
@@ -76,6 +78,7 @@ class Demo:
     observe: Observer = lambda role, step: None
     patience: float = 600.0
     state: RunState | None = None
+    start: StartSettings | None = None
     goes_on: Callable[[int], None] = lambda number: None
 
     def __post_init__(self) -> None:
@@ -104,7 +107,7 @@ class Demo:
     def _build(self, state: RunState, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
         keys = state.keys("coordinator")
         try:
-            config, first = self.subject.found(self.scenario, self.store, keys)
+            config, first = self._continuing(*self.subject.found(self.scenario, self.store, keys))
             members = [state.keys(_client(number)).address for number in range(1, self.scenario.cast.clients + 1)]
             config = replace(config, ledger=self._windows(state, config.ledger)).with_members(members)
         except (InvalidInput, InvalidContent) as fault:
@@ -114,6 +117,13 @@ class Demo:
         coordinator = Coordinator(self._ledger(keys), self.store, config, first, aides)
         parts = enumerate(self.subject.parts(config), 1)
         return coordinator, [self._client(state, config, number, data, executor) for number, data in parts]
+
+    def _continuing(self, config: FederationConfig, first: bytes) -> tuple[FederationConfig, bytes]:
+        """The terms and the first model, of what the run continues where it does."""
+        if self.start is None or self.start.continues is None:
+            return config, first
+        model = self.store.fetch(bytes.fromhex(self.start.model), config.max_blob_bytes)
+        return continuing(config, first, self.start.continues, model), model
 
     def _windows(self, state: RunState, suggested: LedgerSettings) -> LedgerSettings:
         """Windows that suit the chain; a run that goes on keeps those that it began with."""

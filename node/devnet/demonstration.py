@@ -13,7 +13,9 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import Network, anvil, connect, embedded
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.store import ContentReader, ContentStore
+from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE
+from fedgrove.node.audit.succession import Continuation
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.demo import Demo, DemoFailed
@@ -23,6 +25,7 @@ from fedgrove.node.devnet.run_state import RunState
 from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.step import Kind, Step
+from fedgrove.node.protocol.terms import StartSettings
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.status.figure_targets import EndedRounds, logged_figures
 
@@ -98,8 +101,15 @@ class Spectators:
     figures: WriteFigures | None = None
 
 
-def demonstrate(scenario: Scenario, directory: Path, spectators: Spectators) -> Demonstration:
+def demonstrate(
+    scenario: Scenario, directory: Path, spectators: Spectators, earlier: Continuation | None = None
+) -> Demonstration:
     """Run a federation to its end, audit it, and leave it in a new or empty directory.
+
+    Parameters
+    ----------
+    earlier : Continuation, optional
+        The model to train from, of an earlier federation.
 
     Raises
     ------
@@ -121,7 +131,9 @@ def demonstrate(scenario: Scenario, directory: Path, spectators: Spectators) -> 
         _prepare(directory, state)
         stack.enter_context(state.claimed())
         state.keep_scenario(scenario)
-        return _run_on(_Course(suited, subject, directory, state), spectators, stack)
+        if earlier is not None:
+            state.keep_start(StartSettings(cid_of(earlier.model).digest.hex(), earlier.continues))
+        return _run_on(_Course(suited, subject, directory, state), spectators, stack, earlier)
 
 
 def resume(directory: Path, spectators: Spectators, task: Path | None = None) -> Demonstration:
@@ -191,12 +203,16 @@ class _Course:
     state: RunState
 
 
-def _run_on(course: _Course, spectators: Spectators, stack: ExitStack) -> Demonstration:
+def _run_on(
+    course: _Course, spectators: Spectators, stack: ExitStack, earlier: Continuation | None = None
+) -> Demonstration:
     """Run to the end, from wherever it is, and audit."""
     directory, state = course.directory, course.state
     stack.callback(_tidy, course)
     network = stack.enter_context(open_network(course.scenario.run.chain, state))
     content = stack.enter_context(open_store(course.scenario.run.store, directory / STORE, state.kubo))
+    if earlier is not None:
+        content.put(earlier.model)
     for name in (LEDGER, REPORT, MANIFEST):  # of the rounds before an interruption: the chain has them, too
         (directory / name).unlink(missing_ok=True)
     figures = DemoFigures(network, content, spectators.figures) if spectators.figures is not None else None
@@ -210,8 +226,8 @@ def _run_on(course: _Course, spectators: Spectators, stack: ExitStack) -> Demons
         if figures is not None and role == "coordinator" and step.acted:
             figures.look(run)
 
-    goes_on = spectators.audience.goes_on
-    run = Demo(course.scenario, course.subject, network, content, observe, state=state, goes_on=goes_on)
+    kept = {"state": state, "start": state.start(), "goes_on": spectators.audience.goes_on}
+    run = Demo(course.scenario, course.subject, network, content, observe, **kept)
     try:
         run.run()
     except (DemoFailed, KeyboardInterrupt):
@@ -220,9 +236,9 @@ def _run_on(course: _Course, spectators: Spectators, stack: ExitStack) -> Demons
             _keep(run, course, network, content)
         raise
     spectators.audience.say("auditing")
-    kept = _keep(run, course, network, content)
+    done = _keep(run, course, network, content)
     state.end()
-    return kept
+    return done
 
 
 def _tidy(course: _Course) -> None:

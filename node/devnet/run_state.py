@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,11 +19,13 @@ from fedgrove.common.errors import InvalidContent, InvalidInput, RunFailed
 from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import canonical_json, decode, parse_json
 from fedgrove.node.base.files import exclusive, write_atomically
+from fedgrove.node.base.strict_tables import build
+from fedgrove.node.protocol.terms import StartSettings
 from fedgrove.node.scenario.scenario import Scenario
 
 Kept = TypeVar("Kept")
 
-_OPTIONS, _DEPLOYMENT, _SECONDS = "options.json", "deployment.json", "seconds.json"
+_OPTIONS, _DEPLOYMENT, _SECONDS, _START = "options.json", "deployment.json", "seconds.json", "start.json"
 _MAX_BYTES = 1 << 26
 _PASSWORD, _COST = "demonstration", 2  # the folder's mode is what protects these keys, of test money
 
@@ -81,6 +84,16 @@ class RunState:
     def scenario(self) -> Scenario:
         """What the run was asked for. Raises RunFailed."""
         return self._read(_OPTIONS, lambda data: Scenario.from_tables(parse_json(data)))
+
+    def keep_start(self, start: StartSettings) -> None:
+        """Keep what the run continues from; the model is in its store."""
+        self._write(_START, canonical_json(asdict(start)))
+
+    def start(self) -> StartSettings | None:
+        """What the run continues from; None where it begins with a model of its own. Raises RunFailed."""
+        if not (self.root / _START).exists():
+            return None
+        return self._read(_START, lambda data: build(StartSettings, parse_json(data), "start"))
 
     def keys(self, name: str) -> Keys:
         """Keys of a role, made when they are asked for first."""

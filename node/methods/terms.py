@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedgrove.common.errors import InvalidContent
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.regular_file import read_regular
 from fedgrove.common.wire import Malformed, parse_json
 from fedgrove.ipfs.store import ContentReader
@@ -21,7 +21,7 @@ from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.protocol.terms import FederationConfig, MethodTerms, StartSettings
+from fedgrove.node.protocol.terms import Continues, FederationConfig, MethodTerms, StartSettings
 
 MAX_CONFIG_BYTES = 1 << 20
 
@@ -67,7 +67,36 @@ def with_first_model(config: FederationConfig, first: bytes | None = None) -> Fe
     digest = cid_of(model).digest.hex()
     if config.start.model not in ("", digest):
         raise InvalidConfig(f"start.model must be {digest}, which follows from the terms; or leave the table out")
-    return replace(config, start=StartSettings(digest))
+    return replace(config, start=replace(config.start, model=digest))
+
+
+def continuing(config: FederationConfig, first: bytes, continues: Continues, model: bytes) -> FederationConfig:
+    """The terms of a federation that continues another: round 1 trains from that one's model.
+
+    Parameters
+    ----------
+    first : bytes
+        The model that it would train from otherwise.
+    model : bytes
+        The model that it continues from, as an earlier federation's store has it.
+
+    Raises
+    ------
+    InvalidConfig
+        Models of the terms' kind cannot be continued, or this is no model of that kind.
+    """
+    founded = with_first_model(replace(config, start=StartSettings()), first)
+    started = replace(founded, start=StartSettings(cid_of(model).digest.hex(), continues))
+    method = method_of(started)
+    layout = method.layout_of(method.read_model(first))
+    try:
+        if len(model) > config.max_blob_bytes:
+            raise InvalidContent(f"it has {len(model)} bytes, and federation.max_blob_mib allows fewer")
+        method.codec.check_model(method.read_model(model, layout), 1)
+    except (InvalidInput, InvalidContent) as fault:
+        kept = "keep the task, the strategy and the server's step, which decide what a model is made of"
+        raise InvalidConfig(f"start.continues: these terms cannot go on from {continues}: {fault}; {kept}") from None
+    return started
 
 
 def parse_config(data: bytes) -> FederationConfig:

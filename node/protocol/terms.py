@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from fedgrove.chain.records.deployment import LedgerSettings, Membership
 from fedgrove.common.settings import Rate, Settings, Share
-from fedgrove.common.wire import OptionalDigest, canonical_json
+from fedgrove.common.wire import Digest, OptionalDigest, canonical_json
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 from fedgrove.node.learning.server_steps import ServerSettings
 from fedgrove.node.learning.settings import (
@@ -159,14 +159,54 @@ class SharedSettings(Settings):
 
 
 @dataclass(frozen=True)
-class StartSettings(Settings):
-    """Start of the training: hex sha2-256 digest of the first model, which follows from the other terms.
+class Continues(Settings):
+    """The round of an earlier federation that another one goes on from.
 
-    Whoever cannot compute the model, as an auditor without torch, knows it by this digest; ``fedgrove deploy`` writes
-    it.
+    Attributes
+    ----------
+    chain_id : int
+    ledger : str
+        Checksummed address of its TrainingLedger contract.
+    round : int
+        The round that closed with the model.
+    head_block, head_hash : int, str
+        The block that holds this result, or a later one, and its hash (64 hexadecimal characters): they tell the
+        history that is meant from any other that somebody made up for this ledger.
+    """
+
+    chain_id: Annotated[int, Meta(ge=1, le=(1 << 63) - 1, description="a chain's id")]
+    ledger: str
+    round: Annotated[int, Meta(ge=1, lt=1 << 40, description="the number of a round")]
+    head_block: Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="the number of a block")]
+    head_hash: Digest
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(is_checksum_address(self.ledger), "ledger", "a checksummed address")
+
+    def __str__(self) -> str:
+        return f"round {self.round} of ledger {self.ledger} on chain {self.chain_id}"
+
+
+@dataclass(frozen=True)
+class StartSettings(Settings):
+    """Start of the training.
+
+    Attributes
+    ----------
+    model : str
+        Hex sha2-256 digest of the first model, which follows from the other terms unless the federation continues
+        another. Whoever cannot compute it, as an auditor without torch, knows it by this digest.
+    continues : Continues or None
+        The round of an earlier federation that closed with this model.
     """
 
     model: OptionalDigest = ""
+    continues: Continues | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(self.model or self.continues is None, "model", "the digest of the model that it continues from")
 
 
 @dataclass(frozen=True)
@@ -237,6 +277,8 @@ class MethodTerms(ABC):
         Rounds have different purposes, which their models tell.
     on_gpu : bool
         Members may compute on a GPU.
+    bound_to_ledger : str
+        Why another federation cannot continue from a model, in one clause; empty where it can.
     words : MethodWords
     """
 
@@ -245,6 +287,7 @@ class MethodTerms(ABC):
     evaluates: ClassVar[bool] = False
     staged: ClassVar[bool] = False
     on_gpu: ClassVar[bool] = False
+    bound_to_ledger: ClassVar[str] = ""
 
     @property
     def first_rounds(self) -> int:
@@ -295,6 +338,8 @@ class FederationConfig:
         check_value(fine, "membership.mode", practice)
         _check_silent(self)
         self.method.check(self)
+        bound = self.method.bound_to_ledger if self.start.continues is not None else ""
+        check_value(not bound, "start.continues", f"left out with a [{self.method.name}] table: {bound}")
         if "task" not in self.method.silent:
             _check_task(self, self.learned)
         fault = bf16_fault(self.training, self.strategy.name, self.contained is not None)
@@ -392,6 +437,8 @@ class FederationConfig:
             tables[self.method.name] = own
         if not self.federation.patience:
             del tables["federation"]["patience"]
+        if self.start.continues is None:
+            del tables["start"]["continues"]
         if "training" in tables:
             tables["training"] = plain_training(self.training)
         if self.privacy is not None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from statistics import mean
 
 from fedgrove.chain.network.history import LedgerHistory
@@ -31,7 +32,7 @@ def build_report(history: LedgerHistory, store: ContentReader, seconds: Mapping[
     -------
     dict
         JSON-ready: ``rounds`` (``Round.to_dict``), ``gas`` (per call), ``bytes`` (upload per round and client),
-        ``config``, ``ledger``; and what the method adds.
+        ``config``, ``ledger``; ``continues``, where another federation is continued; and what the method adds.
     """
     records = history.records()
     rounds = Rounds()
@@ -40,9 +41,11 @@ def build_report(history: LedgerHistory, store: ContentReader, seconds: Mapping[
     ended = rounds.ended()
     method = fetch_method(store, ended[0].opened.config_digest) if ended else None
     config = method.config if method else None
+    continues = config.start.continues if config else None
     reader = RoundReader(store, history, seconds)
     return {
         **(method.report(rounds, store) if method else {}),
+        **({"continues": asdict(continues)} if continues else {}),
         "rounds": [each.to_dict() for each in reader.read(rounds, ended=True)],
         "gas": gas_table(records, history),
         "bytes": {str(each.number): upload_bytes(each, store) for each in ended},

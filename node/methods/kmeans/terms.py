@@ -16,6 +16,7 @@ class KMeansTerms(KMeansSettings, MethodTerms):
 
     name: ClassVar[str] = "kmeans"
     silent: ClassVar[tuple[str, ...]] = ("task", "training", "strategy", "shared", "privacy")
+    bound_to_ledger: ClassVar[str] = "its counts are of clients by their numbers on one ledger, and are summed anew"
 
     def check(self, config: FederationConfig) -> None:
         """Check the requirements of K-means on the other terms."""

@@ -37,6 +37,7 @@ class ProCflTerms(ProCflSettings, MethodTerms):
 
     evaluates: ClassVar[bool] = True
     staged: ClassVar[bool] = True
+    bound_to_ledger: ClassVar[str] = "its clusters are of clients by their numbers on one ledger"
 
     counter: str = ""
     signer: str = ""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from fedgrove.ipfs.store import ContentReader
+from fedgrove.ipfs.store import ContentReader, NotFound
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.local_update import HeldOutSums, LocalUpdate, RoundPosition
@@ -163,9 +163,16 @@ class ModelMethod(Method[ModelT, UpdateT, LearnedData]):
 
     def starting_model(self, store: ContentReader) -> bytes:
         digest = self.config.first_digest
-        if self.learning.first_follows or digest is None:
+        continues = self.config.start.continues
+        if digest is None or (self.learning.first_follows and continues is None):
             return self.first_model()
-        return store.fetch(digest, self.config.max_blob_bytes)
+        try:
+            return store.fetch(digest, self.config.max_blob_bytes)
+        except NotFound as lack:
+            if continues is None:
+                raise
+            where = f"it is the model of {continues}: ask the founder, or who keeps that federation's store, for it"
+            raise NotFound(lack.cid, f"the store has no such content; {where}") from None
 
     def member_data(self, path: Path) -> Samples | None:
         return self.learning.samples(path, "train")
