@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sized
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.heads import Heads
 from fedgrove.common.errors import InvalidInput
-from fedgrove.ipfs.store import ContentStore
+from fedgrove.ipfs.store import ContentStore, StoreError
 from fedgrove.node.base.files import exclusive
 from fedgrove.node.base.key_slots import keeps_overwritten
 from fedgrove.node.base.processor import check_processor, pin_process
@@ -43,7 +43,7 @@ from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove.node.roles.data_marks import DataMark, DataMarks
+from fedgrove.node.roles.data_marks import DataMark, DataMarks, federation_of
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.roles.passing_time import PassingTime
@@ -109,9 +109,7 @@ def client(
             own = (directory, keys.address, reach, _private(keystore, password_file, directory))
             samples = approved_data(stack, terms, place.store, data, *own, given_bases(base), practised, form)
             _check_count(samples, data, terms)
-        mark = DataMark(place.ledger.chain_id, place.ledger.address, keys.address, terms.mechanism)
-        for sentence in DataMarks(data, directory).enter(mark):
-            place.log.write("warning", sentence)
+        marks = _marked(place, terms, keys.address, DataMarks(data, directory))
         _warn_of_copies(place.log, directory)
         make = partial(
             Client,
@@ -124,10 +122,16 @@ def client(
             check_rounds=reach.check_rounds,
             device=reach.device,
         )
-        roles: dict[str, Role] = {"client": ReloadingClient(watched, make)}
+        member = ReloadingClient(watched, make)
+        roles: dict[str, Role] = {"client": member}
         if standby:
             roles["standby"] = _standby(place, terms, reach)
-        return _serve(stack, place, reach, roles, once, metrics_port)
+
+        def watch(rounds: Rounds) -> None:
+            with suppress(StoreError):  # the next turn tries again
+                marks.note(member.answered, len(rounds.ended()), member.spent)
+
+        return _serve(stack, place, reach, roles, once, metrics_port, watch)
 
 
 def coordinator(
@@ -209,6 +213,16 @@ def _arrive(
         log.write("warning", "endpoint", message=depends)
     log.write("info", "started", account=keys.address, ledger=deployment.ledger, chain=deployment.chain_id)
     return _Place(network, Ledger(network, deployment, keys.account), store, log)
+
+
+def _marked(place: _Place, terms: FederationConfig, account: str, marks: DataMarks) -> DataMarks:
+    """Leave the client's mark with its data, and log what the member should know of theirs."""
+    before = terms.start.continues
+    continues = "" if before is None else federation_of(before.chain_id, before.ledger)
+    own = DataMark(place.ledger.chain_id, place.ledger.address, account, terms.mechanism, continues)
+    for sentence in marks.enter(own):
+        place.log.write("warning", sentence)
+    return marks
 
 
 def _standby(

@@ -104,6 +104,15 @@ class ReloadingClient:
         return self._client.members_metrics
 
     @property
+    def answered(self) -> int:
+        """As of the client."""
+        return self._client.answered
+
+    def spent(self) -> float:
+        """As of the client."""
+        return self._client.spent()
+
+    @property
     def alarm(self) -> str:
         """Alarm for people, in one sentence; empty if there is none."""
         if self._fresh is not None:  # the ledger may have the new key already

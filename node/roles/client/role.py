@@ -163,6 +163,19 @@ class Client:
         """What the last round states of the members' own metrics; None where there are none."""
         return self.context.members_metrics()
 
+    @property
+    def answered(self) -> int:
+        """In how many rounds the ledger lists an upload of this account."""
+        member = self.view.rounds.member(self.account)
+        return sum(member.client in each.commits for each in self.view.rounds.rounds.values()) if member else 0
+
+    def spent(self) -> float:
+        """ε that it has spent up to the latest round, 0 without a mechanism of privacy; raises StoreError."""
+        member, latest = self.view.rounds.member(self.account), self.view.rounds.latest
+        if member is None or latest is None or self.context.config.privacy is None:
+            return 0.0
+        return self.context.spending().epsilon(member.client, latest.number)
+
     def register(self) -> Step:
         """Register keys with the ledger; nothing is sent when these keys are registered already."""
         ledger, keys = self.context.ledger, self.context.keys
