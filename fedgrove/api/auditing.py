@@ -4,16 +4,18 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
+from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network.history import LedgerHistory, capture
-from fedgrove.common.errors import InvalidInput
+from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.audit.archive import audit_car, audit_directory, chain_facts
-from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.archive import audit_car, audit_directory, chain_facts, opened_run
+from fedgrove.node.audit.auditor import Auditor, Progress
 from fedgrove.node.audit.pins import Pins
+from fedgrove.node.audit.succession import contradicted, with_before
 from fedgrove.node.audit.verdict import Verdict
 
 _SCHEMES = ("http://", "https://")
@@ -81,6 +83,7 @@ def audit(
     ledger: str | None = None,
     store: ContentReader | str | None = None,
     pins: Pins | None = None,
+    before: str | PathLike[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Verdict:
     """Recompute a run's whole training history and name the first bad record.
@@ -97,6 +100,9 @@ def audit(
     pins : Pins, optional
         What is known from elsewhere: published heads, the ledger that is meant, members' signed statements. Without
         them nothing shows that the history was not cut short (``Verdict.unpinned``).
+    before : path or str, optional
+        Directory or CAR file of the earlier federation that this one continues: it is checked as far as this one rests
+        on it (``Verdict.before``).
     progress : callable, optional
         Called with the number of records checked so far.
 
@@ -110,9 +116,27 @@ def audit(
     InvalidInput
         There is no run at this path, or it cannot be read.
     InvalidInput, ChainError, StoreError, BadHistory
-        As ``fedgrove.api.auditing.read_live``; InvalidInput, too, for ``ledger`` or ``store`` with a path.
+        As ``fedgrove.api.auditing.read_live``; InvalidInput, too, for ``ledger`` or ``store`` with a path, and where
+        the run does not continue the one ``before``.
     """
     report: Callable[[int, int], None] | None = None if progress is None else lambda done, _: progress(done)
+    verdict = _audited(run, ledger, store, pins, report)
+    if before is None or verdict.verdict != "verified":
+        return verdict
+    try:
+        with opened_run(Path(before)) as (history, content):
+            return with_before(verdict, history, content, report)
+    except (BadHistory, InvalidContent) as fault:
+        return contradicted(verdict, str(fault))
+
+
+def _audited(
+    run: str | PathLike[str],
+    ledger: str | None,
+    store: ContentReader | str | None,
+    pins: Pins | None,
+    report: Progress | None,
+) -> Verdict:
     if is_endpoint(run):
         history, content = read_live(str(run), ledger, store)
         return Auditor(chain_facts(history), history.records(), content, report, pins).run()

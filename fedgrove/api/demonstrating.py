@@ -13,6 +13,7 @@ from fedgrove.api.history import History
 from fedgrove.api.running import Run
 from fedgrove.common.errors import InvalidInput
 from fedgrove.common.text import command_line
+from fedgrove.node.audit.succession import Continuation, continuation
 from fedgrove.node.base.nested_tables import Tables
 from fedgrove.node.devnet import demonstration
 from fedgrove.node.devnet.demonstration import Demonstration, ServePages, Spectators, begun_with
@@ -39,6 +40,7 @@ def demo(
     settings: Mapping[str, object] | None = None,
     out: str | PathLike[str] | None = None,
     resume: bool = False,
+    continues: str | PathLike[str] | History | None = None,
     log_to: Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
     **named: Any,
@@ -66,6 +68,9 @@ def demo(
         Keep the run here, in a new or empty folder; by default it goes with the ``Run``.
     resume : bool
         Go on with the run in ``out`` that was interrupted; the other parameters must be those that it began with.
+    continues : path or History, optional
+        Train on from the last model of this earlier federation, once its history is verified: a run's directory, a CAR
+        file, or a ledger's ``History``.
     log_to : sequence of str
         Where to log figures of each round: ``tensorboard:DIR``, ``mlflow:URI`` or ``csv:FILE``.
     progress : callable, optional
@@ -100,6 +105,8 @@ def demo(
     """
     if resume and out is None:
         raise InvalidInput("resume needs out, the directory of the run to go on with")
+    if resume and continues is not None:
+        raise InvalidInput("resume goes on with the run as it began: leave continues out")
     words = _Words(progress)
     named = {"clients": clients, "rounds": rounds, "strategy": strategy, "seed": seed, **named}
     with (
@@ -109,7 +116,13 @@ def demo(
         place = None if out is None else Path(out)
         pages = _pages() if scenario.run.explorer else None
         spectators = Spectators(words, command_line("audit", place or "DIR"), pages, logs.write if logs else None)
-        return _kept(scenario, changes, spectators, place, resume)
+        earlier = None if continues is None else _earlier(continues)
+        return _kept(scenario, changes, spectators, place, resume, earlier)
+
+
+def _earlier(continues: str | PathLike[str] | History) -> Continuation:
+    history = continues if isinstance(continues, History) else History(continues)
+    return continuation(history.ledger, history.store)
 
 
 def _pages() -> ServePages:
@@ -140,21 +153,35 @@ class _Words:
             self.say(f"{role} {step.acted}")
 
 
-def _run(scenario: Scenario, changes: Tables, spectators: Spectators, directory: Path, goes_on: bool) -> Demonstration:
+def _run(
+    scenario: Scenario,
+    changes: Tables,
+    spectators: Spectators,
+    directory: Path,
+    goes_on: bool,
+    earlier: Continuation | None,
+) -> Demonstration:
     if not goes_on:
-        return demonstration.demonstrate(scenario, directory, spectators)
+        return demonstration.demonstrate(scenario, directory, spectators, earlier)
     other = difference(begun_with(directory), changes, MAY_CHANGE)
     if other:
         raise InvalidInput(f"the run in {directory} began with another {other}: give what it began with")
     return demonstration.resume(directory, spectators, Path(scenario.task.folder) if scenario.task else None)
 
 
-def _kept(scenario: Scenario, changes: Tables, spectators: Spectators, out: Path | None, goes_on: bool) -> Run:
+def _kept(
+    scenario: Scenario,
+    changes: Tables,
+    spectators: Spectators,
+    out: Path | None,
+    goes_on: bool,
+    earlier: Continuation | None,
+) -> Run:
     """The run in ``out``; without it in a temporary folder, which goes with the history that reads it."""
     place = Path(tempfile.mkdtemp(prefix="fedgrove-")) if out is None else out
     directory = out or place / "run"  # what a run keeps next to its directory goes with it
     try:
-        done = _run(scenario, changes, spectators, directory, goes_on)
+        done = _run(scenario, changes, spectators, directory, goes_on, earlier)
         history = History(directory)
     except BaseException:
         if out is None:

@@ -4,7 +4,7 @@ import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike, path
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,10 +13,8 @@ from fedgrove.api.tables import tables_of
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.chain.records import Closed, Record
 from fedgrove.common.errors import InvalidContent, InvalidInput
-from fedgrove.ipfs.disk import DiskReader
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.audit.archive import no_run, opened_car
-from fedgrove.node.audit.run_files import LEDGER, STORE
+from fedgrove.node.audit.archive import opened_run
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
@@ -104,13 +102,11 @@ class History:
             self.ledger, self._store = run, store
         elif is_endpoint(run):
             self.ledger, self._store = read_live(str(run), ledger, store)
-        elif Path(run).is_file():
+        else:
             held = ExitStack()
             weakref.finalize(self, held.close)
-            kept, self._store = held.enter_context(opened_car(Path(run)))
-            self.ledger = LedgerHistory.load(kept)
-        else:
-            self.ledger, self._store = _kept(Path(run))
+            self.ledger, self._store = held.enter_context(opened_run(Path(run)))
+            return
         self.ledger.verify()
 
     @cached_property
@@ -257,10 +253,3 @@ class History:
     @cached_property
     def _method(self) -> Method[Any, Any, Any]:
         return fetch_method(self._store, self._first.opened.config_digest)
-
-
-def _kept(directory: Path) -> tuple[LedgerHistory, ContentReader]:
-    """Ledger and store of a run's directory."""
-    if not path.lexists(directory / LEDGER):
-        raise no_run(directory)
-    return LedgerHistory.load(directory / LEDGER), DiskReader(directory / STORE)

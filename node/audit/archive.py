@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar
@@ -197,6 +197,29 @@ def opened_car(path: Path) -> Iterator[tuple[Path, ContentReader]]:
                 # A history repeats nothing: no more can be in it than the archive has bytes.
                 file.writelines(store.stream(store.root_cid.digest, store.held_bytes))
             yield ledger, store
+
+
+@contextmanager
+def opened_run(path: Path) -> Iterator[tuple[LedgerHistory, ContentReader]]:
+    """The history and the blobs of a run's directory or CAR file, while the block runs; blocks are verified.
+
+    Raises
+    ------
+    InvalidInput
+        There is no run.
+    InvalidContent, StoreError, BadHistory
+        The CAR file is none, or is damaged; the ledger is no chain of blocks.
+    """
+    with ExitStack() as stack:
+        if path.is_file():
+            ledger, store = stack.enter_context(opened_car(path))
+        elif os.path.lexists(path / LEDGER):
+            ledger, store = path / LEDGER, DiskReader(path / STORE)
+        else:
+            raise no_run(path)
+        history = LedgerHistory.load(ledger)
+        history.verify()
+        yield history, store
 
 
 def _audit_ledger(

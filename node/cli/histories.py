@@ -19,11 +19,11 @@ from fedgrove.api.history import History
 from fedgrove.chain.face.founding import read_deployment, verify_code
 from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network.access import Network
-from fedgrove.chain.network.history import LedgerHistory, capture
+from fedgrove.chain.network.history import capture
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.common.text import command_line
 from fedgrove.ipfs.store import ContentReader
-from fedgrove.node.audit.archive import opened_car
+from fedgrove.node.audit.archive import opened_run
 from fedgrove.node.audit.succession import Continuation, continuation
 from fedgrove.node.cli.output import CommandError, address
 from fedgrove.node.cli.progress import with_progress
@@ -204,11 +204,9 @@ def live_federation(place: Configured | OnChain, alone: bool = True) -> Iterator
 @contextmanager
 def opened_history(place: Place) -> Iterator[History]:
     """The history at a place."""
-    if isinstance(place, Kept) and place.path.is_file():
-        with opened_car(place.path) as (ledger, content):
-            yield History(LedgerHistory.load(ledger), content)
-    elif isinstance(place, Kept):
-        yield History(place.path)
+    if isinstance(place, Kept):
+        with opened_run(place.path) as (ledger, content):
+            yield History(ledger, content)
     else:
         with live_federation(place) as found:
             history = History(capture(found.network, found.deployment), found.content)

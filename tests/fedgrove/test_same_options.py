@@ -10,7 +10,7 @@ from fedgrove.node.cli.scenario_options import option
 from fedgrove.node.scenario.names import NAMED
 
 RUNNERS = ("demo", "network up", "simulate")
-OWN = {"scenario", "settings", "directory", "out", "log_to", "resume", "as_json", "wait", "seeds", "help"}
+OWN = {"scenario", "settings", "directory", "out", "log_to", "resume", "continues", "as_json", "wait", "seeds", "help"}
 """Options that are no keys of a scenario."""
 
 
