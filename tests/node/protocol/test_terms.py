@@ -19,7 +19,7 @@ from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import KMeansTerms
 from fedgrove.node.methods.terms import load_config, method_of, parse_config, with_first_model
 from fedgrove.node.methods.training.terms import TrainingTerms
-from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, StrategySettings
+from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, StartSettings, StrategySettings
 
 MINIMAL = """
 [model]
@@ -62,6 +62,48 @@ def test_canonical_bytes_round_trip(tmp_path):
     text = MINIMAL + '[strategy]\nname = "fedaom"\n[strategy.options]\nq = 4\n[masking]\nbound = 4\n'
     config, _ = load_config(write(tmp_path, text))
     assert parse_config(config.to_bytes()) == config
+
+
+START = f"""
+[start]
+model = "{64 * "a"}"
+continues = {{ chain_id = 1, ledger = "{ACCOUNT}", round = 3, head_block = 120, head_hash = "{64 * "b"}" }}
+"""
+
+
+def test_what_a_federation_continues_is_part_of_the_terms(tmp_path):
+    config, _ = load_config(write(tmp_path, MINIMAL + START))
+    assert str(config.start.continues) == f"round 3 of ledger {ACCOUNT} on chain 1"
+    assert parse_config(config.to_bytes()) == config
+    plain = dataclasses.replace(config, start=StartSettings(config.start.model))
+    assert b"continues" not in plain.to_bytes() and parse_config(plain.to_bytes()) == plain
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('model = "aaaa', 'modal = "aaaa', "unknown key start.modal"),
+        (f'model = "{64 * "a"}"', "", "start.model must be the digest of the model that it continues from, not ''"),
+        (ACCOUNT, ACCOUNT.lower(), "start.continues.ledger must be a checksummed address"),
+        ("round = 3, ", "", "start.continues.round is missing"),
+        ("round = 3", "round = 0", "start.continues.round must be the number of a round, not 0"),
+        ("chain_id = 1", "chain_id = -1", "start.continues.chain_id must be a chain's id, not -1"),
+        (64 * "b", 63 * "b", "start.continues.head_hash must be 64 lower-case hexadecimal characters"),
+        ("head_block = 120", "head_block = 120, head = 1", "unknown key start.continues.head"),
+    ],
+)
+def test_a_mistake_in_what_is_continued_is_one_sentence(tmp_path, old, new, sentence):
+    assert START.count(old) == 1
+    with pytest.raises(InvalidConfig, match="^" + re.escape(sentence)):
+        load_config(write(tmp_path, MINIMAL + START.replace(old, new)))
+
+
+@pytest.mark.parametrize("name", ["kmeans", "procfl"])
+def test_states_of_one_ledgers_clients_cannot_be_continued(tmp_path, name):
+    text = {"kmeans": CLUSTERING, "procfl": CLUSTERS}[name]
+    load_config(write(tmp_path, text))
+    with pytest.raises(InvalidConfig, match=rf"^start.continues must be left out with a \[{name}\] table: its "):
+        load_config(write(tmp_path, text + START))
 
 
 def test_the_same_terms_written_otherwise_are_refused(tmp_path):

@@ -55,6 +55,80 @@ def test_rounds_without_noise_void_a_budget_and_two_without_budgets_are_not_wort
     assert enter(DataMark(2, *("0x" + "d" * 40,) * 2, "none"), directory="third", data="bob.npz") == []
 
 
+# --- a model that is continued ----------------------------------------------------------------------------------------
+
+NEXT = DataMark(2, "0x" + "e" * 40, ALICE.account, "client", ALICE.federation)
+LAST = DataMark(3, "0x" + "f" * 40, ALICE.account, "client", NEXT.federation)
+
+
+@pytest.fixture
+def taking_part(tmp_path):
+    """``taking_part(mark, answered, epsilon)``: what a client is told that then uploads and spends so much."""
+
+    def start(mark, answered, epsilon=0.0, directory="client"):
+        (tmp_path / directory).mkdir(exist_ok=True)
+        marks = DataMarks(tmp_path / "alice.npz", tmp_path / directory)
+        said = marks.enter(mark)
+        marks.note(answered, answered, lambda: epsilon)
+        return said
+
+    return start
+
+
+def test_a_member_hears_how_often_its_data_answered_the_model_and_what_they_spent(enter, taking_part):
+    assert taking_part(ALICE, 12, 3.25) == []
+    (sentence,) = taking_part(NEXT, 1, 0.5)
+    assert f"answered this model in 12 rounds before, {ALICE}" in sentence and "spent ε = 3.25 there" in sentence
+    both = enter(LAST)
+    assert len(both) == 2 and f"in 1 round before, {NEXT}" in both[0] and f"in 12 rounds before, {ALICE}" in both[1]
+
+
+def test_a_federation_with_a_model_of_its_own_is_told_of_budgets_only(enter, taking_part):
+    taking_part(ALICE, 12, 3.25)
+    (sentence,) = enter(OTHER_FEDERATION)
+    assert "answered" not in sentence and "adds up" in sentence
+
+
+def test_uploads_without_noise_are_worth_a_word_where_the_model_is_continued(enter, taking_part):
+    taking_part(BARE, 3)
+    (sentence,) = enter(DataMark(9, BARE.ledger, BARE.account, "none", BARE.federation))
+    assert "in 3 rounds before" in sentence and "without differential privacy" in sentence
+
+
+def test_every_account_that_answered_with_these_data_is_named(enter, taking_part):
+    taking_part(ALICE, 2, 1.0)
+    taking_part(OTHER_ACCOUNT, 5, float("inf"), directory="other")
+    said = enter(NEXT)
+    assert len(said) == 2 and "2 rounds" in said[0] and "5 rounds" in said[1] and "unbounded ε" in said[1]
+
+
+def test_what_was_counted_stays_when_a_client_starts_again(enter, taking_part, tmp_path):
+    taking_part(ALICE, 12, 3.25)
+    enter(ALICE)
+    (sentence,) = enter(NEXT)
+    assert "in 12 rounds" in sentence
+    marks = [DataMark(**mark) for mark in json.loads((tmp_path / "alice.npz.budgets.json").read_text())]
+    assert [(mark.place, mark.answered) for mark in marks] == [(ALICE.place, 12), (NEXT.place, 0)]
+
+
+def test_spending_is_reckoned_only_when_something_happened(tmp_path):
+    asked = []
+    marks = DataMarks(tmp_path / "alice.npz", tmp_path)
+    marks.enter(ALICE)
+    for answered, ended in ((0, 0), (1, 0), (1, 0), (1, 1), (1, 1)):
+        marks.note(answered, ended, lambda: asked.append(1) or 0.5)
+    assert len(asked) == 2
+
+
+def test_marks_that_continue_each_other_in_a_circle_end(enter, taking_part):
+    taking_part(ALICE.replace(continues=NEXT.federation), 1, 0.5)
+    taking_part(NEXT, 1, 0.5)
+    assert len(enter(LAST)) == 2
+
+
+# --- files that are not as they should be -----------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     "damage",
     [
