@@ -65,9 +65,9 @@ def demo(
 
     Example: fedgrove demo --clients 6 --continues runs/first --out runs/second
     """
-    scenario = _scenario(asked, out, resume)
     if resume and continues is not None:
         raise CommandError("--resume goes on with the run as it began: leave --continues out")
+    scenario = _scenario(asked, out, resume)
     earlier = continued(continues) if continues is not None else None
     targets, pages = log_targets(log_to), _pages(scenario.run.explorer is True)
     with ExitStack() as stack:

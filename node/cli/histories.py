@@ -146,9 +146,7 @@ def earlier_place(given: str, store: str | None = None) -> Place:
     if not (at and url):
         raise CommandError(f"give the endpoint, too: {ledger}@RPC, as in {ledger}@http://127.0.0.1:8545")
     if not store:
-        raise CommandError(
-            f"nothing says where the blobs of {ledger} are: give that federation's TOML file in its place"
-        )
+        raise CommandError(f"nothing says where the blobs of {ledger} are: give that federation's TOML file instead")
     return OnChain((url,), address(ledger, "LEDGER"), store)
 
 

@@ -65,7 +65,7 @@ def test_any_closed_round_can_be_continued_from_and_no_other(run):
     assert cid_of(first.model).digest == closings(run)[1].model_digest
     assert first.continues.head_block == closings(run)[1].at.block
     assert bytes.fromhex(first.continues.head_hash) == run.history.block_hash(first.continues.head_block)
-    with pytest.raises(InvalidInput, match="round 3 of ledger 0x.* did not close"):
+    with pytest.raises(InvalidInput, match=r"round 3 of ledger 0x.* did not close"):
         continuation(run.history, run.store, 3)
     empty = LedgerHistory(run.history.deployment, run.history.blocks[:5])
     with pytest.raises(InvalidInput, match="no closed round"):
@@ -142,7 +142,7 @@ def test_an_earlier_history_with_a_bad_record_spoils_what_rests_on_it(later, dam
     with opened_run(damaged) as (history, store):
         found = with_before(audited(later), history, store)
         assert found.exit_code == 1 and "round 2, closed.model" in found.reason
-        with pytest.raises(InvalidInput, match="cannot be continued from: round 2, closed.model"):
+        with pytest.raises(InvalidInput, match=r"cannot be continued from: round 2, closed\.model"):
             continuation(history, store)
 
 
