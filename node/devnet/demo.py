@@ -107,11 +107,12 @@ class Demo:
     def _build(self, state: RunState, executor: Executor | None) -> tuple[Coordinator, list[Client]]:
         keys = state.keys("coordinator")
         try:
-            config, first = self._continuing(*self.subject.found(self.scenario, self.store, keys))
+            config, first = self.subject.found(self.scenario, self.store, keys)
             members = [state.keys(_client(number)).address for number in range(1, self.scenario.cast.clients + 1)]
             config = replace(config, ledger=self._windows(state, config.ledger)).with_members(members)
         except (InvalidInput, InvalidContent) as fault:
             raise DemoFailed(f"the data do not fit this run: {fault}") from None
+        config, first = self._continuing(config, first)
         self._found(state, config, keys)
         aides = method_of(config).aides(keys, self.subject.test(config))
         coordinator = Coordinator(self._ledger(keys), self.store, config, first, aides)
@@ -119,7 +120,7 @@ class Demo:
         return coordinator, [self._client(state, config, number, data, executor) for number, data in parts]
 
     def _continuing(self, config: FederationConfig, first: bytes) -> tuple[FederationConfig, bytes]:
-        """The terms and the first model, of what the run continues where it does."""
+        """The terms and the first model, of what the run continues where it does; InvalidConfig if it cannot."""
         if self.start is None or self.start.continues is None:
             return config, first
         model = self.store.fetch(bytes.fromhex(self.start.model), config.max_blob_bytes)
