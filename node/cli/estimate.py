@@ -14,11 +14,11 @@ from fedgrove.node.cli.options import EtherPrice, JsonFlag
 from fedgrove.node.cli.output import CommandError, answer, answer_with, complain, print_json
 from fedgrove.node.methods.terms import load_config
 from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.protocol.window_times import BLOCK_SECONDS
 from fedgrove.node.status import estimate as estimates
 from fedgrove.node.status.estimate import Estimate, Fees
 from fedgrove.node.status.pace import pace
 
-BLOCK_SECONDS = 12.0
 _WHO = {
     "founder": "founding, once",
     "admin": "approving the members, once",
@@ -60,7 +60,7 @@ def estimate(
 
     Example: fedgrove estimate --config federation.toml --members 20 --rounds 50 --base-fee 0.5 --price '2500 EUR'
     """
-    terms, reach = load_config(config)
+    terms, reach = load_config(config, block_seconds or BLOCK_SECONDS)
     if members < terms.ledger.quorum:
         raise CommandError(f"--members must be at least the quorum of {terms.ledger.quorum} (ledger.quorum)")
     history, seconds, practice = _chain(rpc, base_fee, reach)

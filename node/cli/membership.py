@@ -13,6 +13,7 @@ import typer
 
 from fedgrove.chain.crypto.keys import load
 from fedgrove.chain.face.networks import connect
+from fedgrove.chain.records.deployment import PRACTICE_CHAINS
 from fedgrove.node.audit.succession import Continuation
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.cli.histories import Continues, continued
@@ -27,6 +28,8 @@ from fedgrove.node.methods.training.task_process import open_process
 from fedgrove.node.protocol.founding import found
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import FederationConfig, StartSettings
+from fedgrove.node.protocol.window_times import BLOCK_SECONDS, check_recovery, written_in_blocks
+from fedgrove.node.status.pace import pace
 from fedgrove.node.tasks.base_shelf import BaseShelf, BaseSources
 from fedgrove.node.tasks.bundle import Bundle, pack, publish
 from fedgrove.node.tasks.sandbox.modes import choose
@@ -61,7 +64,7 @@ def deploy(
     Example: fedgrove deploy --config new.toml --keystore founder.json --rpc http://127.0.0.1:8545 --continues old.toml
     --store disk:store
     """
-    terms, reach = load_config(config)
+    terms, reach = load_config(config, BLOCK_SECONDS)
     if reach.ledger:
         raise CommandError(
             f"{config} already names the ledger {reach.ledger}: remove its [network] table to deploy again"
@@ -75,6 +78,7 @@ def deploy(
     keys = load(keystore, read_password(password_file))
     roles = {"coordinator": coordinator or keys.address, "admin": admin or keys.address}
     _check_roles(terms, roles, one_account)
+    terms = _with_windows(config, rpc)
     earlier, has_start = _earlier(config, terms, continues, store), bool(terms.start.model)
     if earlier is not None:
         terms = replace(terms, start=StartSettings())
@@ -100,7 +104,8 @@ def deploy(
     start = [] if has_start else ["", "[start]", *_toml_lines(founded.start)]
     mode = stat.S_IMODE(config.stat().st_mode)  # an address may hold a key to the endpoint: no more see it than before
     try:
-        write_atomically(config, _with_addresses(config.read_bytes(), start, lines), mode)
+        text = written_in_blocks(config.read_bytes(), asdict(terms.ledger))
+        write_atomically(config, _with_addresses(text, start, lines), mode)
     except OSError as fault:
         note("\n".join([*start, "", "[network]", *lines, ""]))
         raise CommandError(
@@ -112,6 +117,16 @@ def deploy(
         sentence += f"; it continues {earlier.continues}"
     report(addresses, sentence, as_json)
     return 0
+
+
+def _with_windows(config: Path, rpc: str) -> FederationConfig:
+    """The terms with the times in them as blocks of the chain."""
+    with connect(rpc) as network:
+        speed, earnest = pace(network), network.chain_id not in PRACTICE_CHAINS
+    terms, _ = load_config(config, speed.seconds if speed else BLOCK_SECONDS)
+    if earnest and speed and not terms.federation.practice:
+        check_recovery(terms.ledger.recover_window, speed.seconds)
+    return terms
 
 
 def _earlier(config: Path, terms: FederationConfig, continues: str | None, store: str) -> Continuation | None:

@@ -22,6 +22,7 @@ from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.terms import Continues, FederationConfig, MethodTerms, StartSettings
+from fedgrove.node.protocol.window_times import in_blocks
 
 MAX_CONFIG_BYTES = 1 << 20
 
@@ -116,15 +117,15 @@ def parse_config(data: bytes) -> FederationConfig:
     return config
 
 
-def load_config(path: Path) -> tuple[FederationConfig, NetworkSettings]:
-    """Read a federation's TOML file.
+def load_config(path: Path, block_seconds: float | None = None) -> tuple[FederationConfig, NetworkSettings]:
+    """Read a federation's TOML file; its times are blocks of a chain with this many seconds between them.
 
     Raises
     ------
     InvalidConfig
         Missing file, bad TOML, an unknown key, a value of the wrong type or out of range.
     """
-    return config_of(read_tables(path, "the federation's TOML file"))
+    return config_of(read_tables(path, "the federation's TOML file"), block_seconds)
 
 
 def read_tables(path: Path, what: str) -> dict[str, Any]:
@@ -141,8 +142,12 @@ def read_tables(path: Path, what: str) -> dict[str, Any]:
         raise InvalidConfig(f"{path} is not valid TOML: {fault}") from None
 
 
-def config_of(tables: Mapping[str, Any]) -> tuple[FederationConfig, NetworkSettings]:
+def config_of(
+    tables: Mapping[str, Any], block_seconds: float | None = None
+) -> tuple[FederationConfig, NetworkSettings]:
     """The terms and this member's ``[network]`` in the tables of a federation's file; InvalidConfig as above."""
+    if isinstance(tables.get("ledger"), dict):
+        tables = {**tables, "ledger": in_blocks(tables["ledger"], block_seconds)}
     network = tables.get("network", {})
     if isinstance(network, dict) and isinstance(network.get("rpc"), str):
         network = {**network, "rpc": [network["rpc"]] if network["rpc"] else []}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from errno import ENOSPC
 from unittest import mock
@@ -126,6 +127,15 @@ def test_a_coordinator_waits_for_as_many_members_as_it_was_told(chain, place, op
         finally:
             process.kill()
     assert f"0 of the {needed} needed are active" in waiting
+
+
+def test_times_are_blocks_once_the_contracts_are_there(chain, place):
+    terms = place / "federation.toml"
+    terms.write_text(terms.read_text() + '[ledger]\nrecover_window = "20 min"\n')
+    deploy(chain, place)
+    assert re.search(r"^recover_window = [0-9]+  # 20 min$", terms.read_text(), re.MULTILINE)
+    status = fedgrove("status", "--config", "federation.toml", cwd=place)
+    assert status.returncode == 0, status.stderr
 
 
 def test_a_second_deployment_into_the_same_file_is_refused(chain, place):

@@ -91,9 +91,7 @@ def test_other_terms_may_all_differ(plain, changes, tmp_path):
     ids=["strategy", "network", "server's step"],
 )
 def test_a_model_of_another_kind_is_refused(plain, changes, tmp_path):
-    with pytest.raises(
-        InvalidConfig, match=r"cannot go on from round 1 of ledger .*; keep the task, the strategy"
-    ):
+    with pytest.raises(InvalidConfig, match=r"cannot go on from round 1 of ledger .*; keep the task, the strategy"):
         fg.demo("digits", **{**PLAN, **changes}, continues=plain, out=tmp_path / "b")
     assert not (tmp_path / "b.unfinished").exists()
 
