@@ -79,9 +79,6 @@ class DiskReader(BlockReader):
         with self._disk_errors():
             try:
                 with open_regular(self._block_path(cid), follow=False) as file:
-                    size = os.fstat(file.fileno()).st_size
-                    if max_bytes < size <= MAX_BLOCK_BYTES:
-                        raise TooLarge(cid, f"the block has {size} bytes, but at most {max_bytes} are allowed")
                     data = file.read(MAX_BLOCK_BYTES + 1)
             except FileNotFoundError:
                 raise NotFound(cid, f"the store at {self.path} does not hold this block") from None
@@ -91,6 +88,9 @@ class DiskReader(BlockReader):
             raise Corrupt(cid, f"the store at {self.path} holds more bytes under this name than a block can have")
         if sha256(data).digest() != cid.digest:
             raise Corrupt(cid, f"the block in the store at {self.path} is damaged: its bytes do not match its CID")
+        # Only what hashes to its CID says something about whoever published it, its size included.
+        if len(data) > max_bytes:
+            raise TooLarge(cid, f"the block has {len(data)} bytes, but at most {max_bytes} are allowed")
         return data
 
     def _has_block(self, cid: CID) -> bool:

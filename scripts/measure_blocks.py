@@ -112,10 +112,7 @@ def _history(directory: Path) -> LedgerHistory:
 
 
 def _ended(history: LedgerHistory) -> list[RoundRecords]:
-    sorted_records = Rounds()
-    for each in history.records():
-        sorted_records.add(each)
-    return sorted_records.ended()
+    return Rounds.of(history.records(), history.deployment.settings).ended()
 
 
 def phases(before: RoundRecords | None, current: RoundRecords) -> dict[str, int]:

@@ -15,6 +15,7 @@ from fedgrove.chain.records import Closed, Record
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.archive import opened_run
+from fedgrove.node.audit.lawful import lawful_rounds
 from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.learning.moments import state_dict_of
 from fedgrove.node.learning.server_side import without_state
@@ -245,10 +246,7 @@ class History:
 
     @cached_property
     def _sorted(self) -> Rounds:
-        rounds = Rounds()
-        for record in self.records:
-            rounds.add(record)
-        return rounds
+        return lawful_rounds(self.ledger, self._store)
 
     @cached_property
     def _method(self) -> Method[Any, Any, Any]:

@@ -18,6 +18,7 @@ from fedgrove.common.text import one_line
 MAX_DEPTH = 32
 _MOST_SHOWN = 200
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"?|[][{}]', re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def _hexadecimal(size: int, optional: bool = False) -> msgspec.Meta:
@@ -84,7 +85,8 @@ def parse_json(data: bytes, max_lists: int | None = None) -> Any:
     Raises
     ------
     Malformed
-        Not UTF-8, not JSON, nested deeper, or a number that is not finite. Callers bound the size themselves.
+        Not UTF-8, not JSON, nested deeper, a key twice, half of a surrogate pair, or a number that is not finite.
+        Callers bound the size themselves.
     """
     depth = lists = 0
     for token in _TOKEN.finditer(data):
@@ -98,9 +100,24 @@ def parse_json(data: bytes, max_lists: int | None = None) -> Any:
         elif first in b"]}":
             depth -= 1
     try:
-        return json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
+        found = json.loads(
+            data.decode(), parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_without_repeats
+        )
+        if _SURROGATE.search(data):
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
+    except UnicodeEncodeError:
+        raise Malformed("it has half of a surrogate pair, which is no character") from None
     except ValueError as fault:
         raise Malformed(str(fault)) from None
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Readers differ on which of two values counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one table")
+    return found
 
 
 def _refuse(constant: str) -> None:

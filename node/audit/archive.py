@@ -22,7 +22,7 @@ from fedgrove.chain.errors import BadHistory
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.common.regular_file import open_regular, read_regular
-from fedgrove.common.wire import Count, Digest, Malformed, Table, convert, parse_json
+from fedgrove.common.wire import Count, Digest, Malformed, Table, canonical_json, convert, parse_json
 from fedgrove.ipfs import car
 from fedgrove.ipfs.car_reader import CarReader
 from fedgrove.ipfs.cid import CID
@@ -246,8 +246,8 @@ def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
     except (OSError, Malformed):
         return BadRecord(None, None, REPORT, "it is missing or cannot be read")
     expected = build_report(history, DiskReader(directory / STORE), seconds)
-    for key, value in json.loads(json.dumps(expected)).items():
-        if report.pop(key, None) != value:
+    for key, value in expected.items():
+        if canonical_json(report.pop(key, None)) != canonical_json(value):  # in Python 1, 1.0 and true are equal
             return BadRecord(None, None, f"{REPORT}: {key}", "it does not follow from the ledger and the store")
     if report.pop("audit", None) != VERIFIED:
         return BadRecord(None, None, f"{REPORT}: audit", "it differs from this audit's verdict")

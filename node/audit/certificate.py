@@ -154,9 +154,7 @@ class _Search:
     def __init__(self, facts: ChainFacts, records: Sequence[Record], store: ContentReader) -> None:
         self._facts = facts
         self._store = store
-        self.rounds = Rounds()
-        for record in records:
-            self.rounds.add(record)
+        self.rounds = Rounds.of(records, facts.settings)
 
     def certificate(self, client: int, digest: bytes) -> Certificate:
         asked = [each for each in self.rounds.withdrawals if (each.client, each.digest) == (client, digest)]

@@ -27,7 +27,7 @@ from fedgrove.node.masking.release import most_release_bytes, parse_release
 from fedgrove.node.masking.sealing import MaskingRefused, parse_shares, shares_bytes
 from fedgrove.node.masking.survivors import needed_secrets
 from fedgrove.node.methods.terms import fetch_method
-from fedgrove.node.protocol.aggregation import outcome, recovery
+from fedgrove.node.protocol.aggregation import left_out_fault, outcome, recovery
 from fedgrove.node.protocol.bad_record import RuleBroken, bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.content import MAX_JSON_BYTES, Metrics, Model
@@ -260,6 +260,9 @@ class ContentRules:
         except InvalidContent as fault:
             raise bad("closed.metrics", str(fault), number) from None
         recovered = self._recovery(inputs, stated)
+        left_out = self.findings.get(lambda: left_out_fault(inputs, recovered, record.at), "recovery.left out", number)
+        if left_out:
+            raise bad("recovery.left out", left_out, number)
         self.findings.fetch(record.model_digest, self._terms.config.max_blob_bytes, "closed.model", number)
         try:
             right = self.findings.get(lambda: outcome(self._terms, inputs, recovered), "closed.model", number)

@@ -99,7 +99,7 @@ def name_lacking(inputs: RoundInputs, findings: Findings) -> None:
 
 
 def name_left_out(inputs: RoundInputs, group: int, findings: Findings) -> None:
-    """Say why a group is in no sum: for a member's lie, or though its secrets can be recovered."""
+    """Say why a group is in no sum: for a member's lie, or as shares or an update came too late."""
     number, graph = inputs.current.number, inputs.graph
     who = f"group {group} ({name_clients([graph.client(position) for position in graph.groups[group].positions])})"
     others = [other for other in range(len(graph.groups)) if other != group]
@@ -111,7 +111,7 @@ def name_left_out(inputs: RoundInputs, group: int, findings: Findings) -> None:
     except Unreachable as fault:
         raise CannotTell(str(fault)) from None
     else:
-        findings.remark("recovery.left out", f"{who} was left out, though its secrets can be recovered", number)
+        findings.remark("recovery.left out", f"{who}: an update was not there in time", number)
 
 
 def _recovered(inputs: RoundInputs, left_out: Collection[int] = ()) -> RecoveryRecord:

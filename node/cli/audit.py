@@ -339,8 +339,8 @@ def _head(given: str) -> tuple[int, bytes]:
 
 def _statement(path: Path) -> HeadStatement:
     try:
-        with or_say(f"cannot read {path}"), path.open("rb") as file:
-            return HeadStatement.from_bytes(file.read(HeadStatement.max_bytes + 1))
+        with or_say(f"cannot read {path}"):
+            return HeadStatement.from_bytes(read_regular(path, HeadStatement.max_bytes))
     except Malformed as fault:
         raise CommandError(
             f"{path} is not a statement of a head ({fault}): make one with `fedgrove keys attest`"

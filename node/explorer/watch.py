@@ -219,12 +219,27 @@ class IndexWatch:
         except (ChainError, StoreError, OSError) as fault:
             verdict = Verdict("cannot tell", reason=str(fault))
         if verdict is not None:
+            verdict = self._on_what_is_shown(verdict)
             self._say(verdict=verdict, checked=verdict.records, auditing=False)
             return True
         now, waiting = self.source.so_far(), self.source.audit_waiting
         if now is not None and (now, waiting) != (self.sight.verdict, self.sight.audit_waiting):
             self._say(verdict=now, checked=now.records, audit_waiting=waiting)
         return False
+
+    def _on_what_is_shown(self, verdict: Verdict) -> Verdict:
+        """The verdict on an archive, which is read once for the pages and once for the audit: both must be the same.
+
+        The hash of the last block stands for all before it.
+        """
+        self._was_read.wait()
+        if self.source.live or self.index is None or verdict.verdict != "verified":
+            return verdict
+        shown = self.index.block_hash(verdict.head_block)
+        if self.index.head() == verdict.head_block and shown is not None and f"0x{shown.hex()}" == verdict.head_hash:
+            return verdict
+        self.index.forget_after(self.index.deployment.block - 1)
+        return Verdict("cannot tell", reason="the history was replaced while it was read: start the explorer again")
 
     def _progress(self, done: int, of_all: int) -> None:
         if self._ended.is_set():

@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from fedgrove.chain.records import Position
 from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, recover, unavailable_updates
 from fedgrove.node.masking.release import most_release_bytes
 from fedgrove.node.masking.sealing import shares_bytes
@@ -16,6 +17,7 @@ from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.spending import Spending
+from fedgrove.node.protocol.step import name_clients
 
 
 def seed_hashes(current: RoundRecords) -> dict[int, bytes]:
@@ -101,6 +103,30 @@ def recovered_without_spoilt(
             if not (spoilt and (final or lack.owner_lied)):
                 raise
             left_out |= spoilt
+
+
+def left_out_fault(inputs: RoundInputs, record: RecoveryRecord, closed: Position) -> str:
+    """Why a closing must not leave out a group that its recovery record does, in one clause; empty where it may.
+
+    It may where most witnesses of an update report that they cannot have it, or the shares that were released before
+    the closing, at ``closed``, recover no secret. Raises Unreachable.
+    """
+    if not record.left_out:
+        return ""
+    graph, releases = inputs.graph, inputs.current.releases
+    early = {client for client, each in releases.items() if each.at < closed}
+    released = {at: data for at, data in released_shares(inputs).items() if graph.client(at) in early}
+    lost = set(unavailable_updates(graph, inputs.sharers, inputs.survivors, released))
+    for number in record.left_out:
+        if lost.intersection(graph.groups[number].positions):
+            continue
+        try:
+            recovered(inputs, released, [other for other in range(len(graph.groups)) if other != number])
+        except TooFewShares:
+            continue
+        who = name_clients([graph.client(position) for position in graph.groups[number].positions])
+        return f"it leaves out {who}, whose secrets can be recovered"
+    return ""
 
 
 def outcome(method: Method, inputs: RoundInputs, record: RecoveryRecord) -> Outcome:

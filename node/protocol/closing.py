@@ -9,6 +9,7 @@ from fedgrove.ipfs.store import ContentReader, Malformed, StoreError, TooLarge, 
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.protocol.aggregation import (
+    left_out_fault,
     named_recovery,
     outcome,
     recovered_without_spoilt,
@@ -152,7 +153,11 @@ class Closings:
 
     def _difference(self, inputs: RoundInputs, end: Closed | Replaced) -> str:
         """How a closing differs from the right one, in one sentence."""
-        right = outcome(self.method, inputs, named_recovery(inputs))
+        record = named_recovery(inputs)
+        left_out = left_out_fault(inputs, record, inputs.current.closing.at)
+        if left_out:
+            return left_out
+        right = outcome(self.method, inputs, record)
         stated = fetch_metrics(self.store, end.metrics_digest)
         return str(closing_fault(self.method, inputs, right, end, stated, self.block_hash) or "")
 
@@ -192,14 +197,22 @@ class Closings:
         return self.method.model_bytes(outcome(self.method, inputs, named_recovery(inputs)).model)
 
     def _named_or_recovered(self, inputs: RoundInputs) -> RecoveryRecord:
+        record = self._named(inputs)
+        if record is not None:
+            return record
+        released = released_shares(inputs)
+        gone = unavailable_commits(self.method, inputs, released)
+        return recovered_without_spoilt(inputs, released, gone, final=True)
+
+    def _named(self, inputs: RoundInputs) -> RecoveryRecord | None:
+        """The recovery record that the closing names; None where it cannot be had, or is wrong."""
         try:
-            return named_recovery(inputs)
+            record = named_recovery(inputs)
         except Unreachable:
             raise
         except (StoreError, InvalidContent):
-            released = released_shares(inputs)
-            gone = unavailable_commits(self.method, inputs, released)
-            return recovered_without_spoilt(inputs, released, gone, final=True)
+            return None
+        return None if left_out_fault(inputs, record, inputs.current.closing.at) else record
 
 
 def _key(current: RoundRecords) -> Key:

@@ -303,6 +303,14 @@ class Rounds:
     rounds: dict[int, RoundRecords] = field(default_factory=dict)
     withdrawals: list[Withdrawn] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, records: Iterable[Record], settings: LedgerSettings) -> "Rounds":
+        """Records of a ledger with these settings, in the order of the chain, sorted."""
+        rounds = cls(settings.quorum)
+        for record in records:
+            rounds.add(record)
+        return rounds
+
     @property
     def latest(self) -> RoundRecords | None:
         return self.rounds[max(self.rounds)] if self.rounds else None

@@ -35,9 +35,7 @@ def build_report(history: LedgerHistory, store: ContentReader, seconds: Mapping[
         ``config``, ``ledger``; ``continues``, where another federation is continued; and what the method adds.
     """
     records = history.records()
-    rounds = Rounds()
-    for record in records:
-        rounds.add(record)
+    rounds = Rounds.of(records, history.deployment.settings)
     ended = rounds.ended()
     method = fetch_method(store, ended[0].opened.config_digest) if ended else None
     config = method.config if method else None

@@ -156,6 +156,14 @@ def test_size_is_bounded_before_parts_are_fetched(store):
         store.fetch(store.put(b"0123456789").digest, 9)
 
 
+def test_only_bytes_that_hash_to_their_name_are_too_large(store):
+    """Whoever keeps a store could otherwise have the member named whose blob it enlarged."""
+    digest = store.put(b"0123456789").digest
+    block_path(store, digest).write_bytes(bytes(11))
+    with pytest.raises(Corrupt):
+        store.fetch(digest, 10)
+
+
 def test_hostile_tree_of_repeated_parts_costs_no_more_than_its_blocks(tmp_path):
     """Seven small blocks that describe a file of 256 * 3**6 bytes; with real sizes this would be an exabyte."""
     store = TinyStore(tmp_path)

@@ -40,7 +40,7 @@ def test_what_was_closed_before_does_not_make_room_for_deeper_nesting(closed):
         parse_json(b"[" + closed * 100 + b"[" + fits + b"]" + b"]")
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b'"', b'"\\', b"{", b"]", b"nul"])
+@pytest.mark.parametrize("data", [b"", b"\xff", b'"', b'"\\', b"{", b"]", b"nul", b'{"a":1,"a":1}', b'"\\ud800"'])
 def test_what_is_no_json_is_refused(data):
     with pytest.raises(InvalidContent):
         parse_json(data)

@@ -78,6 +78,7 @@ def test_every_region_of_the_written_files_is_covered(kept, name):
         ("ledger", lambda report: report["ledger"].update(head_hash="0x00")),
         ("audit", lambda report: report["audit"].update(verdict="never better")),
         ("praise", lambda report: report.update(praise="best model ever")),
+        ("ledger", lambda report: report["ledger"].update(chain_id=float(report["ledger"]["chain_id"]))),  # equal
     ],
 )
 def test_a_prettier_report_is_found_although_the_manifest_was_made_to_fit(kept, key, change):
@@ -87,6 +88,13 @@ def test_a_prettier_report_is_found_although_the_manifest_was_made_to_fit(kept, 
     seal_archive(kept)
     verdict = audit_directory(kept)
     assert verdict.exit_code == 1 and verdict.first_bad_record.field == f"{REPORT}: {key}", verdict.reason
+
+
+def test_a_report_that_says_two_things_under_one_key_is_none(kept):
+    report = (kept / REPORT).read_text()
+    (kept / REPORT).write_text(report.replace("{", '{"rounds": [], ', 1))
+    seal_archive(kept)
+    assert audit_directory(kept).first_bad_record.field == REPORT
 
 
 def test_files_that_come_and_go_are_found(kept):
