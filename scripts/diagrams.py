@@ -78,7 +78,7 @@ def a_round() -> str:
         ("3 seal", ["anyone: random", "order, so who is", "whose partner"]),
         ("4 share", ["member: sealed", "shares of its", "secrets; trains"]),
         ("5 commit", ["member: digest,", "then its masked", "update"]),
-        ("6 recover", ["holders: shares", "that unmask only", "the sum"]),
+        ("6 release", ["holders: shares", "that unmask only", "the sum"]),
         ("7 close", ["coordinator: the", "sum, and from it", "the next model"]),
     ]
     parts = [
@@ -107,12 +107,12 @@ def a_round() -> str:
             "store",
         ),
         arrow("M920,336 V362 H40 V342", "blob"),
-        text(500, 356, "the next round begins with the new model", "s mid"),
+        text(500, 356, "members recompute the model, and more than half replace a false one; the next round begins with it", "s mid"),
     ]
     return picture(
         "round",
-        "A round in seven phases",
-        "Open, draw, seal, share, commit, recover, close. Each phase writes signed records to the ledger; models,"
+        "A round in seven steps",
+        "Open, draw, seal, share, commit, release, close. Each step writes signed records to the ledger; models,"
         " shares and masked updates go to the store.",
         (1000, 374),
         parts,
