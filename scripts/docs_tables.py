@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from eth_utils import to_checksum_address
+
 from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.cli.scenario_options import option
 from fedgrove.node.learning.image_settings import ImageSettings
@@ -18,11 +20,14 @@ from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column, TableSettings
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, crowd
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.network_settings import NetworkSettings
+from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.scenario.kmeans import KMeansChoice
 from fedgrove.node.scenario.names import NAMED
@@ -47,6 +52,18 @@ def collusion() -> str:
 def ledger() -> str:
     """Keys, defaults and meaning of the ``[ledger]`` table."""
     return _fields(LedgerSettings)
+
+
+def limits() -> str:
+    """What suits this many members under the default assumptions, and how few are summed together."""
+    task = TaskSettings(name="network", options={"name": "small-cnn", "input_shape": [1, 8, 8], "classes": 10})
+    config = FederationConfig(method=TrainingTerms(), task=task)
+    lines = [_row(["members", "`quorum`", "`releases`", "`judges`", "fewest in a sum"]), _row(["---:"] * 5)]
+    for n in (3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 50, 64, 100):
+        ledger = config.with_members([to_checksum_address(number.to_bytes(20, "big")) for number in range(n)]).ledger
+        numbers = (n, ledger.quorum, ledger.releases, ledger.judges, crowd(n, DEFAULT_ASSUMED))
+        lines.append(_row([str(number) for number in numbers]))
+    return "\n".join(lines)
 
 
 def network() -> str:
@@ -78,6 +95,7 @@ def _extended(kind: type, base: type) -> str:
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "collusion": ("threat-model.md", collusion),
     "ledger": ("reference.md", ledger),
+    "limits": ("reference.md", limits),
     "network": ("reference.md", network),
     "evaluation": ("reference.md", lambda: _fields(EvaluationSettings)),
     **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},

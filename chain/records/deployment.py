@@ -54,7 +54,7 @@ class LedgerSettings(Settings):
     judges : int
         With fewer clients that judge a round alike than this nothing follows from it.
     absence_limit : int
-        A client that drew in none of the last so many sealed rounds of all members need not be waited for.
+        A client that drew in none of the last sealed rounds of all members, this many, need not be waited for.
     max_samples : int
         Highest sample count that a client may state.
     randao : bool

@@ -48,9 +48,9 @@ class NetworkSettings(Settings):
         Highest part of it offered to the makers of blocks, whatever an endpoint says that others offer.
     check_rounds : float
         Fraction of the closed rounds that this client recomputes before it trains on them, if that is more than the
-        terms ask for (``federation.checkers``). In any case it recomputes all rounds that somebody disputes, all in
-        which it leads a cluster, and all after which it must show what it sent, judge what others sent, or answer
-        others' sets.
+        terms ask for (``federation.checkers``). In any case it recomputes all rounds that somebody judges to be wrong,
+        all in which it leads a cluster, and all after which it must show what it sent, judge what others sent, or
+        answer others' sets.
     sandbox : str
         How the code of the federation's task is contained: ``strict``, ``contained``, the stronger one that this system
         has with ``auto``, or not at all with ``off``.

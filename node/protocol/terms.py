@@ -52,7 +52,7 @@ class FederationSettings(Settings):
     rounds : int
         Communication rounds T that close, without the one after them in which members only evaluate.
     repeats : int
-        How many rounds more may be opened, in place of rounds that were skipped, failed or voided.
+        How many sealed rounds may fail; one more ends the federation. Skipped and voided rounds are not counted.
     sampling_rate : float
         r in (0, 1]: a client is drawn when its VRF output is below r·2²⁵⁶.
     seed : int
