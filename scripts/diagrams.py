@@ -107,7 +107,9 @@ def a_round() -> str:
             "store",
         ),
         arrow("M920,336 V362 H40 V342", "blob"),
-        text(500, 356, "members recompute the model, and more than half replace a false one; the next round begins with it", "s mid"),
+        text(
+            500, 356, "members check the model, and more than half replace a false one; the next round begins", "s mid"
+        ),
     ]
     return picture(
         "round",
