@@ -109,6 +109,7 @@ class LocalFederation:
             everyone = {name: scratch.keys(name) for name in names}
             store = DiskStore(scratch.root / _HISTORY / STORE)
             config, _ = subject.found(scenario, store, everyone[COORDINATOR])
+            config = config.with_members([everyone[name].address for name in names[1:]])
             store.put(config.to_bytes())
             for name, part in zip(names[1:], subject.parts(config), strict=True):
                 begin(Journal(scratch.journal(name), everyone[name].storage), part, terms_of(config))
