@@ -21,7 +21,7 @@ from fedgrove.node.privacy.settings import MECHANISMS
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.network_settings import NetworkSettings
-from fedgrove.node.protocol.terms import Continues, FederationConfig, MethodTerms, StartSettings
+from fedgrove.node.protocol.terms import LIMITS, Continues, FederationConfig, MethodTerms, StartSettings
 from fedgrove.node.protocol.window_times import in_blocks
 
 MAX_CONFIG_BYTES = 1 << 20
@@ -171,7 +171,8 @@ def _parse(tables: Any) -> FederationConfig:
         for name, (tag, kinds) in _TAGGED.items()
         if name in others
     }
-    return build(FederationConfig, others, "", method=method, **chosen)
+    found = build(FederationConfig, others, "", method=method, **chosen)
+    return found.with_limits({name for name in LIMITS if name not in others.get("ledger", {})})
 
 
 def _build_method(known: dict[str, type[MethodTerms]], given: dict[str, Any]) -> MethodTerms:

@@ -6,7 +6,7 @@ that others do not see. ``node.methods.terms`` reads both forms.
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -39,6 +39,8 @@ from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings, Pri
 from fedgrove.node.protocol.metric_words import MOST_CLIENTS
 
 PPM = 1_000_000
+LIMITS = frozenset({"quorum", "releases", "judges"})
+"""Of the ledger: what suits how many members the terms name."""
 
 
 @dataclass(frozen=True)
@@ -355,17 +357,25 @@ class FederationConfig:
 
     def with_members(self, accounts: Sequence[str]) -> "FederationConfig":
         """The same terms for these members and nobody else, with limits that suit how many they are."""
-        n, assumed = len(accounts), self.masking.assumed
+        membership = replace(self.membership, mode="named", members=tuple(accounts))
+        return replace(self, membership=membership).with_limits(LIMITS)
+
+    def with_limits(self, names: Collection[str]) -> "FederationConfig":
+        """The same terms with these limits of the ledger as suits the members that they name, if they name any."""
+        n, assumed = len(self.membership.members), self.masking.assumed
+        if not (names and n and self.membership.mode == "named"):
+            return self
         quorum = self.ledger.quorum
         if self.rate_ppm(1) == PPM:
             quorum = max(quorum, n // 2 + 1, 2 * assumed.colluders_of(n) + 1)
+        quorum = quorum if "quorum" in names else self.ledger.quorum
         needed = {
             "quorum": quorum,
             "releases": min(quorum, sharing(quorum, assumed).threshold),
             "judges": min(quorum, assumed.colluders_of(n) + 1),
         }
-        membership = replace(self.membership, mode="named", members=tuple(accounts))
-        return replace(self, membership=membership, ledger=replace(self.ledger, **needed))
+        ledger = {name: value for name, value in needed.items() if name in names}
+        return replace(self, ledger=replace(self.ledger, **ledger))
 
     def rate_ppm(self, number: int) -> int:
         """The sampling rate of a round in parts per million, as the ledger records it."""

@@ -135,8 +135,8 @@ def test_the_same_terms_written_otherwise_are_refused(tmp_path):
         ("[ledger]\nreleases = 4\n", "ledger.releases must be at most the quorum of 3"),
         ("[ledger]\njudges = 4\n", "ledger.judges must be at most the quorum of 3"),
         ("[ledger]\nrecover_window = 79\n", "ledger.recover_window must be at least 80, four times"),
-        ('[membership]\nmode = "named"\n', "membership.members must be at least one account"),
-        (f'[membership]\nmembers = ["{ACCOUNT}"]\n', "membership.members must be left out if membership.mode is open"),
+        (NAMED.replace("named", "open") % f'"{ACCOUNT}"', "membership.members must be left out if membership.mode is"),
+        (NAMED.replace("named", "open") % "", "membership.mode must be named or approved unless federation.practice"),
         (NAMED % f'"{ACCOUNT.lower()}"', "membership.members must be checksummed addresses"),
         (NAMED % f'"{ACCOUNT}", "{ACCOUNT}"', "membership.members must be checksummed addresses"),
         ('[strategy]\nname = "best"\n', "strategy.name must be one of fedaom, fedaomsam, fedavg"),
@@ -353,7 +353,12 @@ def test_what_committees_are_shown_is_part_of_the_terms_where_there_are_committe
     ("text", "sentence"),
     [
         (CLUSTERS.replace(f'counter = "{KEY}"', ""), "procfl.counter must be the coordinator's mailbox key"),
-        (CLUSTERS.replace(APART, ""), "membership.mode must be named or approved with a"),
+        (
+            CLUSTERS.replace(APART, NAMED.replace("named", "open") % "").replace(
+                "rounds = 5", "rounds=5\npractice=true"
+            ),
+            "membership.mode must be named or approved with a",
+        ),
         (CLUSTERS.replace(SIGNER, ""), "procfl.signer must be the address of the coordinator's account"),
         (CLUSTERS.replace("0xa5", "a5"), "procfl.signer must be the address of the coordinator's account"),
         (CLUSTERS + 'psi = "rsa"\n', "unknown key procfl.psi"),
@@ -384,3 +389,14 @@ def test_a_model_that_no_member_would_fetch_is_refused_where_it_is_founded():
     assert with_first_model(terms, bytes(1 << 20)).start.model
     with pytest.raises(InvalidConfig, match="max_blob_mib must be at least 2"):
         with_first_model(terms, bytes((1 << 20) + 1))
+
+
+@pytest.mark.parametrize(("n", "quorum", "judges"), [(3, 3, 1), (8, 5, 3), (20, 13, 7), (100, 67, 34)])
+def test_limits_that_a_file_does_not_state_suit_the_members_that_it_names(tmp_path, n, quorum, judges):
+    members = ", ".join(f'"{to_checksum_address(number.to_bytes(20))}"' for number in range(1, n + 1))
+    config, _ = load_config(write(tmp_path, MINIMAL + NAMED % members))
+    assert (config.ledger.quorum, config.ledger.judges) == (quorum, judges)
+    assert 2 <= config.ledger.releases <= quorum
+    assert parse_config(config.to_bytes()) == config  # what it says is all there
+    stated, _ = load_config(write(tmp_path, MINIMAL + NAMED % members + "[ledger]\nquorum = 3\n"))
+    assert stated.ledger.quorum == 3 and max(stated.ledger.releases, stated.ledger.judges) <= 3
