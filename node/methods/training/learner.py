@@ -172,7 +172,7 @@ class ModelMethod(Method[ModelT, UpdateT, LearnedData]):
             if continues is None:
                 raise
             where = f"it is the model of {continues}: ask the founder, or who keeps that federation's store, for it"
-            raise NotFound(lack.cid, f"the store has no such content; {where}") from None
+            raise NotFound(lack.cid, f"the store has no content of this name; {where}") from None
 
     def member_data(self, path: Path) -> Samples | None:
         return self.learning.samples(path, "train")
