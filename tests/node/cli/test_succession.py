@@ -15,6 +15,7 @@ from fedgrove.ipfs.store import NotFound
 from fedgrove.node.audit.archive import export_car
 from fedgrove.node.cli.histories import Configured, Kept, OnChain, place_and_round
 from fedgrove.node.cli.output import CommandError
+from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import load_config, method_of
 from tests.node.cli.test_bad_input import FEDERATION, fedgrove
@@ -60,6 +61,22 @@ def test_a_run_goes_on_from_an_archive_and_an_earlier_round_and_can_be_continued
     archived = fedgrove("audit", "export", "d", "d.car", cwd=place)
     assert archived.returncode == 0
     assert fedgrove("audit", "verify", "d.car", "--before", "c", cwd=place).returncode == 0
+
+
+def test_an_interrupted_run_still_knows_what_it_continues(place, tmp_path, monkeypatch):
+    (tmp_path / "a").symlink_to(place / "a")
+    with monkeypatch.context() as patch:
+        patch.setattr(Demo, "_loop", interrupted)
+        stopped = fedgrove("demo", "--clients", "3", *SMALL, "--continues", "a", "--out", "b", cwd=tmp_path)
+        assert stopped.returncode == 130 and "demo --out b --resume" in stopped.stderr
+    (tmp_path / "a").unlink()
+    assert fedgrove("demo", "--out", "b", "--resume", cwd=tmp_path).returncode == 0
+    found = fedgrove("audit", "b", "--before", str(place / "a"), cwd=tmp_path)
+    assert found.returncode == 0 and "(verified)" in found.stdout
+
+
+def interrupted(*arguments: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_an_earlier_run_with_a_bad_record_ends_the_audit_with_it(place, tmp_path):
