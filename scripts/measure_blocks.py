@@ -120,13 +120,14 @@ def phases(before: RoundRecords | None, current: RoundRecords) -> dict[str, int]
 
     ``open`` counts from the closing of the round before to the opening of this one, and is no part of ``all``.
     """
+    closed = current.closing.at.block
     ends = {
         "draw": max(each.at.block for each in current.draws.values()),
         "order": current.sealing.at.block,
         "share": max(each.at.block for each in current.shares.values()),
         "training": max(each.at.block for each in current.commits.values()),
-        "recover": current.recovery.at.block,
-        "close": current.ending.at.block,
+        "recover": max(each.at.block for each in current.releases.values() if each.at.block <= closed),
+        "close": closed,
     }
     blocks, last = {}, current.opened.at.block
     for name, end in ends.items():
@@ -190,7 +191,9 @@ between the last share and the last commitment, together with the blocks that ta
 With a block every few seconds, all roles are processes of one machine (`fedgrove network up --wait`, digits, FedAvg),
 and a block takes what several of them send. A round's seconds are its blocks times the interval, as on any
 chain; a testnet itself is faster, because it skips the blocks in which nobody has anything to do. The next round is
-opened in the block after a closing, or a little later.
+opened in the block after a closing, or a little later. The way to the last release before the closing is "recover": a
+closing waits for enough releases, not for all. In rows of earlier commits it ends with a transaction of its own, which
+stated the recovery, and which closings state now.
 
 On the embedded chain `fedgrove demo` runs with its defaults (digits, FedAom, masks), all roles in one process. It makes
 a block for each transaction, so a phase in which each of the members sends one takes as many blocks as members, and a

@@ -10,7 +10,7 @@ from fedgrove.chain.face.founding import deploy
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.access import Mined, Network
-from fedgrove.chain.records import Drawn
+from fedgrove.chain.records import Drawn, Phase
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Terms
 from fedgrove_lab.bench.rows import BenchResult, BenchRow
 
@@ -58,7 +58,8 @@ class _Bench:
             draw_window=window,
             share_window=window,
             commit_window=window,
-            recover_window=max(window, 4 * LedgerSettings.coordinator_grace),
+            recover_window=window,
+            coordinator_grace=0,
             quorum=1,
             releases=1,
             judges=1,
@@ -68,8 +69,8 @@ class _Bench:
         self._model, config = os.urandom(32), os.urandom(32)
         terms = Terms(config.hex(), self._model.hex(), rounds=2)
         self.members = [Keys.generate() for _ in range(clients)]
-        parts = (network, founder.account, founder.address, settings, terms)
-        self.deployment: Deployment = deploy(*parts, members=[keys.address for keys in self.members])
+        named = [keys.address for keys in self.members]
+        self.deployment: Deployment = deploy(network, founder.account, founder.address, settings, terms, named)
         self.coordinator = Ledger(network, self.deployment, founder.account)
         self.gas: dict[str, list[float]] = {}
 
@@ -102,8 +103,10 @@ class _Bench:
             self._note("commit", self._ledger(keys).commit(number, os.urandom(32), os.urandom(32)))
         for keys in self._each("releasing"):
             self._note("release", self._ledger(keys).release(number, os.urandom(32)))
-        self._model = os.urandom(32)
-        self._note("close", coordinator.close(number, self._model, os.urandom(32)))
+        self._model, metrics = os.urandom(32), os.urandom(32)
+        self._note("close", coordinator.close(number, self._model, metrics))
+        for keys in self._each("judging"):
+            self._note("judge", self._ledger(keys).judge(number, Phase.CLOSED, self._model, metrics))
 
     def _tickets(self, number: int) -> list[int]:
         draws = [
