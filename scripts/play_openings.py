@@ -435,10 +435,10 @@ after a round that was spoilt. A federation cuts as many partitions in its life,
     ),
     "Read by colluders who spoil": (
         """Spoilers and the coordinator read every sum that is opened and know their own updates. A round that nobody
-can close leaves the model as it is; a cell without a spoiler closes it, and the model moves. They go on for the most rounds
-of the other tables, or until nobody takes part any more. The last row of each size has as many spoilers as the terms assume: the model stays
-almost until the standstill. "Rank" is that of all sets that were opened, the most over the seeds. In the last column
-honest members are absent by chance, too, so that the sets differ by themselves.""",
+can close leaves the model as it is; a cell without a spoiler closes it, and the model moves. They go on for the most
+rounds of the other tables, or until nobody takes part any more. The last row of each size has as many spoilers as the
+terms assume: the model stays almost until the standstill. "Rank" is that of all sets that were opened, the most over
+the seeds. In the last column honest members are absent by chance, too, so that the sets differ by themselves.""",
         spoilers_read,
         ["members", "spoilers", "rounds", "rank", "own part", "control", "own part, 12% absent"],
     ),
@@ -456,8 +456,8 @@ only if all of a group commit; "lost" are the updates that would not be summed."
         ["members", "absent", "rounds", "own part", "control", "own part, squads", "lost, squads"],
     ),
     "Read by an onlooker, by how members differ": (
-        """The fewest members, most often absent, over the most rounds; Dirichlet's α of their labels. Members whose data are alike have
-little of their own in their updates.""",
+        """The fewest members, most often absent, over the most rounds; Dirichlet's α of their labels. Members whose
+data are alike have little of their own in their updates.""",
         alike,
         ["α", "own part", "control"],
     ),

@@ -26,6 +26,7 @@ def load(name: str) -> ModuleType:
 
 
 withholding, dropouts = load("play_withholding"), load("play_dropouts")
+openings = load("play_openings")
 
 
 # --- withheld draws, orders, silenced clients -------------------------------------------------------------------------
@@ -141,6 +142,70 @@ def test_small_rounds_fail_as_often_as_the_documentation_says(n, least, most):
 def test_no_round_of_a_hundred_thousand_fails(n):
     holders = dropouts.Holders.random(n, sharing(n, DEFAULT_ASSUMED))
     assert dropouts.failures(holders, 0.2, 100_000, np.random.default_rng(7)) == 0
+
+
+# --- what opened sums tell -------------------------------------------------------------------------------------------
+
+
+def rank_allowed(n: int) -> int:
+    """One for all together, and for each partition one less than it has cells."""
+    play = openings.Play(n, range(1, n + 1))
+    play.hold(range(1, n + 1))
+    partition = play.cells.partition(2)
+    return 1 + play.openings.most_partitions(2) * (len(partition.cells) - 1)
+
+
+@pytest.mark.parametrize("n", [8, 20])
+def test_colluders_who_spoil_read_no_more_than_the_cells_of_all_partitions(n):
+    most = openings.terms(n).masking.assumed.colluders_of(n)
+    for seed in range(3):
+        for spoilers in (1, most):
+            found = openings.spoilt(n, spoilers, 30, seed)
+            assert 1 < found.rank <= rank_allowed(n) and found.own < 0.6
+    assert openings.spoilt(n, 0, 30, 0).rank == 1  # nobody spoils anything: all together, each time
+
+
+def test_the_attacker_reads_everybody_where_any_set_is_summed():
+    """As long as nothing limits which sums of one model are opened; so the small figures are not the attacker's."""
+    learners, rng, model = openings.Learners(8, 0), np.random.default_rng(0), np.zeros((65, 10), np.float32)
+    read, truth = openings.Read(range(1, 9)), []
+    for time in range(24):
+        truth.append(learners.updates(model))
+        read.add(time, set(map(int, rng.choice(8, 5, replace=False) + 1)), truth[-1])
+    own = np.mean(truth, axis=0) - np.mean(truth, axis=(0, 1))
+    found = read.own_parts(0.01)
+    assert openings.correlation(found, own) > 0.9
+    assert abs(openings.correlation(np.roll(found, 1, axis=0), own)) < 0.4
+
+
+def test_an_onlooker_reads_more_with_each_absence_and_nothing_without():
+    quiet, seldom, often = (openings.passive(8, absence, 60, 0) for absence in (0.0, 0.02, 0.12))
+    assert abs(quiet.own) < 0.01 < seldom.own < often.own
+    assert often.own > 0.5 > abs(often.control)
+    squads = openings.passive(8, 0.12, 60, 0, squad=4)
+    assert squads.own < often.own and squads.lost > 0.1
+
+
+def test_a_federation_stands_still_where_each_cell_of_each_partition_has_a_spoiler():
+    assert not any(openings.stands_still(20, 1, seed) for seed in range(5))
+    assert openings.stands_still(20, 20, 0)
+
+
+def test_where_a_round_closed_in_cells_spoilers_bring_no_standstill_later():
+    """So a play may end there."""
+    seed = next(seed for seed in range(20) if not openings.stands_still(8, 2, seed))
+    spoilers = np.random.default_rng([seed, 8, 2]).choice(8, 2, replace=False) + 1
+    play = openings.Play(8, map(int, spoilers), seed)
+    for _ in range(60):
+        assert not play.standstill
+        play.hold(range(1, 9))
+
+
+def test_the_page_of_openings_is_written(tmp_path):
+    openings.main(["--short", "--out", str(tmp_path / "page.md")])
+    text = (tmp_path / "page.md").read_text()
+    assert all(f"## {title}\n" in text for title in openings.TABLES)
+    assert max(map(len, filter(lambda line: not line.startswith("|"), text.splitlines()))) <= 120
 
 
 # --- the tables -------------------------------------------------------------------------------------------------------
