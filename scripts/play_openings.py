@@ -14,7 +14,7 @@ import argparse
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -28,7 +28,7 @@ from fedgrove.node.masking.graph import Group
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import needed_secrets, summed_groups
 from fedgrove.node.methods.terms import config_of
-from fedgrove.node.protocol.cells import Cells, Partition
+from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
@@ -63,26 +63,10 @@ def _account(client: int) -> str:
 
 
 @dataclass
-class _Cells(Cells):
+class _Openings(Openings):
     """The product's; what is past stays as it is, so that each round is asked for once."""
 
-    known: dict[int, Partition | None] = field(default_factory=dict)
-
-    def partition(self, number: int) -> Partition | None:
-        if number not in self.known:
-            self.known[number] = super().partition(number)
-        return self.known[number]
-
-
-@dataclass
-class _Openings(Openings):
-    """The same."""
-
     known: dict[int, bool] = field(default_factory=dict)
-
-    @cached_property
-    def _cells(self) -> Cells:
-        return _Cells(self.rounds, self.config)
 
     def was_opened(self, current: RoundRecords) -> bool:
         if current.number not in self.known:
@@ -110,7 +94,7 @@ class Play:
         self.rounds = Rounds(self.config.ledger.quorum)
         for client in range(1, n + 1):
             self.rounds.members[client] = Member(client, _account(client), 0, 0, _KEY, 0, registered_at=1)
-        self.cells, self.openings = _Cells(self.rounds, self.config), _Openings(self.rounds, self.config)
+        self.cells, self.openings = Cells(self.rounds, self.config), _Openings(self.rounds, self.config)
         self._seeds, self._block = np.random.default_rng([seed, n]), 10
 
     @property

@@ -74,17 +74,23 @@ class Cells:
 
     def partition(self, number: int) -> Partition | None:
         """The cells of a round, or of the next one; None where all are summed in one."""
+        return self.partitions(number).get(number)
+
+    def partitions(self, last: int) -> dict[int, Partition | None]:
+        """The same of each round up to one, by number, without those that are not to be summed in cells."""
+        cells: dict[int, Partition | None] = {}
         found: Partition | None = None
         used_up = True
-        for each in self._apart(number):
-            at = each.number if each is not None else number
+        for each in self._apart(last):
+            at = each.number if each is not None else last
             if used_up:
                 found = self._cut(at, found.number + 1 if found else 0)
+            cells[at] = found
             if each is not None and each.sealed is not None:
                 used_up = found is None or self._is_used_up(each, found)
             else:
                 used_up = found is None
-        return found if self._is_apart(number) else None
+        return cells
 
     def crowd(self, current: RoundRecords) -> int:
         """The fewest that are summed together in a round: as many as hide each other."""
@@ -93,10 +99,6 @@ class Cells:
     @property
     def _assumed(self) -> Assumed:
         return self.config.masking.assumed
-
-    def _is_apart(self, number: int) -> bool:
-        current = self.rounds.rounds.get(number)
-        return current.apart if current is not None else self.rounds.is_next_apart()
 
     def _apart(self, last: int) -> Iterator[RoundRecords | None]:
         """The rounds up to one that are not summed as a whole; None for one that is to be opened."""
@@ -157,13 +159,14 @@ class Cells:
 
     def _is_used_up(self, current: RoundRecords, partition: Partition) -> bool:
         """Whether others follow after a round: it fell though each cell had enough, or one has too few members left."""
-        groups, least = self._groups(current, partition), self.crowd(current)
-        if any(self._size(partition, number, current) < least for number in range(len(groups))):
+        least = self.crowd(current)
+        if any(self._size(partition, number, current) < least for number in range(len(partition.cells))):
             return True
         if not current.is_spoilt(self.config.ledger.quorum):
             return False
         masking = [client for client in current.commits if not is_low_order(current.draws[client].mask_key)]
         survived = set(current.positions(masking))
+        groups = self._groups(current, partition)
         return all(len(survived.intersection(group.counted)) >= group.quota for group in groups)
 
     def _order_seed_before(self, number: int) -> bytes:

@@ -47,8 +47,9 @@ class Openings:
         """Why nobody should take part in a round, or open it, in one clause; empty where nothing is in the way."""
         if not self.rounds.rounds:
             return ""
-        partition, model = self._cells.partition(number), self._model_of(number)
-        opened = [(each, self._cells.partition(each.number)) for each in self._opened_before(number)]
+        cells, model = self._cells.partitions(number), self._model_of(number)
+        partition = cells.get(number)
+        opened = [(each, cells.get(each.number)) for each in self._opened_before(number)]
         cut = {earlier.number for _, earlier in opened if earlier is not None}
         if partition is not None and partition.number not in cut and len(cut) >= self.most_partitions(number):
             return f"it stands still: members were summed in cells of {len(cut)} kinds, and somebody spoils each"
