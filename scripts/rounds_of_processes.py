@@ -30,6 +30,7 @@ from fedgrove.ipfs.kubo import KuboStore
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.devnet.testnet.pacer import Pacer
+from fedgrove.node.methods.terms import config_of
 from fedgrove.node.tasks.bundle import draft
 
 COMMAND = (sys.executable, "-c", "from fedgrove.node.cli.main import run; run()")
@@ -38,7 +39,7 @@ PASSWORD = "for a measurement"
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 3600.0
 _WINDOW = 120  # blocks: on this chain each transaction makes one, and the pacer skips what nobody needs
-_PHASES = ("draw", "seal", "share", "commit", "recover", "close")
+_PHASES = ("draw", "seal", "share", "commit", "recover")
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,10 @@ def measure(work: Work, root: Path, kubo: bool = False) -> dict[str, Any]:
 def _found(network: AnvilNetwork, work: Work, root: Path, store: str) -> list[str]:
     """Keys, terms, contracts and approvals; the names of the processes to start."""
     names = [COORDINATOR, *(f"client-{number}" for number, _ in enumerate(work.sources, 1))]
+    accounts = {}
     for name in names:
         keys = Keys.generate()
+        accounts[name] = keys.address
         network.fund(keys.address, 1)
         save(root / f"{name}.json", keys, PASSWORD, cost=1 << 12)
     (root / "password").write_text(PASSWORD + "\n")
@@ -137,7 +140,9 @@ def _found(network: AnvilNetwork, work: Work, root: Path, store: str) -> list[st
     tables = {**work.tables, "task": {"bundle": str(draft(work.task).cid), **work.tables.get("task", {})}}
     tables["ledger"] = {f"{phase}_window": _WINDOW for phase in _PHASES} | {"coordinator_grace": 20, "max_clients": 64}
     config = root / "federation.toml"
-    config.write_text(tomli_w.dumps(tables))
+    members = [account for name, account in accounts.items() if name != COORDINATOR]
+    terms = config_of(tables)[0].with_members(members).to_tables()
+    config.write_text(tomli_w.dumps({**tables, **{name: terms[name] for name in ("membership", "ledger")}}))
     identity = ("--password-file", root / "password", "--keystore")
     founder = (*identity, root / f"{COORDINATOR}.json")
     _command("deploy", "--config", config, *founder, "--rpc", network.url, "--task", work.task, "--store", store)
