@@ -1,4 +1,4 @@
-"""What sums tell of one member: ``python scripts/play_openings.py [--short] [--out docs/results/openings.md]``.
+"""How much opened sums reveal of one member: ``python scripts/play_openings.py [--short] [--out docs/results/openings.md]``.
 
 A federation is played on a made-up ledger with the product's own rules: which rounds are summed in cells, who is in
 which, what is summed, and when it stands still (``node.protocol.cells``, ``openings``; ``node.masking``). Its members
@@ -32,7 +32,7 @@ from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
-from fedgrove_lab.made import commit_here, versions_of
+from fedgrove_lab.made import versions_of
 from fedgrove_lab.tables import ABSENT, markdown
 
 SIZES = (8, 20, 50, 64, 100)
@@ -466,9 +466,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     command = " ".join(["python scripts/play_openings.py", *(["--short"] if options.short else [])])
     scale = SHORT if options.short else FULL
-    made = f"Written by `{command}` at commit {commit_here()}, {versions_of('numpy')}.\n"
+    made = f"Written by `{command}`, {versions_of('numpy')}.\n"
     made += f"Figures are means over {scale.seeds} federations with 95 % intervals."
-    options.out.write_text(page(scale, "What sums tell of one member", made))
+    options.out.write_text(page(scale, "How much opened sums reveal of one member", made))
 
 
 if __name__ == "__main__":
