@@ -192,15 +192,16 @@ With a block every few seconds, all roles are processes of one machine (`fedgrov
 and a block takes what several of them send. A round's seconds are its blocks times the interval, as on any
 chain; a testnet itself is faster, because it skips the blocks in which nobody has anything to do. The next round is
 opened in the block after a closing, or a little later. The way to the last release before the closing is "recover": a
-closing waits for enough releases, not for all. In rows of earlier commits it ends with a transaction of its own, which
-stated the recovery, and which closings state now.
+closing waits for enough releases, not for all. In the rows of earlier commits "recover" ends with a transaction
+of its own, which stated the recovery; closings state it now.
 
 On the embedded chain `fedgrove demo` runs with its defaults (digits, FedAom, masks), all roles in one process. It makes
 a block for each transaction, so a phase in which each of the members sends one takes as many blocks as members, and a
 block takes no time of its own. A round's seconds are those that the demonstration reports, the training in it is the
 clock of all members' training, one after the other, in the same process, and the ratio is that of whole
 demonstrations; each is the median of the repeats. The goal is a ratio of 2, and measurements lie on both sides of it:
-one machine gave 1.9 to 2.0, another 2.1. By a profile, transactions in py-evm take a fifth of a round.
+one machine gave 1.9 to 2.0, another 2.1, and two cores beside much other work 2.9. By a profile, transactions in py-evm
+take a fifth of a round.
 
 Where no phase could end early, a round lasted as long as the windows of draw, share and commit: those rows were
 measured with the commit that they name.
