@@ -1,5 +1,6 @@
 """Join: a client in the sample draws its lot, and leaves a round that too few of the members it knows have joined."""
 
+from dataclasses import replace
 from functools import partial
 
 from fedgrove.chain.crypto import tree, vrf
@@ -31,7 +32,7 @@ class Draw(ClientUnit):
         try:
             samples = self._samples(turn)
         except CannotTakePart as fault:
-            return turn.sit_out(f"this client: {fault}")
+            return replace(turn.sit_out(f"this client: {fault.brief}"), detail=str(fault))
         send = partial(self.context.ledger.draw, turn.current.number, self.context.keys, alpha, *keys, samples)
         return self.context.outbox.send(turn.current, "draw", "drew", send)
 
@@ -70,7 +71,7 @@ class Draw(ClientUnit):
         return tree.is_drawn(beta, turn.current.opened.sampling_rate)
 
     def _samples(self, turn: ClientTurn) -> int:
-        """The weight that it states: its samples, or 1 where all weigh the same."""
+        """What it states as its samples: 1 where all weigh the same."""
         weighs = self.context.method.codec.weighs_samples
         return self.context.work.samples(turn.current, turn.client) if weighs else 1
 
