@@ -18,8 +18,8 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
 from fedgrove.node.cli.progress import print_rounds
 from fedgrove.node.learning.held_out import marks_of, split
-from fedgrove.node.learning.networks import held_out_sums
 from fedgrove.node.learning.local_update import DivergedTraining
+from fedgrove.node.learning.networks import held_out_sums
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training import client_level
 from fedgrove.node.methods.training.client_level import ClientLevelUploads
