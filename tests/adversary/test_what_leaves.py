@@ -25,14 +25,19 @@ import numpy as np
 import pytest
 from eth_tester import PyEVMBackend
 
+from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.embedded import evm
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Drawn, Record, RoundOpened
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.tensors import Layout, Tensors, dump, flatten, load
+from fedgrove.node.learning.samples import Samples
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.learning.tasks import jobs
+from fedgrove.node.methods.kmeans.terms import KMeansTerms
+from fedgrove.node.methods.procfl.terms import ProCflTerms
+from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training import task_data
 from fedgrove.node.methods.training.local_training import LocalTraining
 from fedgrove.node.methods.training.task_data import TaskData
@@ -354,13 +359,17 @@ MECHANISMS = {
 }
 
 
+def relabelled(mine: Samples) -> Samples:
+    """Fewer samples, darker, and all of one label."""
+    return Samples(mine.x[:45] * 0.5, np.zeros_like(mine.y[:45]))
+
+
 def on_images(directory: Path, other: bool, terms: dict[str, object]) -> Watched:
     """A federation on digits, with ``other`` images, labels and numbers of images for the victim."""
     with embedded() as network:
         made = Watched.found(network, directory, MEMBERS, 2, training=QUICK, **terms)
         if other:
-            mine = made.samples[VICTIM - 1]
-            made.samples[VICTIM - 1] = type(mine)(mine.x[:45][::-1].copy() * 0.5, (mine.y[:45][::-1] * 0).copy())
+            made.samples[VICTIM - 1] = relabelled(made.samples[VICTIM - 1])
         weigh = {"weight": 60} if "privacy" not in terms or "local" in terms["privacy"].mechanism else {}
         clients = {number: made.client(number, **weigh) for number in range(1, MEMBERS + 1)}
         for client in clients.values():
@@ -379,3 +388,61 @@ def test_other_data_change_nothing_but_sums(tmp_path, seeded, mechanism):
     assert trace(found[0]) == trace(found[1])
     models = [flatten(load(made.store.fetch(made.of(Closed)[0].model_digest, 1 << 24))) for made in found]
     assert not np.array_equal(*models)  # the data did make a difference
+
+
+def test_in_clusters_nothing_but_the_counters_statement_and_the_chosen_cluster_follow(tmp_path, seeded):
+    """Sets of labels are compared blinded, and answers sealed; sizes follow from the member's own number."""
+    found = []
+    for other in (False, True):
+        seeded()
+        found.append(in_clusters(tmp_path / f"{other}", other))
+    before = [[each for each in trace(made) if each[-1].get("round", 0) <= 2] for made in found]
+    assert before[0] == before[1] and sum(each[0] == "Committed" for each in before[0]) == 2 * MEMBERS
+    metrics = [made.stated() for made in found]
+    assert metrics[0][1].stated != metrics[1][1].stated  # the data did make a difference
+
+
+def in_clusters(directory: Path, other: bool) -> Watched:
+    """Four members who compare their labels and train; ``other`` labels, and fewer samples, of the victim."""
+    keys = Keys.generate()
+    clusters = ProCflTerms(seats=0, counter=keys.mailbox_public.hex(), signer=keys.address)
+    terms = {"method": clusters, "federation": FederationSettings(rounds=4), "training": QUICK}
+    with embedded() as network:
+        made = Watched.found(network, directory, MEMBERS, coordinator=keys, **terms)
+        if other:
+            made.samples[VICTIM - 1] = relabelled(made.samples[VICTIM - 1])
+        clients = {number: made.client(number, weight=60) for number in range(1, MEMBERS + 1)}
+        for client in clients.values():
+            client.register()
+        method = method_of(made.config)
+        where = (made.ledger(keys), made.store, made.config, method.first_model(), method.aides(keys, made.test))
+        made.run(Coordinator(*where), clients)
+        made.end()
+    return made
+
+
+def test_other_points_change_nothing_but_sums(tmp_path, seeded):
+    found = []
+    for other in (False, True):
+        seeded()
+        found.append(on_points(tmp_path / f"{other}", other))
+    assert trace(found[0]) == trace(found[1])
+    states = [made.store.fetch(made.of(Closed)[-1].model_digest, 1 << 24) for made in found]
+    assert states[0] != states[1]
+
+
+def on_points(directory: Path, other: bool) -> Watched:
+    """Four members who cluster points, as many of the victim's wherever they lie."""
+    silent = {"task": None, "training": TrainingSettings(), "strategy": StrategySettings()}
+    clusters = KMeansTerms(k=2, dimensions=2, step=0.05, restarts=4, gather_blocks=3, retry_blocks=30)
+    with embedded() as network:
+        terms = {"method": clusters, "federation": FederationSettings(rounds=100)}
+        made = Watched.found(network, directory, MEMBERS, **terms, **silent)
+        rng = np.random.default_rng(1)
+        made.samples = [np.clip(rng.normal(0.3, 0.2, (20, 2)), -1, 1) for _ in range(MEMBERS)]
+        if other:
+            made.samples[VICTIM - 1] *= -1
+        made.register()
+        made.run()
+        made.end()
+    return made
