@@ -54,5 +54,5 @@ def raised(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> int |
     """How many members could not train, over all groups that can be summed; None where nobody counts."""
     known = () if metrics_sent_before(inputs) else [each for each in sums if each.words is not None]
     found = [raised_in(inputs.config, each.behind, len(each.group)) for each in known]
-    told = [count for count in found if count is not None]
-    return sum(told) if told else None
+    stated = [count for count in found if count is not None]
+    return sum(stated) if stated else None

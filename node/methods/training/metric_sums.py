@@ -145,7 +145,7 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
 
 
 def sum_of(config: FederationConfig, words: np.ndarray, clients: int) -> MembersMetrics:
-    """What so many members measured, from the sum of their words; the terms ask for an evaluation.
+    """What this number of members measured, from the sum of their words; the terms ask for an evaluation.
 
     ``words`` is a uint32 array of shape (words_behind(config),), without masks.
     """
