@@ -64,9 +64,9 @@ class FederationSettings(Settings):
         How many members recompute a closed round before they train on it, on average; a lot that nobody else knows
         decides who. When one of them finds it wrong, all do.
     commit_slots : int or None
-        The commit window has this many slots, and a member commits only when one ends, so that the block of its commitment
-        says no more of its data than in which slot it was ready; 0: as soon as it is ready. None: 4 with ``[privacy]``,
-        else 0.
+        The commit window has this many slots, and a member commits only when one ends, so that the block of its
+        commitment says no more of its data than in which slot it was ready; 0: as soon as it is ready. None: 4 with
+        ``[privacy]``, else 0.
     practice : bool
         Nobody relies on this federation: anybody may take part (``membership.mode = "open"``), and an audit says so.
     patience : int
