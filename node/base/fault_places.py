@@ -21,6 +21,13 @@ def place_of_fault(fault: BaseException, path: Path) -> str:
     return f"{Path(own[-1][0]).relative_to(folder)}, line {own[-1][1]}" if own else _outside(fault)
 
 
+def place_in_code(fault: BaseException) -> str:
+    """Kind of an error, and the line that raised it, without its text."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    where = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno} ({frames[-1].name})" if frames else ""
+    return f"{type(fault).__name__}{where}"
+
+
 def _outside(fault: BaseException) -> str:
     frames = [frame for frame, _ in traceback.walk_tb(fault.__traceback__)]
     ours = [frame for frame in frames if _module_of(frame).startswith(_PRODUCT)]

@@ -1,4 +1,4 @@
-"""``fedgrove keys``: make, show, back up, restore and rotate a member's keys.
+"""``fedgrove keys``: make, show, back up, restore and rotate a member's keys, and change what it states of itself.
 
 What talks to the ledger is imported by the two commands that do: it takes longer than all else in the others.
 """
@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from fedgrove.chain.crypto.keys import Keys, backup, load, restore, save
-from fedgrove.node.base.files import write_atomically
-from fedgrove.node.cli.options import ConfigFile, JsonFlag, PasswordFile, group
+from fedgrove.node.base.files import exclusive, write_atomically
+from fedgrove.node.cli.options import ConfigFile, JsonFlag, KeystoreFile, PasswordFile, group
 from fedgrove.node.cli.output import CommandError, read_password, report
 
 app = group("Create, show, back up, restore and rotate a member's keys.\n\nExample: fedgrove keys new alice.json")
@@ -121,6 +121,35 @@ def attest(
     write_atomically(target, statement.to_bytes())
     sentence = f"wrote {target}: block {block}, hash 0x{statement.block_hash}"
     report({"file": str(target), "block": block, "hash": f"0x{statement.block_hash}"}, sentence, as_json)
+    return 0
+
+
+@app.command("weigh")
+def weigh(
+    weight: Annotated[int, typer.Argument(min=1, max=2**32 - 1, help="How much the member's updates count.")],
+    keystore: KeystoreFile,
+    directory: Annotated[Path, typer.Option(help="Folder of the client's journal.")] = Path("client"),
+    password_file: PasswordFile = None,
+    as_json: JsonFlag = False,
+) -> int:
+    """Change the weight that a member states in its draws, on the ledger; stop its client first.
+
+    It holds from the first round on that trains from another model than the member's last one.
+
+    Example: fedgrove keys weigh 120 --keystore alice.json --directory alice
+    """
+    from fedgrove.node.protocol.journal import Journal
+    from fedgrove.node.protocol.weight import OwnWeight
+
+    keys, journal = load(keystore, read_password(password_file)), directory / "journal"
+    if not journal.is_dir():
+        raise CommandError(f"{directory} has no journal: give the folder of a client that has run (--directory)")
+    with exclusive(directory):
+        own = OwnWeight(Journal(journal, keys.storage))
+        before = own.own
+        own.change(weight)
+    sentence = f"the weight of account {keys.address} is {weight}, from the next model on (before: {before or 'none'})"
+    report({"account": keys.address, "weight": weight, "before": before}, sentence, as_json)
     return 0
 
 

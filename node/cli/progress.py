@@ -168,6 +168,8 @@ def print_rounds(report: dict) -> None:
         if each.members is not None:
             model = "for the last model" if each.only_evaluated else f"before round {each.round}"
             answer(f"members {model}: {each.members_found}")
+        if each.raised:
+            answer(f"round {each.round}: {each.unable}")
         if each.ending and not each.only_evaluated:
             answer(f"ended after round {each.round}: {each.ending}")
     if "clusters" in report:

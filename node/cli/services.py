@@ -39,10 +39,12 @@ from fedgrove.node.cli.task_data import approved_data
 from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.methods.terms import load_config, method_of
 from fedgrove.node.protocol.founding import difference
+from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.method import Aides
 from fedgrove.node.protocol.network_settings import NetworkSettings
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.weight import OwnWeight
 from fedgrove.node.roles.data_marks import DataMark, DataMarks, federation_of
 from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.roles.metrics import ServiceMetrics
@@ -57,6 +59,9 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 1.0
 
 Once = Annotated[bool, typer.Option("--once", help="Stop when one round has ended.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Show the texts of faults in data and tasks, too, which may quote the data.")
+]
 MetricsPort = Annotated[
     int, typer.Option(min=0, max=65535, help=("Port of the Prometheus metrics on 127.0.0.1; 0: none."))
 ]
@@ -79,10 +84,19 @@ def client(
     ] = "",
     base: BaseOptions = None,
     table_format: TableFormatOptions = None,
+    weight: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=2**32 - 1,
+            help="How much its updates count; kept. By default its samples, and 1 where a task's own code reads them.",
+        ),
+    ] = None,
     standby: Annotated[
         bool, typer.Option("--standby/--no-standby", help="Stand in for a coordinator that does not act.")
     ] = True,
     once: Once = False,
+    verbose: Verbose = False,
     metrics_port: MetricsPort = 0,
     password_file: PasswordFile = None,
 ) -> int:
@@ -104,11 +118,12 @@ def client(
     keys = watched.keys
     with _stopping(), ExitStack() as stack:
         _own(stack, directory)
-        place = _arrive(stack, config, (terms, reach), keys, "client")
+        place = _arrive(stack, config, (terms, reach), keys, "client", verbose)
         if samples is None:
             own = (directory, keys.address, reach, _private(keystore, password_file, directory))
             samples = approved_data(stack, terms, place.store, data, *own, given_bases(base), practised, form)
             _check_count(samples, data, terms)
+        _say_weight(place.log, terms, samples, weight, Journal(directory / "journal", keys.storage))
         marks = _marked(place, terms, keys.address, DataMarks(data, directory))
         _warn_of_copies(place.log, directory)
         make = partial(
@@ -121,6 +136,7 @@ def client(
             confirmations=reach.confirmations,
             check_rounds=reach.check_rounds,
             device=reach.device,
+            weight=weight,
         )
         member = ReloadingClient(watched, make)
         roles: dict[str, Role] = {"client": member}
@@ -196,13 +212,18 @@ class _Place:
 
 
 def _arrive(
-    stack: ExitStack, config: Path, settings: tuple[FederationConfig, NetworkSettings], keys: Keys, name: str
+    stack: ExitStack,
+    config: Path,
+    settings: tuple[FederationConfig, NetworkSettings],
+    keys: Keys,
+    name: str,
+    verbose: bool = False,
 ) -> _Place:
     """Connect to the chain, which may not be up yet, and check that its contracts are the terms' federation."""
     terms, reach = settings
     check_reach(config, reach)
     store = open_store(config, reach)
-    log = ServiceLog(name)
+    log = ServiceLog(name, verbose=verbose)
     network = stack.enter_context(_patiently(lambda: open_network(reach), reach, log))
     deployment = _patiently(lambda: find_federation(network, reach), reach, log)
     other = difference(deployment, terms)
@@ -264,6 +285,21 @@ def _check_count(samples: Sized | None, data: Path, terms: FederationConfig) -> 
     most = terms.ledger.max_samples
     if samples is not None and len(samples) > most:
         raise CommandError(f"{data} holds {len(samples)} samples, but this federation takes at most {most}")
+
+
+def _say_weight(log: ServiceLog, terms: FederationConfig, data: Sized, given: int | None, journal: Journal) -> None:
+    """Show what the client will state in its draws, where it has a say in that; complain where it cannot state it."""
+    counted = method_of(terms).weight_of(data)
+    if counted is None:
+        if given is not None:
+            raise CommandError("--weight is for terms whose updates are weighted: leave it out in this federation")
+        return
+    weight, most = OwnWeight(journal).own or given or counted, terms.ledger.max_samples
+    if weight > most:
+        raise CommandError(f"this member's weight is {weight}, but this federation takes at most {most}")
+    log.write("info", "weight", message=f"its draws state {weight}, for all to see; `fedgrove keys weigh` changes it")
+    if terms.learned.bundle == "" and given is None and weight != counted:
+        log.write("warning", f"its weight stays {weight}, with {counted} samples now: see `fedgrove keys weigh`")
 
 
 def _serve(

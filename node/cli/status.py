@@ -231,6 +231,8 @@ def _of_last_round(found: Round) -> Iterator[tuple[str, str]]:
     if found.members is not None:
         model = "the last model" if found.only_evaluated else "the model before the last round"
         yield "members", f"{found.members_found}, for {model}"
+    if found.raised:
+        yield "unable", f"{found.unable} in the last round"
 
 
 def _waiting(now: Standing, when: float | None) -> str:

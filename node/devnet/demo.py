@@ -156,7 +156,8 @@ class Demo:
         name = _client(number)
         keys = state.keys(name)
         self._fund(keys)
-        return Client(self._ledger(keys), self.store, keys, config, data, state.journal(name), executor)
+        place = (self._ledger(keys), self.store, keys, config, data, state.journal(name), executor)
+        return Client(*place, weight=len(data))  # as a simulation weighs them; its user is every member
 
     def _fund(self, keys: Keys, shares: int = 1) -> None:
         """Give an account test ether, once."""

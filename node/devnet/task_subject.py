@@ -106,6 +106,9 @@ class TaskSubject(Subject):
             named[COORDINATOR] = (self._test_source, None)
         bases = [word for name, path in self._given.items() for word in ("--base", f"{name}={path}")]
         options = {name: [*_linked(places[name], *each), *bases] for name, each in named.items()}
+        if self.bundle is not None:  # as a simulation weighs them: the user, who is every member, says so
+            for number, data in enumerate(self.parts(config), 1):
+                options[client_name(number)] += ["--weight", str(len(data))]
         return {COORDINATOR: []} | options
 
     def _places(self) -> list[tuple[Path, tuple[int, int] | None]]:

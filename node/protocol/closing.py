@@ -186,6 +186,7 @@ class Closings:
             (committed, self.block_hash(committed).hex()),
             privacy=right.privacy,
             members=right.members,
+            raised=right.raised,
         )
         if self.method.statement_fault(right.model, stated):
             return None

@@ -69,9 +69,9 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
         """What people must look at in the upload made of ``update``, in one clause; empty if there is nothing."""
         return ""
 
-    def in_place_of_diverged(self, inputs: RoundInputs[ModelT]) -> UpdateT | None:
-        """The update of a client whose training diverged; None: it sits out, and others learn of it."""
-        return None
+    def detail(self, update: UpdateT) -> str:
+        """What the caution leaves out, as it may quote the data: for the member's own terminal; empty for nothing."""
+        return ""
 
     @abstractmethod
     def outcome(self, inputs: RoundInputs[ModelT], record: RecoveryRecord) -> Outcome[ModelT]:

@@ -66,6 +66,9 @@ class Metrics(Table, frozen=True):
         The class that the model predicts for every sample there, where the samples have several.
     scores : StatedScores or None
         Further figures of the coordinator's evaluation; None: it states none.
+    raised : int or None
+        How many of the members that are summed could not train, or evaluate the last model, and sent the model
+        unchanged; None where nobody counts.
     """
 
     round: Count
@@ -79,6 +82,7 @@ class Metrics(Table, frozen=True):
     members: MembersStatement | None = None
     only_class: Count | None = None
     scores: StatedScores | None = None
+    raised: Count | None = None
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Metrics":

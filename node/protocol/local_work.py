@@ -9,11 +9,18 @@ UpdateT_co = TypeVar("UpdateT_co", covariant=True)
 
 
 class CannotTakePart(Refused):
-    """The client has nothing to upload in this round; the message says why."""
+    """The client has nothing to upload in this round; the message says why.
 
+    Attributes
+    ----------
+    brief : str
+        The same for logs, which others may read: the kind of a fault and its place, without anything that its text may
+        quote of the data. The message itself where that quotes nothing.
+    """
 
-class Diverged(CannotTakePart):
-    """Training left the numbers."""
+    def __init__(self, message: str, brief: str = "") -> None:
+        super().__init__(message)
+        self.brief = brief or message
 
 
 class StateLost(Refused):
@@ -21,18 +28,28 @@ class StateLost(Refused):
 
 
 class BeginsAnew(Refused):
-    """Training from the round's model failed, so the client turns to the first model; the message is the fault."""
+    """Training from the round's model failed, so the client turns to the first model; ``fault`` says how."""
+
+    def __init__(self, fault: CannotTakePart) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
 
 
 class LocalWork(Protocol[UpdateT_co]):
     """A client's own part of every round."""
 
     def samples(self, current: RoundRecords, client: int) -> int:
-        """How many samples the client states when it draws; raises CannotTakePart."""
+        """What the client states as ``samples`` when it draws; raises CannotTakePart.
+
+        Its own weight, which no code of a task has a say in (``node.protocol.weight``), or what else the method asks
+        for.
+        """
         ...
 
-    def result(self, current: RoundRecords, client: int) -> UpdateT_co | None:
+    def result(self, current: RoundRecords, client: int, last: bool = False) -> UpdateT_co | None:
         """Result of the client's computation in a round; None while it runs.
+
+        ``last``: nobody waits for it any longer. A computation that still runs then is one that failed.
 
         Raises
         ------

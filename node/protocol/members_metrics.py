@@ -177,17 +177,17 @@ def described(figures: Mapping[str, Any]) -> str:
     return f"{', '.join(filter(None, (right, *own)))} (noise ± {figures['noise']:.4f})"
 
 
-def of_sums(found: MetricSums, expected: int | None, least_loss: float = -math.inf) -> MembersMetrics:
+def unable(raised: int) -> str:
+    """How many members could not train, or evaluate the last model, in one clause."""
+    return f"{raised} {'member' if raised == 1 else 'members'} could not train and sent the model unchanged"
+
+
+def of_sums(found: MetricSums, least_loss: float = -math.inf) -> MembersMetrics:
     """The statement of a sum over members, void where honest members cannot add up to it.
 
-    Parameters
-    ----------
-    expected : int or None
-        The number of samples, where it is public.
-    least_loss : float
-        The smallest sum of losses that there is.
+    ``least_loss`` is the smallest sum of losses that there is.
     """
-    fault = _implausible(found, expected, least_loss)
+    fault = _implausible(found, least_loss)
     return MembersMetrics(0, {}, fault) if fault else MembersMetrics(found.samples, found.sums)
 
 
@@ -232,9 +232,7 @@ def _measured(stated: MembersStatement) -> MembersStatement:
     return stated.replace(course=None, last=False)
 
 
-def _implausible(found: MetricSums, expected: int | None, least_loss: float) -> str:
-    if expected is not None and found.samples > expected:  # fewer where a member could not evaluate the model
-        return f"the members' words count {found.samples} samples, but they hold out {expected}"
+def _implausible(found: MetricSums, least_loss: float) -> str:
     if found.samples >= _MOST_SAMPLES:
         return f"the members' words count {found.samples} samples, more than a word may"
     if fault := _miscounted(found.samples, found.sums):

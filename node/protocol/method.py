@@ -78,6 +78,10 @@ class Workplace(Generic[ModelT, DataT]):
         The public inputs of a sealed round.
     keys : Keys
         The client's own.
+    weight : callable
+        The client's own weight in a round (``node.protocol.weight``).
+    device : str
+        Where a shipped network is trained: ``cpu`` or ``cuda``.
     """
 
     store: ContentStore
@@ -87,6 +91,7 @@ class Workplace(Generic[ModelT, DataT]):
     rounds: Callable[[], Rounds]
     inputs: Callable[[RoundRecords], RoundInputs[ModelT]]
     keys: Keys
+    weight: Callable[[RoundRecords], int]
     device: str = "cpu"
 
 
@@ -231,6 +236,13 @@ class Method(ABC, Generic[ModelT, UpdateT, DataT]):
     def test_data(self, path: Path) -> DataT | None:
         """The coordinator's test data, from a file; None, and raises, as ``member_data``."""
         raise InvalidConfig("--data is for models: leave it out, this federation has no model to evaluate")
+
+    def weight_of(self, data: DataT) -> int | None:
+        """How much a member's updates count unless it says otherwise; None where it has no say in that.
+
+        How many samples there are, where fedgrove counts them. The code of a task has no say in what leaves a member.
+        """
+        return None
 
     @abstractmethod
     def work(self, workplace: Workplace[ModelT, DataT]) -> LocalWork[UpdateT]:

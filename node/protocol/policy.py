@@ -225,6 +225,8 @@ def closing_fault(
         return ClosingFault("metrics", f"they belong to round {stated.round}")
     committed = inputs.current.deadlines(inputs.config.ledger).commit_end
     wrong = difference(stated.privacy, right.privacy) or members_metrics.difference(stated.members, right.members)
+    if not wrong and stated.raised != right.raised:
+        wrong = "how many members could not train is not the sum of what they sent"
     wrong = wrong or method.statement_fault(right.model, stated)
     wrong = wrong or head_fault(stated, block_hash, committed, result.at.block - 1)
     if wrong:

@@ -158,8 +158,11 @@ class Outcome(Generic[ModelT]):
         on all rounds, not on this one (``node.protocol.aggregation``).
     members : MembersMetrics, MembersRates or None
         The members' metrics of the model that the round began with; None where the terms ask for none.
+    raised : int or None
+        How many of those summed could not train; None where nobody counts.
     """
 
     model: ModelT
     privacy: PrivacyRecord | None = None
     members: MembersStatement | None = None
+    raised: int | None = None

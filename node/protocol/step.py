@@ -50,6 +50,8 @@ class Step:
         Gas used by the transaction it sent.
     warns : bool
         People should look at what it did.
+    detail : str
+        What may quote the member's data, as the text of a task's fault: for its own terminal, where it asks for that.
     """
 
     phase: str
@@ -59,6 +61,7 @@ class Step:
     until: int = 0
     gas: int = 0
     warns: bool = False
+    detail: str = ""
 
     @classmethod
     def act(cls, phase: str, acted: str, gas: int = 0, kind: Kind = Kind.ACTED) -> "Step":

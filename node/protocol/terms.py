@@ -41,6 +41,7 @@ from fedgrove.node.protocol.metric_words import MOST_CLIENTS
 PPM = 1_000_000
 LIMITS = frozenset({"quorum", "releases", "judges"})
 """Of the ledger: what suits how many members the terms name."""
+_PRIVATE_SLOTS = 4
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,10 @@ class FederationSettings(Settings):
     checkers : float
         How many members recompute a closed round before they train on it, on average; a lot that nobody else knows
         decides who. When one of them finds it wrong, all do.
+    commit_slots : int or None
+        The commit window has this many slots, and a member commits only when one ends, so that the block of its
+        commitment says no more of its data than in which slot it was ready; 0: as soon as it is ready. None: 4 with
+        ``[privacy]``, else 0.
     practice : bool
         Nobody relies on this federation: anybody may take part (``membership.mode = "open"``), and an audit says so.
     patience : int
@@ -78,6 +83,7 @@ class FederationSettings(Settings):
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1, description="a whole number from 0 to 2^63 - 1")] = 0
     max_blob_mib: Annotated[int, Meta(ge=1, le=4096)] = 256
     checkers: Annotated[float, Meta(ge=0, le=65_535)] = 5.0
+    commit_slots: Annotated[int, Meta(ge=0, le=64)] | None = None
     practice: bool = False
     patience: Annotated[int, Meta(ge=0, le=100_000)] = 0
 
@@ -338,6 +344,8 @@ class FederationConfig:
         fine = self.membership.mode != "open" or self.federation.practice
         practice = "named or approved unless federation.practice is true: strangers could spoil every round"
         check_value(fine, "membership.mode", practice)
+        slots, window = self.commit_slots, self.ledger.commit_window
+        check_value(slots < window, "federation.commit_slots", f"less than ledger.commit_window, {window}")
         _check_silent(self)
         self.method.check(self)
         bound = self.method.bound_to_ledger if self.start.continues is not None else ""
@@ -431,6 +439,14 @@ class FederationConfig:
         return self.privacy.mechanism if self.privacy is not None else "none"
 
     @property
+    def commit_slots(self) -> int:
+        """How many slots the commit window has; 0: none."""
+        stated = self.federation.commit_slots
+        if stated is None:
+            return _PRIVATE_SLOTS if self.privacy is not None else 0
+        return stated
+
+    @property
     def max_blob_bytes(self) -> int:
         """The largest blob that a member fetches."""
         return self.federation.max_blob_mib << 20
@@ -449,6 +465,8 @@ class FederationConfig:
             del tables["federation"]["patience"]
         if self.start.continues is None:
             del tables["start"]["continues"]
+        if self.federation.commit_slots is None:
+            del tables["federation"]["commit_slots"]
         if "training" in tables:
             tables["training"] = plain_training(self.training)
         if self.privacy is not None:

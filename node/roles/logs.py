@@ -1,7 +1,8 @@
 """Structured logs of a service: one JSON object a line on stderr, only fields that are named here.
 
 Secrets cannot get in by carelessness: what is logged are numbers, names and the sentences that roles say of themselves,
-never keys, journal notes, configurations or arguments of calls.
+never keys, journal notes, configurations or arguments of calls. Of a fault in the member's data, or in a task's code,
+they say kind and place. Its text, which may quote the data, is in the log only where the member asks for that.
 """
 
 import errno
@@ -25,10 +26,12 @@ class ServiceLog:
         ``client``, ``coordinator`` or ``standby``.
     stream : TextIO
         Where lines go; each is flushed.
+    verbose : bool
+        Write the texts of faults, too (``Step.detail``).
     """
 
-    def __init__(self, role: str, stream: TextIO | None = None) -> None:
-        self._role = role
+    def __init__(self, role: str, stream: TextIO | None = None, verbose: bool = False) -> None:
+        self._role, self._verbose = role, verbose
         self._stream = stream if stream is not None else sys.stderr
         self._last: dict[str, tuple[int, str]] = {}
         self.client = 0
@@ -39,6 +42,7 @@ class ServiceLog:
             return
         self._last[role] = (number, step.acted or step.waiting)
         facts = {"role": role, "round": number, "phase": step.phase, "block": block}
+        facts |= {"detail": step.detail} if step.detail and self._verbose else {}
         if step.acted:
             self.write("warning" if step.warns else "info", step.acted, gas=step.gas, **facts)
         else:

@@ -5,16 +5,15 @@ Nothing here keeps state: a service that is killed at any point and started agai
 
 import itertools
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from fedgrove.chain.errors import ChainError, FeeAboveCap, InsufficientFunds
 from fedgrove.chain.network.heads import Heads
 from fedgrove.common.errors import RunFailed
 from fedgrove.ipfs.store import DiskFull
+from fedgrove.node.base.fault_places import place_in_code
 from fedgrove.node.base.files import AlreadyInUse
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
@@ -57,15 +56,7 @@ class GivenUp(RunFailed):
 def _sentence_on(fault: Exception) -> str:
     if isinstance(fault, DiskFull) or getattr(fault, "errno", None) in NO_ROOM:
         return "the disk is full: make room, this member goes on where it was with the next block"
-    return f"unexpected error in this turn, {_place_of(fault)}"
-
-
-def _place_of(fault: Exception) -> str:
-    """Kind of an error, and where in the code it was raised."""
-    frame = traceback.extract_tb(fault.__traceback__)[-1]
-    return (
-        f"{type(fault).__name__} in {Path(frame.filename).name}, line {frame.lineno} ({frame.name}): please report it"
-    )
+    return f"unexpected error in this turn, {place_in_code(fault)}: please report it"
 
 
 @dataclass

@@ -13,7 +13,7 @@ from fedgrove.chain.records import Closed, Failed, Phase
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, TooLarge
 from fedgrove.node.protocol.content import Metrics, fetch_metrics
-from fedgrove.node.protocol.members_metrics import described
+from fedgrove.node.protocol.members_metrics import described, unable
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.status.participation import why_failed
 from fedgrove.node.status.price import ETHER
@@ -22,13 +22,14 @@ _MEMBERS_COMMON = frozenset(
     {"samples", "loss", "standard_error", "accuracy", "balanced_accuracy", "confusion"}
     | {"noise", "void", "stopped", "ending", "last", "epsilon", "ledger_epsilon", "delta"}
 )
+_FIGURES = ("accuracy", "loss", "samples", "raised")
 _DEPTH, _MOST_BITS = 4, 64
 COLUMNS = (
     *("round", "status", "reason", "stage", "opened_block", "ended_block", "active_members", "drawn", "committed"),
     *("dropped", "undrawn", "judged", "accuracy", "loss", "samples", "members.samples", "members.accuracy"),
     *("members.loss", "members.standard_error", "members.noise", "privacy.epsilon", "privacy.ledger_epsilon"),
     *("model_cid", "model_digest", "terms_digest", "gas_used", "fee_wei", "bytes", "block_seconds", "drawn_clients"),
-    "committed_clients",
+    *("committed_clients", "raised"),
 )
 """Figures in tables of rounds, by their names."""
 _MOST_COUNTED = 1 << 32  # no federation's terms allow larger blobs
@@ -63,6 +64,8 @@ class Round:
         How each cluster's model did on the public samples (``ClusterScore``).
     stated : mapping
         What the coordinator stated for the method; not in the JSON form, where it could be large.
+    raised : int
+        How many members could not train, and sent the model unchanged; None where nobody counts.
     train_loss, train_samples : float, int
         Of a simulated round's local training; of a real one only the clients know it.
     active_members : int
@@ -98,6 +101,7 @@ class Round:
     privacy: Mapping[str, Any] | None = None
     cluster_scores: tuple[Mapping[str, Any], ...] = ()
     stated: Mapping[str, Any] | None = None
+    raised: int | None = None
     train_loss: float | None = None
     train_samples: int | None = None
     active_members: int | None = None
@@ -154,6 +158,11 @@ class Round:
         return f"void, as {found['void']}" if "void" in found else "nothing: no member evaluated the model"
 
     @property
+    def unable(self) -> str:
+        """How many members could not train, in one clause; there must be ``raised``."""
+        return unable(self.raised or 0)
+
+    @property
     def only_evaluated(self) -> bool:
         """Whether it trained nothing, and its members evaluated the last model."""
         return bool((self.members or {}).get("last"))
@@ -186,7 +195,7 @@ class Round:
         Logs leave out what the coordinator states for the method, which has no bound but its size. Names that a
         coordinator chose may be formulas to a spreadsheet: identifiers are kept.
         """
-        plain = {name: getattr(self, name) for name in ("accuracy", "loss", "samples", "train_loss", "train_samples")}
+        plain = {name: getattr(self, name) for name in (*_FIGURES, "train_loss", "train_samples")}
         nested = {name: getattr(self, name) for name in ("members", "privacy", "scores")}
         nested |= {"stated": self.stated} if of_method else {}
         return dict(_numbers("", plain | nested, _DEPTH))
@@ -331,6 +340,7 @@ def stated_figures(metrics: Metrics | None) -> dict[str, Any]:
         "members": metrics.members.to_report() if metrics.members is not None else None,
         "privacy": metrics.privacy.to_table() if metrics.privacy is not None else None,
         "stated": metrics.stated,
+        "raised": metrics.raised,
     }
 
 

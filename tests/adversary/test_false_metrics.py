@@ -74,8 +74,7 @@ def lying(word, until=1):
 
 
 IMPOSSIBLE = {
-    "one sample more": (0, 1, "49 samples, but they hold out 48"),
-    "samples below zero": (0, -49, "samples, but they hold out 48"),
+    "samples below zero": (0, -49, "samples, more than a word may"),
     "more right than samples": (1, 1000, "right answers of 48"),
     "fewer right than none": (1, -1000, "right answers of 48"),
     "a limb beyond 16 bits": (2, 1 << 31, "a word of loss is"),

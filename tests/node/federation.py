@@ -1,6 +1,7 @@
 """A small federation whose roles a test can stop, replace and lie with."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -226,6 +227,24 @@ def sending(change: Callable[[RoundInputs, bytes], bytes], kind: type[Client] = 
         codec.encode = lambda inputs, *rest: change(inputs, encode(inputs, *rest))
 
     return type("Sending", (kind,), {"__init__": __init__})
+
+
+def failing(client: Client, fault: Exception, number: int) -> Client:
+    """The client, whose training, or evaluation, comes to an exception in the round with this number."""
+    trainer, view = client.context.work._trainer, client.view
+
+    def fails(work: Callable) -> Callable:
+        def begun(*parts: object) -> Future:
+            if view.rounds.last.number != number:
+                return work(*parts)
+            future: Future = Future()
+            future.set_exception(fault)
+            return future
+
+        return begun
+
+    trainer.start, trainer.measure = fails(trainer.start), fails(trainer.measure)
+    return client
 
 
 def with_word(upload: bytes, place: int, more: int) -> bytes:

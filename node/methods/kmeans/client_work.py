@@ -58,7 +58,7 @@ class LocalClustering:
             raise CannotTakePart(f"it has {count} points, but the terms allow {most} (ledger.max_samples)")
         return min(stated_bound(count), most)
 
-    def result(self, current: RoundRecords, client: int) -> BinCounts:
+    def result(self, current: RoundRecords, client: int, last: bool = False) -> BinCounts:
         """The client's vector for a round's sum, drawn afresh; the empty one where the round sums nothing of it.
 
         The same for the rest of the round. After a restart it is another, and nobody has seen the first: once it

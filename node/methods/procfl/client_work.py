@@ -55,7 +55,8 @@ class LocalClusters:
         self._executor = workplace.executor
         self._course: Course = course_of(config)
         self._data = learning_of(config).trainer(workplace)
-        self._training = ClusterTraining(store, config, self._data, journal, inputs, self._course)
+        self._weight = workplace.weight
+        self._training = ClusterTraining(store, config, self._data, journal, inputs, self._weight, self._course)
         self._shown = ShownUploads(store, config, journal, inputs)
         self._committee: CommitteeWork | None = None  # the terms allow none where a task is trained
         if isinstance(self._data, NetworkTrainer):
@@ -66,21 +67,22 @@ class LocalClusters:
     def samples(self, current: RoundRecords, client: int) -> int:
         """The client's statement when it draws: the size of its set, or the number of ``Course.number_of``.
 
-        Raises CannotTakePart: it has more samples than are compared.
+        Raises CannotTakePart: its weight is more than can be compared.
         """
         state = state_before(self._rounds(), current, self._config, self._store)
         if state.stage == "blind":
-            if len(self._data) > MAX_ELEMENTS:
-                raise CannotTakePart(f"it has {len(self._data)} samples, but only {MAX_ELEMENTS} can be compared")
-            return len(self._data)
+            weight = self._weight(current)
+            if weight > MAX_ELEMENTS:
+                raise CannotTakePart(f"its weight is {weight}, but only {MAX_ELEMENTS} samples can be compared")
+            return weight
         if state.stage != "train":
             return 1
         return self._course.number_of(state, client, self._choice(state, client), self._label_shares())
 
-    def result(self, current: RoundRecords, client: int) -> ClusterUpdate | None:
+    def result(self, current: RoundRecords, client: int, last: bool = False) -> ClusterUpdate | None:
         """The client's upload in a round; None while it computes.
 
-        Raises CannotTakePart, Diverged, StateLost, InvalidContent.
+        Raises CannotTakePart, StateLost, InvalidContent.
         """
         inputs = self._inputs(current)
         state = inputs.previous
@@ -107,7 +109,7 @@ class LocalClusters:
         answers_for_it = self._course.terms.seats and not inputs.only_evaluates
         if self._committee is not None and answers_for_it and self._committee.opens_uploads:
             self._shown.keep(current.number)
-        return self._training.result(current, client)
+        return self._training.result(current, client, last)
 
     def settle(self, client: int) -> None:
         """Destroy the secret that opens an upload, if nobody can be suspected for that any more."""
@@ -128,7 +130,8 @@ class LocalClusters:
         if secret is None:
             secret = os.urandom(SECRET_BYTES)
             self._journal.keep(_SECRET, session + secret)
-        return self._computed(inputs, lambda: (blinded_set, self._party(session, client, secret)))
+        size = inputs.current.draws[client].samples
+        return self._computed(inputs, lambda: (blinded_set, self._party(session, client, secret, size)))
 
     def _answers(self, inputs: RoundInputs[ClusterState], state: ClusterState, client: int) -> bytes | None:
         """Answers to the others' blinded sets, sealed to the counter."""
@@ -141,16 +144,16 @@ class LocalClusters:
 
         def work() -> Work:
             blinded = {partner: first_message(inputs, partner) for partner in answer_lengths(state.sizes, client)}
-            return answers, self._party(session, client, secret), state.sizes, blinded
+            return answers, self._party(session, client, secret, state.sizes[client]), state.sizes, blinded
 
         plain = self._computed(inputs, work)
         if plain is None:
             return None
         return seal(self._course.terms.counter_key, plain, session, os.urandom)
 
-    def _party(self, session: bytes, client: int, secret: bytes) -> Party:
-        counts = self._data.label_counts(self._course.labels)
-        return Party(session, client, tuple(counts.tolist()), secret)
+    def _party(self, session: bytes, client: int, secret: bytes, size: int) -> Party:
+        """Its side of a comparison: a set of the size that it stated, so that the messages' sizes say nothing more."""
+        return Party(session, client, tuple(label_shares(self._label_counts(), size).tolist()), secret)
 
     def _secret(self, session: bytes) -> bytes | None:
         """The secret of a comparison; None if this client has none."""
@@ -173,13 +176,23 @@ class LocalClusters:
 
     # --- training ---------------------------------------------------------------------------------------------------
 
+    def _label_counts(self) -> np.ndarray:
+        """Samples of each label; as many of each where they cannot be counted, as nobody is to learn of that."""
+        try:
+            return self._data.label_counts(self._course.labels)
+        except CannotTakePart:
+            return np.ones(self._course.labels, np.int64)
+
     def _label_shares(self) -> tuple[int, ...]:
-        return tuple(label_shares(self._data.label_counts(self._course.labels)).tolist())
+        return tuple(label_shares(self._label_counts()).tolist())
 
     def _choice(self, state: ClusterState, client: int) -> int:
         """The cluster whose model has the least loss on the client's own samples (algorithm 1, line 12)."""
         options = self._course.options(state, client)
         if len(options) < 2 or len(state.models) == 1 or self._course.is_global(state):
             return options[0] if options else 0
-        losses = {rank: self._data.training_loss(state.model_of(number)) for rank, number in enumerate(options)}
+        try:
+            losses = {rank: self._data.training_loss(state.model_of(number)) for rank, number in enumerate(options)}
+        except CannotTakePart:
+            return options[0]
         return options[choose_cluster(losses)]

@@ -23,7 +23,7 @@ from fedgrove.node.masking.ring import WORD, decode
 from fedgrove.node.methods.procfl.committee import Ballot, vote_bytes
 from fedgrove.node.methods.procfl.comparing import answer_lengths, blinded_bytes, set_size
 from fedgrove.node.methods.procfl.course import FEWEST
-from fedgrove.node.methods.procfl.evaluating import evaluated, not_evaluated
+from fedgrove.node.methods.procfl.evaluating import evaluated, not_evaluated, raised
 from fedgrove.node.methods.procfl.labels import is_sum_of_shares
 from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.round_inputs import (
@@ -31,6 +31,7 @@ from fedgrove.node.methods.procfl.round_inputs import (
     counts_sent_before,
     course_of,
     label_layout,
+    metrics_sent_before,
     numbers_in,
     session_of,
     shown_bytes,
@@ -99,7 +100,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         state = inputs.previous
         if isinstance(update, np.ndarray):
             return masked_bytes(inputs, client, secrets, update.astype(WORD), label_layout(self._course.labels))
-        behind = metric_words(self.config, update)
+        behind = metric_words(self.config, update, counts=not metrics_sent_before(inputs))
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, _NOTHING, len(behind))
         weight, model = counted(self._weights(inputs, state)[client]), update.tensors
@@ -110,17 +111,21 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
     def caution(self, inputs: RoundInputs[ClusterState], update: ClusterUpdate) -> str:
         return update.caution if isinstance(update, ModelUpdate) else ""
 
+    def detail(self, update: ClusterUpdate) -> str:
+        return update.detail if isinstance(update, ModelUpdate) else ""
+
     def outcome(self, inputs: RoundInputs[ClusterState], record: RecoveryRecord) -> Outcome[ClusterState]:
         state, behind = inputs.previous, words_behind(self.config)
         if inputs.only_evaluates:
-            return Outcome(state, members=evaluated(inputs, group_sums(inputs, record, _NOTHING, behind)))
+            sums = group_sums(inputs, record, _NOTHING, behind)
+            return Outcome(state, members=evaluated(inputs, sums), raised=raised(inputs, sums))
         if state.stage == "train":
             weights = self._weights(inputs, state)
             sums = checked(group_sums(inputs, record, state.layout, behind), weights, self.config.masking.bound)
             bound, began = self.config.masking.bound, inputs.current.opened.model_digest.hex()
             numbers = numbers_in(inputs.current.draws)
             after = self._course.trained(state, sums, weights, bound, numbers, began)
-            return Outcome(after, members=evaluated(inputs, sums))
+            return Outcome(after, members=evaluated(inputs, sums), raised=raised(inputs, sums))
         return Outcome(self._without_training(inputs, state, record), members=not_evaluated(inputs))
 
     def opened(

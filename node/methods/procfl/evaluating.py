@@ -9,7 +9,13 @@ from collections.abc import Iterable
 from fedgrove.node.methods.procfl.round_inputs import course_of, metrics_sent_before
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.sums import GroupSum
-from fedgrove.node.methods.training.metric_sums import course_before, least_loss, sum_of, with_course_before
+from fedgrove.node.methods.training.metric_sums import (
+    course_before,
+    least_loss,
+    raised_in,
+    sum_of,
+    with_course_before,
+)
 from fedgrove.node.protocol.members_metrics import MembersMetrics, of_sums
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -19,9 +25,8 @@ def evaluated(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> Me
     """What a round states of the models that it began with, over all groups; None where the terms ask for nothing."""
     if inputs.config.evaluation is None:
         return None
-    sizes = inputs.previous.sizes
     known = () if metrics_sent_before(inputs) else [each for each in sums if each.words is not None]
-    found = [sum_of(inputs.config, each.behind, [sizes[client] for client in each.group]) for each in known]
+    found = [sum_of(inputs.config, each.behind, len(each.group)) for each in known]
     course, together = course_of(inputs.config), _together(found, least_loss(inputs.config))
     # A loss that stays with one model for all may well fall with a model for each cluster, so it ends nothing.
     first_stage = course.is_global(inputs.previous) and course.last_global < course.training_rounds
@@ -42,4 +47,12 @@ def _together(found: list[MembersMetrics], least: float) -> MembersMetrics:
     totals: Counter[str] = Counter()
     for each in known:
         totals.update(each.sums)
-    return of_sums(MetricSums(sum(each.samples for each in known), dict(totals)), None, least)
+    return of_sums(MetricSums(sum(each.samples for each in known), dict(totals)), least)
+
+
+def raised(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> int | None:
+    """How many members could not train, over all groups that can be summed; None where nobody counts."""
+    known = () if metrics_sent_before(inputs) else [each for each in sums if each.words is not None]
+    found = [raised_in(inputs.config, each.behind, len(each.group)) for each in known]
+    stated = [count for count in found if count is not None]
+    return sum(stated) if stated else None

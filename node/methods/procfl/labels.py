@@ -14,8 +14,8 @@ SHARE = 1 << 16
 """What the label shares of one member add up to."""
 
 
-def label_shares(counts: np.ndarray) -> np.ndarray:
-    """A client's samples of each label as parts of ``SHARE``.
+def label_shares(counts: np.ndarray, whole: int = SHARE) -> np.ndarray:
+    """A client's samples of each label as parts of a whole, by default of ``SHARE``.
 
     Parameters
     ----------
@@ -25,11 +25,11 @@ def label_shares(counts: np.ndarray) -> np.ndarray:
     Returns
     -------
     int64 array of shape (classes,)
-        They add up to ``SHARE`` exactly: what rounding leaves goes to the labels with the largest remainders.
+        They add up to the whole exactly: what rounding leaves goes to the labels with the largest remainders.
     """
     total = int(counts.sum())
-    found, left = np.divmod(counts.astype(np.int64) * SHARE, total)
-    largest = np.argsort(-left, kind="stable")[: SHARE - int(found.sum())]
+    found, left = np.divmod(counts.astype(np.int64) * whole, total)
+    largest = np.argsort(-left, kind="stable")[: whole - int(found.sum())]
     found[largest] += 1
     return found
 

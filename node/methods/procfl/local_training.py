@@ -15,7 +15,6 @@ from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.methods.training.local_training import LocalTraining, Trainer
 from fedgrove.node.methods.training.metric_sums import metric_names, nothing_measured
 from fedgrove.node.protocol.journal import Journal
-from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.terms import FederationConfig
@@ -31,22 +30,19 @@ class ClusterTraining(LocalTraining):
         trainer: Trainer,
         journal: Journal,
         inputs: Callable[[RoundRecords], RoundInputs[ClusterState]],
+        weight: Callable[[RoundRecords], int],
         course: Course,
     ) -> None:
-        super().__init__(store, config, trainer, journal, inputs)
+        super().__init__(store, config, trainer, journal, inputs, weight)
         self._course = course
 
-    def result(self, current: RoundRecords, client: int) -> ModelUpdate | None:
-        """As ``LocalTraining``; what training began with where it leads nowhere, or where masks cannot hide it.
+    def result(self, current: RoundRecords, client: int, last: bool = False) -> ModelUpdate | None:
+        """As ``LocalTraining``; what training began with, too, where masks cannot hide what it leads to.
 
-        Others may have brought the model to the brink of the bound. A member that sat out for that would be reported
-        absent for what they did.
+        Others may have brought the model to the brink of the bound.
         """
         nothing = None if self._config.evaluation is None else nothing_measured(metric_names(self._config))
-        try:
-            found = super().result(current, client)
-        except Diverged:
-            return ModelUpdate(self._begin(current, client)[0], nothing)
+        found = super().result(current, client, last)
         if found is None:
             return None
         if nothing is not None and metrics_sent_before(self._inputs(current)):
@@ -68,9 +64,9 @@ class ClusterTraining(LocalTraining):
         """Never: rounds fail by other clusters' members, too, and a member that diverges sends what it began with."""
         return False
 
-    def _may_measure_nothing(self, current: RoundRecords) -> bool:
-        """Always: rounds need not fail for that, as each group is summed apart."""
-        return True
+    def _is_to_blame(self, model: Tensors) -> bool:
+        """Never, as each group is summed apart, and a model that harms its cluster is judged."""
+        return False
 
     def _begin(self, current: RoundRecords, client: int) -> tuple[Tensors, RoundPosition]:
         inputs = self._inputs(current)

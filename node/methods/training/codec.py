@@ -13,6 +13,7 @@ from fedgrove.node.privacy.mechanism import Mechanism, Weight
 from fedgrove.node.privacy.settings import PrivacySettings
 from fedgrove.node.privacy.weighted import bound_of_weights
 from fedgrove.node.protocol.codec import Codec
+from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
@@ -24,18 +25,33 @@ SettingsT = TypeVar("SettingsT", bound=PrivacySettings)
 class ModelUpdate:
     """Trained tensors, and the metrics of the model that the round began with, where the terms ask for them.
 
-    In the round that only evaluates the last model there are no tensors. ``unmeasured`` says why a member whose metrics
-    are asked for states none, in one clause.
+    In the round that only evaluates the last model there are no tensors. Where the training failed they are what it
+    began with.
+
+    Attributes
+    ----------
+    unmeasured : str
+        Why a member whose metrics are asked for states none, in one clause; else empty.
+    fault : CannotTakePart or None
+        Why nothing was trained, or nothing evaluated where that is all that the round asks for.
     """
 
     tensors: Tensors
     metrics: MetricSums | None = None
     unmeasured: str = ""
+    fault: CannotTakePart | None = None
 
     @property
     def caution(self) -> str:
-        """For people: that and why the member's metrics are missing; empty where they are not."""
-        return f"without this member's metrics: {self.unmeasured}" if self.unmeasured else ""
+        """For people and logs: that the member's training failed, or that its metrics are missing; else empty."""
+        if self.fault is not None:
+            return f"with the model unchanged: {self.fault.brief}"
+        return "without this member's metrics, as the task's failed" if self.unmeasured else ""
+
+    @property
+    def detail(self) -> str:
+        """Why, in words that may quote the data."""
+        return self.unmeasured if self.fault is None else str(self.fault)
 
 
 class ModelCodec(Codec[Tensors, ModelUpdate]):
@@ -86,14 +102,14 @@ class ModelCodec(Codec[Tensors, ModelUpdate]):
     def mean(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> Outcome[Tensors]:
         """What the uploads come to, before the server's step; parameters and errors are those of ``outcome``."""
 
-    def in_place_of_diverged(self, inputs: RoundInputs[Tensors]) -> ModelUpdate | None:
-        return ModelUpdate(inputs.previous) if self.kind.hides_divergence else None
-
     def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         return "only metrics: the training has ended" if inputs.only_evaluates else ""
 
     def caution(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         return update.caution
+
+    def detail(self, update: ModelUpdate) -> str:
+        return update.detail
 
 
 def server_of(config: FederationConfig) -> ServerSide:

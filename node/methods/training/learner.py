@@ -73,6 +73,10 @@ class Learning(ABC):
     def samples(self, path: Path, part: Part) -> Samples | None:
         """Labelled samples of a file of arrays, DatasetError if the model cannot take them; None as ``member_data``."""
 
+    def weight_of(self, data: LearnedData) -> int:
+        """How many samples there are, where fedgrove's own code counts them; else 1."""
+        return 1 if self.config.learned.bundle else len(data)
+
     @abstractmethod
     def trainer(self, workplace: Workplace[Any, Any]) -> Trainer:
         """Trains on the member's data; some of them are held out where the terms ask for an evaluation."""
@@ -173,6 +177,9 @@ class ModelMethod(Method[ModelT, UpdateT, LearnedData]):
                 raise
             where = f"it is the model of {continues}: ask the founder, or who keeps that federation's store, for it"
             raise NotFound(lack.cid, f"the store has no content of this name; {where}") from None
+
+    def weight_of(self, data: LearnedData) -> int | None:
+        return self.learning.weight_of(data) if self.codec.weighs_samples else None
 
     def member_data(self, path: Path) -> Samples | None:
         return self.learning.samples(path, "train")

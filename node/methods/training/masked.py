@@ -1,7 +1,7 @@
 """Weights, or updates against the round's global model, as they are, under masks; weighted by sample counts.
 
-Behind the model's words stand those of the member's metrics, where the terms ask for them. In the round that only
-evaluates the last model they stand alone.
+Behind the model's words stand those of the member's metrics, where the terms ask for them, and one that counts who
+could not train. In the round that only evaluates the last model they stand alone.
 """
 
 import os
@@ -21,7 +21,7 @@ from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, uploaded, weight_of
-from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, words_behind
+from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, raised_in, words_behind
 from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
@@ -56,12 +56,12 @@ class MaskedUploads(ModelCodec):
             raise MaskingRefused(str(fault)) from None
         weight = weight_of(inputs, [inputs.current.order.index(client)])
         words = mechanism.encode(flatten(update.tensors), partial(self._start, inputs), weight, os.urandom)
-        if len(behind):
-            words = np.concatenate([words, behind])
+        words = np.concatenate([words, behind]) if len(behind) else words
         return masked_bytes(inputs, client, secrets, words, layout, len(behind))
 
     def caution(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
-        if inputs.only_evaluates or self.kind.hides_divergence:  # of noise it would say something about the update
+        hidden = self.kind.hides_divergence  # of noise it would say something about the update
+        if inputs.only_evaluates or hidden or update.fault is not None:
             return update.caution
         mechanism, vector = self.mechanism(Layout.of(update.tensors)), flatten(update.tensors)
         beyond = mechanism.cut_off(vector, partial(self._start, inputs))
@@ -72,11 +72,12 @@ class MaskedUploads(ModelCodec):
         summed, positions = self._sum(inputs, record)
         words, behind = np.split(summed, [uploaded(inputs).length])
         members = members_metrics(inputs, behind, positions)
+        raised = raised_in(self.config, behind, len(positions))
         if inputs.only_evaluates:
-            return Outcome(inputs.previous, members=members)
+            return Outcome(inputs.previous, members=members, raised=raised)
         weight = weight_of(inputs, positions)
         vector = self.mechanism(inputs.layout).mean(words, lambda: inputs.previous, weight)
-        return Outcome(unflatten(vector, inputs.layout), members=members)
+        return Outcome(unflatten(vector, inputs.layout), members=members, raised=raised)
 
     def _start(self, inputs: RoundInputs[Tensors]) -> Tensors:
         """The model that the round trains from; not kept where it is only looked at, as it may be large."""

@@ -97,7 +97,8 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
 
     def work(self, workplace: Workplace[Tensors, LearnedData]) -> LocalWork[ModelUpdate]:
         trainer = self.learning.trainer(workplace)
-        return LocalTraining(workplace.store, self.config, trainer, workplace.journal, workplace.inputs)
+        place = (workplace.journal, workplace.inputs, workplace.weight)
+        return LocalTraining(workplace.store, self.config, trainer, *place)
 
     def aides(self, keys: Keys | None, test: LearnedData | None) -> Aides[Tensors]:
         if test is None:

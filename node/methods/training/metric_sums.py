@@ -1,6 +1,7 @@
-"""The members' metrics in a round's uploads: words behind those of the model.
+"""The words behind those of the model in a round's uploads: the members' metrics, and how many could not train.
 
-Without a mechanism of privacy they are exact sums, under client-level privacy rates within the mechanism.
+Without a mechanism of privacy they are exact sums, under client-level privacy the metrics are rates within the
+mechanism, and how many could not train is not counted: that would be outside its ε.
 """
 
 import math
@@ -13,6 +14,7 @@ import numpy as np
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.learning.local_update import HeldOutSums
 from fedgrove.node.learning.settings import CONFUSION, LOSSES, RIGHT, EvaluationSettings, confusion_names, is_pair
+from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
@@ -80,7 +82,7 @@ def figures_of(members: Iterable[HeldOutSums], settings: EvaluationSettings) -> 
     names = names_of(settings, classes)
     every = [sums_of(each, settings, classes) for each in found]
     totals = {name: sum(each.sums[name] for each in every) for name in names}
-    return of_sums(MetricSums(sum(each.samples for each in every), totals), None).to_figures()
+    return of_sums(MetricSums(sum(each.samples for each in every), totals)).to_figures()
 
 
 def figures_of_rates(rates: Mapping[str, float], noise: float) -> dict[str, Any]:
@@ -101,17 +103,31 @@ def ending_after(rounds: Iterable[Mapping[str, Any]], patience: int, first_stage
 
 
 def words_behind(config: FederationConfig) -> int:
-    """How many words follow the model's in every upload."""
-    return words_for(metric_names(config)) if config.evaluation is not None else 0
+    """How many words follow the model's in every upload: those of the metrics, then one that counts who raised."""
+    if config.privacy is not None:
+        return 0
+    return 1 + (words_for(metric_names(config)) if config.evaluation is not None else 0)
 
 
-def metric_words(config: FederationConfig, update: ModelUpdate) -> np.ndarray:
-    """A client's words behind those of its model."""
+def metric_words(config: FederationConfig, update: ModelUpdate, counts: bool = True) -> np.ndarray:
+    """A client's words behind those of its model; with ``counts`` false it does not say whether its training failed."""
+    if config.privacy is not None:
+        return np.empty(0, WORD)
+    raised = np.array([counts and update.fault is not None], WORD)
     if config.evaluation is None:
-        return np.empty(0, np.uint32)
+        return raised
     if update.metrics is None:
         raise TypeError("the terms ask for metrics, but the update has none")
-    return to_words(update.metrics, metric_names(config))
+    return np.concatenate([to_words(update.metrics, metric_names(config)), raised])
+
+
+def raised_in(config: FederationConfig, behind: np.ndarray, clients: int) -> int | None:
+    """How many of the clients in a sum could not train, or evaluate the last model.
+
+    None where nobody counts, or where honest members cannot add up to this: the word says nothing then.
+    """
+    raised = int(behind[-1]) if words_behind(config) else clients + 1
+    return raised if raised <= clients else None
 
 
 def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collection[int]) -> MembersMetrics | None:
@@ -124,26 +140,17 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
     """
     if inputs.config.evaluation is None:
         return None
-    found = sum_of(inputs.config, words, [inputs.graph.participants[position].samples for position in positions])
+    found = sum_of(inputs.config, words, len(positions))
     return with_course_before(inputs, found, anew=inputs.begins_anew)
 
 
-def sum_of(config: FederationConfig, words: np.ndarray, samples: Sequence[int]) -> MembersMetrics:
-    """What members measured, from the sum of their words; the terms ask for an evaluation.
+def sum_of(config: FederationConfig, words: np.ndarray, clients: int) -> MembersMetrics:
+    """What this number of members measured, from the sum of their words; the terms ask for an evaluation.
 
-    Parameters
-    ----------
-    words : uint32 array of shape (words_behind(config),)
-        Without masks.
-    samples : sequence of int
-        How many each of these members has; void is what does not fit to that.
+    ``words`` is a uint32 array of shape (words_behind(config),), without masks.
     """
-    settings = config.evaluation
-    assert settings is not None
-    held_out = [settings.samples_of(count) for count in samples]
-    expected = sum(count or 0 for count in held_out) if settings.held_out else None
     try:
-        return of_sums(from_words(words, metric_names(config), len(samples)), expected, least_loss(config))
+        return of_sums(from_words(words, metric_names(config), clients), least_loss(config))
     except InvalidContent as fault:
         return MembersMetrics(0, {}, str(fault))
 

@@ -82,7 +82,10 @@ class NetworkTrainer:
         if self._executor is not None:
             return self._executor.submit(job)
         done: Future[_Found] = Future()
-        done.set_result(job())
+        try:
+            done.set_result(job())
+        except Exception as fault:
+            done.set_exception(fault)
         return done
 
     @cached_property

@@ -34,6 +34,7 @@ PRELOADED = ("fedgrove.node.learning.tasks.jobs",)
 """What a task's process imports once, before any of the task's code."""
 
 _LONGEST = 300  # characters of a reason
+_WRONG = "the task's answer cannot be right"
 MAX_SAMPLES, MAX_TENSORS = 1 << 48, 20_000
 
 Count = Annotated[int, Meta(ge=0, lt=MAX_SAMPLES)]
@@ -84,7 +85,7 @@ def said(kind: type[_Said], reply: Reply) -> _Said:
     try:
         return convert(kind, reply.header)
     except InvalidContent as fault:
-        raise TaskFailed(f"the task's answer cannot be right: {fault}") from None
+        raise TaskFailed(f"{_WRONG}: {fault}", _WRONG) from None
 
 
 def layout_of(shapes: Mapping[str, Sequence[int]]) -> Layout:
@@ -238,7 +239,7 @@ class TaskData:
             try:
                 found.scores.check_samples(samples)
             except InvalidContent as fault:
-                raise TaskFailed(f"the task's answer cannot be right: {fault}") from None
+                raise TaskFailed(f"{_WRONG}: {fault}", _WRONG) from None
         return Evaluated(
             None if right is None else right / samples,
             min(max(found.totals.get("loss", math.inf) / samples, 0.0), 1e300),
@@ -336,9 +337,11 @@ class TaskData:
             reason = str(fault).partition(f"{DivergedTraining.__name__}: ")[2]
             if reason:
                 raise DivergedTraining(reason) from None
-            raise TaskFailed(_of_data(str(fault))) from None
-        except (JobFailed, SandboxUnavailable, InvalidContent) as fault:
+            raise TaskFailed(_of_data(str(fault)), fault.brief) from None
+        except (JobFailed, SandboxUnavailable) as fault:
             raise TaskFailed(str(fault)) from None
+        except InvalidContent as fault:
+            raise TaskFailed(str(fault), _WRONG) from None
         except OSError as fault:  # closed by another thread, in the middle of a job
             raise TaskFailed(f"the task's process has been ended: {fault.strerror}") from None
 

@@ -7,8 +7,7 @@ from fedgrove.chain.records import Phase
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import MaskingRefused
-from fedgrove.node.protocol.content import Update
-from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, Diverged, StateLost
+from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, StateLost
 from fedgrove.node.protocol.step import Kind, Step, missing
 from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
 
@@ -26,54 +25,74 @@ class PublishShares(ClientUnit):
 
 @dataclass
 class Commit(ClientUnit):
-    """Trains as soon as the client has shared, and commits once the list of shares is final."""
+    """Trains as soon as the client has shared, and commits once the list of shares is final.
 
-    _unable: tuple[int, str] | None = None
+    Where the terms have slots, it commits only when one of them ends. Who is not ready when the last one ends has
+    failed to train, so that nothing but the slot says how long the training took.
+    """
+
+    _unable: tuple[int, Step] | None = None
     _trained: int = 0  # the last round with an update, which may be large: it is read again when it is needed
+    _due: tuple[int, int] = (0, 0)  # a round, and the block in which the slot ends in which the update was ready
 
     def act(self, turn: ClientTurn) -> Step:
         """Train, wait for the others' shares, or commit."""
         # (1) what it could not do once it does not try again in this round
         if self._unable is not None and self._unable[0] == turn.current.number:
-            return turn.sit_out(f"this client: {self._unable[1]}")
+            return self._unable[1]
         number, early = turn.current.number, turn.phase is Phase.SHARE
-        if early and self._trained == number:
-            return self._await_shares(turn)
+        if self._trained == number and (waits := self._await(turn, early)):
+            return waits
         # (2) train while others still share; the result waits in the journal
         try:
-            update = self._update(turn)
+            ends = [] if early else self._slot_ends(turn)
+            last = {"last": True} if ends and turn.block >= ends[-1] and self._trained != number else {}
+            update = self.context.work.result(turn.current, turn.client, **last)
             if update is None:
-                return Step.wait("train", "this client: it is training", turn.deadlines.commit_end, Kind.WORKS)
-            self._trained = number
-            if early:
-                return self._await_shares(turn)
+                until = next((end for end in ends if end > turn.block), turn.deadlines.commit_end)
+                return Step.wait("train", "this client: it is training", until, Kind.WORKS)
+            self._trained, self._due = number, (number, ends[-1]) if last else self._due
+            if waits := self._await(turn, early):
+                return waits
             # (3) mask, with the final list of shares: another list would mean other masks over the same update
             masked = self.context.disclosure.masked(turn.current, turn.client, update)
             codec, inputs = self.context.method.codec, self.context.inputs(turn.current)
             remark, caution = codec.remark(inputs, update), codec.caution(inputs, update)
         except StateLost as loss:
             return Step.act("train", f"removed its strategy's state and trains without it: {loss}")
-        except BeginsAnew as fault:
-            return Step.act("train", f"turned to the first model, as most fail to train from the one in force: {fault}")
+        except BeginsAnew as turned:
+            said = f"turned to the first model, as most fail to train from the one in force: {turned.fault.brief}"
+            return replace(Step.act("train", said), detail=str(turned))
         except (CannotTakePart, InvalidContent, MaskingRefused) as fault:
-            self._unable = (turn.current.number, str(fault))
-            return turn.sit_out(f"this client: {fault}")
+            brief = fault.brief if isinstance(fault, CannotTakePart) else str(fault)
+            self._unable = (number, replace(turn.sit_out(f"this client: {brief}"), detail=str(fault)))
+            return self._unable[1]
         # (4) commit to the digest; the bytes follow once it is confirmed
-        return self._commit(turn, masked, remark, caution)
+        return replace(self._commit(turn, masked, remark, caution), detail=codec.detail(update))
 
-    def _await_shares(self, turn: ClientTurn) -> Step:
-        awaited = missing(turn.current.draws, turn.current.shares, "share")
-        return Step.wait("share", awaited, turn.deadlines.share_end)
+    def _await(self, turn: ClientTurn, early: bool) -> Step | None:
+        """What a client waits for that is ready: the others' shares, or the end of a slot; None for nothing."""
+        if early:
+            awaited = missing(turn.current.draws, turn.current.shares, "share")
+            return Step.wait("share", awaited, turn.deadlines.share_end)
+        ends, number = self._slot_ends(turn), turn.current.number
+        if not ends:
+            return None
+        if self._due[0] != number:
+            self._due = (number, next((end for end in ends if end >= turn.block), 0))
+        if not self._due[1]:
+            return turn.sit_out("this client: it came when the last slot had ended (federation.commit_slots)")
+        if turn.block >= self._due[1]:
+            return None
+        return Step.wait("commit", "the end of this client's slot (federation.commit_slots)", self._due[1])
 
-    def _update(self, turn: ClientTurn) -> Update | None:
-        """The trained model, or its replacement if the training diverged; None while training runs."""
-        try:
-            return self.context.work.result(turn.current, turn.client)
-        except Diverged:
-            update = self.context.method.codec.in_place_of_diverged(self.context.inputs(turn.current))
-            if update is None:
-                raise
-            return update
+    def _slot_ends(self, turn: ClientTurn) -> list[int]:
+        """The blocks after which clients commit; none where they commit once they are ready.
+
+        Behind the last slot there is as much of the window left as a slot has, for the transactions.
+        """
+        slots, first, last = self.context.config.commit_slots, turn.deadlines.share_end, turn.deadlines.commit_end
+        return [first + slot * (last - first) // (slots + 1) for slot in range(1, slots + 1)]
 
     def _commit(self, turn: ClientTurn, masked: bytes, remark: str, caution: str) -> Step:
         """List the digest of the masked update, and remember when that is confirmed."""

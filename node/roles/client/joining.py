@@ -3,6 +3,7 @@
 A client that an opening listed as idle takes part again by itself.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from fedgrove.chain.crypto import tree, vrf
@@ -37,7 +38,7 @@ class Draw(ClientUnit):
         try:
             samples = self._samples(turn)
         except CannotTakePart as fault:
-            return turn.sit_out(f"this client: {fault}")
+            return replace(turn.sit_out(f"this client: {fault.brief}"), detail=str(fault))
         send = partial(self.context.ledger.draw, turn.current.number, self.context.keys, alpha, *keys, samples)
         return self.context.outbox.send(turn.current, "draw", "drew", send)
 
@@ -76,7 +77,7 @@ class Draw(ClientUnit):
         return tree.is_drawn(beta, turn.current.opened.sampling_rate)
 
     def _samples(self, turn: ClientTurn) -> int:
-        """The weight that it states: its samples, or 1 where all weigh the same."""
+        """What it states as its samples: 1 where all weigh the same."""
         weighs = self.context.method.codec.weighs_samples
         return self.context.work.samples(turn.current, turn.client) if weighs else 1
 

@@ -23,6 +23,7 @@ from fedgrove.node.protocol.policy import opening_fault
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, attempt
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.weight import OwnWeight
 from fedgrove.node.roles.client.concluding import Judge, ReleaseShares, lot
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn, ClientUnit, Outbox, holds_key_of
 from fedgrove.node.roles.client.contributing import Commit, Publish, PublishShares
@@ -97,11 +98,15 @@ class Client:
         Fraction of the closed rounds that this client recomputes at least (``node.protocol.closing``).
     device : str
         Where a shipped network is trained: ``cpu`` or ``cuda``.
+    weight : int, optional
+        How much its updates count, for a member that begins; the journal keeps it (``node.protocol.weight``).
 
     Raises
     ------
     JournalDamaged
         The directory is the journal of another federation, or of other keys.
+    InvalidInput
+        The journal keeps another weight.
     """
 
     def __init__(
@@ -116,6 +121,7 @@ class Client:
         confirmations: int = 0,
         check_rounds: float = 0.0,
         device: str = "cpu",
+        weight: int | None = None,
     ) -> None:
         method, view = method_of(config), LedgerView(ledger, confirmations)
         first = method.starting_model(store)
@@ -123,6 +129,10 @@ class Client:
         base = RoleContext(ledger, store, config, method, view, parameters)
         journal = Journal(directory, keys.storage)
         journal.bind(ledger.chain_id, ledger.address)
+        own = OwnWeight(journal)
+        self.weight = own.begin(weight, lambda: method.weight_of(data) or 1)
+        place = (store, data, journal, executor, base.rounds, base.inputs, keys)
+        workplace = Workplace(*place, lambda current: own.of(current.opened.model_digest), device)
         self.context = ClientContext(
             ledger,
             store,
@@ -133,7 +143,7 @@ class Client:
             keys=keys,
             journal=journal,
             disclosure=Disclosure(journal, store, method, base.inputs),
-            work=method.work(Workplace(store, data, journal, executor, base.rounds, base.inputs, keys, device)),
+            work=method.work(workplace),
             closings=Closings(
                 store, method, base.inputs, check_rounds, partial(lot, keys), ledger.block_hash, base.rounds
             ),

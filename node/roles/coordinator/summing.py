@@ -9,7 +9,7 @@ from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares
 from fedgrove.node.protocol.aggregation import recovered_without_spoilt, released_shares, unavailable_commits
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.local_work import CannotTakePart
-from fedgrove.node.protocol.members_metrics import MembersStatement, described
+from fedgrove.node.protocol.members_metrics import MembersStatement, described, unable
 from fedgrove.node.protocol.method import Evaluated
 from fedgrove.node.protocol.policy import nothing_to_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
@@ -90,7 +90,7 @@ class Close(CoordinatorUnit):
         try:
             evaluated = aides.evaluate(self.context.method.schedule.standing(result.model, stated))
         except CannotTakePart as failure:
-            fault = str(failure)
+            fault = failure.brief
         metrics = Metrics(
             current.number,
             record.hex(),
@@ -101,6 +101,7 @@ class Close(CoordinatorUnit):
             privacy=result.privacy,
             stated=None if stated is None else dict(stated),
             members=result.members,
+            raised=result.raised,
             only_class=evaluated.only_class,
             scores=evaluated.scores,
         )
@@ -119,7 +120,8 @@ class Close(CoordinatorUnit):
         reached = (accuracy or f" at loss {metrics.loss:.4g}") if metrics.samples else ""
         reached = f", whose model could not be evaluated ({unevaluated})" if unevaluated else reached
         out = f", leaving out {len(record.left_out)} groups" if record.left_out else ""
-        acted = f"closed the round of {len(turn.current.commits)}{out}{reached}{_said_of(metrics.members)}"
+        said = _said_of(metrics.members) + (f"; {unable(metrics.raised)}" if metrics.raised else "")
+        acted = f"closed the round of {len(turn.current.commits)}{out}{reached}{said}"
         return Step.act("close", acted, receipt.gas_used, Kind.ENDED)
 
 

@@ -10,9 +10,28 @@ class SandboxUnavailable(RunFailed):
 class JobFailed(RunFailed):
     """A job of a task gave no result; the message is one printable sentence."""
 
+    @property
+    def brief(self) -> str:
+        """The same for logs, which others may read."""
+        return str(self)
+
 
 class JobRaised(JobFailed):
-    """The task's code raised an exception."""
+    """The task's code raised an exception, whose text may quote the data.
+
+    Parameters
+    ----------
+    brief : str
+        Its kind and place.
+    """
+
+    def __init__(self, message: str, brief: str = "the task raised an exception") -> None:
+        super().__init__(message)
+        self._brief = brief
+
+    @property
+    def brief(self) -> str:
+        return self._brief
 
 
 class JobTimedOut(JobFailed):

@@ -8,8 +8,10 @@ The process that imports torch is kept warm between jobs; each job is a fork of 
 runs and killed once it has answered, so that nothing of a job is there for the next.
 """
 
+import builtins
 import errno
 import os
+import re
 import signal
 import threading
 import time
@@ -39,6 +41,7 @@ from fedgrove.node.tasks.sandbox.warm import NOT_CONTAINED
 
 _COMPLAINT = "InvalidTask"
 """What fedgrove itself raises about a task (``fedgrove.node.learning.tasks``): its message is a whole sentence."""
+_PLACE = re.compile(r"([\w./-]{1,100}), line [0-9]{1,6}")
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,21 @@ class Worker:
             (text, body), ending = self._exchange(entry, parts, (limits.header, most_bytes), began + most)
         except DeadlinePassed:
             raise JobTimedOut(f"the task's code ran for more than {most:g} s and was stopped") from None
-        outcome = _outcome(parse_header(text))
+        outcome = self._outcome(parse_header(text))
         return Reply(outcome, parse_tensors(body, expected), time.monotonic() - began, ending.peak)
+
+    def _outcome(self, header: dict[str, Any]) -> Mapping[str, Any]:
+        """Return the header of the task's answer; raise what the job reported instead."""
+        answer = header.get("header")
+        if header.get("outcome") == "done" and isinstance(answer, dict):
+            return cast(dict[str, Any], answer)
+        if header.get("outcome") == "memory":
+            raise JobOutOfMemory("the task's code needed more memory than it may use")
+        if header.get("outcome") != "raised":
+            raise JobFailed("the task's reply has neither an answer nor a fault")
+        kind, message, place = (one_line(str(header.get(name, "")), 200) for name in ("kind", "message", "place"))
+        said = message if kind == _COMPLAINT else f"the task raised {kind}" + (f": {message}" if message else "")
+        raise JobRaised(said + (f" ({place})" if place else ""), brief_of(kind, place, self._outside.task))
 
     def _exchange(
         self, entry: str, parts: Sequence[Buffer], limits: tuple[int, int], deadline: float
@@ -213,18 +229,17 @@ def _settings(mode: Mode, outside: Visible, limits: JobLimits, preload: tuple[st
     return WarmSettings(mode, visible, limits, preload, readable, temporary)
 
 
-def _outcome(header: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the header of the task's answer; raise what the job reported instead."""
-    answer = header.get("header")
-    if header.get("outcome") == "done" and isinstance(answer, dict):
-        return cast(dict[str, Any], answer)
-    if header.get("outcome") == "memory":
-        raise JobOutOfMemory("the task's code needed more memory than it may use")
-    if header.get("outcome") != "raised":
-        raise JobFailed("the task's reply has neither an answer nor a fault")
-    kind, message, place = (one_line(str(header.get(name, "")), 200) for name in ("kind", "message", "place"))
-    said = message if kind == _COMPLAINT else f"the task raised {kind}" + (f": {message}" if message else "")
-    raise JobRaised(said + (f" ({place})" if place else ""))
+def brief_of(kind: str, place: str, folder: Path) -> str:
+    """Kind and place of an exception of a task, for logs.
+
+    Whoever wrote the task names its classes and files at will, even after the data: only kinds that Python and fedgrove
+    define are named, and only files of the bundle.
+    """
+    built_in = getattr(builtins, kind, None)
+    known = kind in (_COMPLAINT, "DatasetError") or (isinstance(built_in, type) and issubclass(built_in, BaseException))
+    found = _PLACE.fullmatch(place)
+    inside = found is not None and ".." not in found[1] and (folder / found[1]).is_file()
+    return f"the task raised {kind if known else 'an exception of its own'}" + (f" ({place})" if inside else "")
 
 
 def _ended(ending: Ending | None, complaint: str) -> Exception:

@@ -39,11 +39,11 @@ def _sums(found: HeldOutSums, config) -> MetricSums:
 
 def test_the_sum_of_members_words_is_the_matrix_of_all_their_samples():
     config = terms()
-    assert words_behind(config) == 1 + 1 + 9 + 2 * 3
+    assert words_behind(config) == 1 + 1 + 9 + 2 * 3 + 1
     members = [_member(seed) for seed in range(4)]
     names = metric_names(config)
     words = np.sum([to_words(_sums(found, config), names) for found, _, _ in members], 0, dtype=np.uint32)
-    stated = sum_of(config, words, [100] * 4)  # each holds out a fifth
+    stated = sum_of(config, words, 4)
     truth, predicted = (np.concatenate([member[place] for member in members]) for place in (1, 2))
     assert stated.confusion is not None
     assert stated.confusion.matrix.tolist() == metrics.confusion_matrix(truth, predicted).tolist()
@@ -58,7 +58,7 @@ def test_the_accuracy_follows_from_the_matrix_alone():
     config = terms(evaluation={"metrics": ["confusion"]})
     found, truth, predicted = _member(1)
     names = metric_names(config)
-    stated = sum_of(config, to_words(_sums(found, config), names), [100])
+    stated = sum_of(config, to_words(_sums(found, config), names), 1)
     assert stated.accuracy == metrics.accuracy_score(truth, predicted)
 
 
@@ -67,7 +67,7 @@ def test_a_matrix_of_other_samples_makes_the_metrics_void():
     found, _, _ = _member(1)
     wrong = HeldOutSums(20, dict(found.totals) | {"confusion/0/1": found.totals["confusion/0/1"] + 1})
     names = metric_names(config)
-    stated = sum_of(config, to_words(_sums(wrong, config), names), [100])
+    stated = sum_of(config, to_words(_sums(wrong, config), names), 1)
     assert stated.void == "the members' words count 21 samples in the confusion matrix, and 20 in all"
 
 

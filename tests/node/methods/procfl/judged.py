@@ -84,7 +84,8 @@ class Judged:
 
     def client(self, samples: Samples, journal: Journal, keys: Keys) -> LocalClusters:
         return LocalClusters(
-            self.config, Workplace(self.store, samples, journal, None, lambda: self.rounds, self.place, keys)
+            self.config,
+            Workplace(self.store, samples, journal, None, lambda: self.rounds, self.place, keys, lambda current: 60),
         )
 
     def trained(self, start: ClusterState, place: int) -> np.ndarray:

@@ -7,12 +7,12 @@ import pytest
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import Tensors, load
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol.content import Metrics
-from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.terms import MaskingSettings
-from tests.node.federation import Federation
+from tests.node.federation import Federation, failing
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
 TERMS = {"training": QUICK, "masking": MaskingSettings(masked="delta")}
@@ -43,15 +43,14 @@ def watched(client, number, updates):
     """A client that notes what it trained; one of them diverges in round 2."""
     train = client.context.work.result
 
-    def result(current, index):
-        if (current.number, number) == (2, DIVERGES):
-            raise Diverged("the loss is not finite: lower training.learning_rate")
-        update = train(current, index)
-        updates[(current.number, number)] = update and update.tensors
+    def result(current, index, **more):
+        update = train(current, index, **more)
+        if update is not None and update.fault is None:
+            updates[(current.number, number)] = update.tensors
         return update
 
     client.context.work.result = result
-    return client
+    return failing(client, DivergedTraining("the loss is not finite"), 2) if number == DIVERGES else client
 
 
 @pytest.fixture(scope="session")

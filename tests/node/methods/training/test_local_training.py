@@ -69,7 +69,8 @@ def model(config, store):
 
 def training_on(store, config, samples, journal):
     trainer = NetworkTrainer(store, config, samples, None)
-    return LocalTraining(store, config, trainer, journal, lambda current: pytest.fail("nobody evaluates"))
+    no = lambda current: pytest.fail("nobody evaluates")  # noqa: E731
+    return LocalTraining(store, config, trainer, journal, no, lambda current: 1)
 
 
 def entry(number, model):

@@ -29,7 +29,6 @@ from fedgrove.node.methods.training.network_trainer import NetworkTrainer
 from fedgrove.node.privacy.settings import LocalSettings, SignDsSettings
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
-from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MaskingSettings
 from fedgrove.node.roles.client import Client
@@ -108,7 +107,7 @@ def test_the_last_round_trains_nothing_and_closes_with_the_model_that_it_began_w
     assert [each.members.last for each in run.metrics] == [False] * (len(run.closed) - 1) + [True]
     current = run.federation.coordinator().view.refresh()
     sizes = [run.federation.store.root(each.digest, 1 << 20).size for each in current.commits.values()]
-    assert sizes == [4 * 8] * len(run.survivors[-1])  # samples, right answers, two sums of three words
+    assert sizes == [4 * 9] * len(run.survivors[-1])  # samples, right answers, two sums of three words, who raised
     committed = [said for said in run.federation.said("client 1") if said.startswith("committed")]
     assert committed[-1] == "committed only metrics: the training has ended" and "only" not in "".join(committed[:-1])
 
@@ -180,7 +179,7 @@ def training(alone, journal, only_evaluates=False):
     config, store, _, samples, keys = alone
     hold_out = HoldOut(journal, keys, config.evaluation.millionths)
     trainer = NetworkTrainer(store, config, samples, None, hold_out=hold_out)
-    return LocalTraining(store, config, trainer, journal, inputs_of(only_evaluates))
+    return LocalTraining(store, config, trainer, journal, inputs_of(only_evaluates), lambda current: 1)
 
 
 def test_metrics_are_in_the_journal_before_the_update_is(alone, tmp_path):
@@ -237,12 +236,16 @@ class OtherTask:
 def other_task(alone, journal, *metrics):
     config, store, digest, _, _ = alone
     config = replace(config, task=TaskSettings("b" + "a" * 58), evaluation=EvaluationSettings(0.0, metrics))
-    return LocalTraining(store, config, OtherTask(), journal, inputs_of(False)).result(entry(1, digest), 1)
+    work = LocalTraining(store, config, OtherTask(), journal, inputs_of(False), lambda current: 1)
+    return work.result(entry(1, digest), 1)
 
 
-def test_a_client_whose_task_lacks_a_metric_sits_out_and_says_which(alone, tmp_path):
-    with pytest.raises(CannotTakePart, match=r"no metric right, which evaluation\.metrics asks for"):
-        other_task(alone, Journal(tmp_path, alone[-1].storage), "right")
+def test_a_client_whose_task_lacks_a_metric_sends_the_model_unchanged_and_says_which(alone, tmp_path):
+    found = other_task(alone, Journal(tmp_path, alone[-1].storage), "right")
+    assert "no metric right, which evaluation.metrics asks for" in found.detail
+    assert found.fault is not None and found.metrics.samples == 0
+    first = load(alone[1].fetch(alone[2], 1 << 24))
+    assert all(np.array_equal(found.tensors[name], first[name]) for name in first)
 
 
 def test_a_tasks_own_metric_is_summed_and_a_loss_beyond_words_ends_at_their_limit(alone, tmp_path):
@@ -315,13 +318,12 @@ def test_metrics_that_fail_cost_the_member_its_metrics_and_not_its_training(unme
     assert unmeasured.audit().verdict == "verified"
 
 
-def test_its_log_warns_with_the_reason_and_the_place(unmeasured):
+def test_its_log_warns_and_its_terminal_has_the_reason_and_the_place(unmeasured):
     steps = [step for role, step in unmeasured.log if role == "client 2" and step.acted.startswith("committed")]
     assert [step.warns for step in steps] == [True] * 3
-    assert "committed; without this member's metrics: the metric right is not a finite number (task.py, line 9)" in (
-        steps[0].acted
-    )
-    assert "raised ZeroDivisionError: division by zero (task.py, line 9)" in steps[1].acted
+    assert [step.acted for step in steps[:2]] == ["committed; without this member's metrics, as the task's failed"] * 2
+    assert steps[0].detail == "the metric right is not a finite number (task.py, line 9)"
+    assert "raised ZeroDivisionError: division by zero (task.py, line 9)" in steps[1].detail
     others = [step.warns for role, step in unmeasured.log if role == "client 1"]
     assert not any(others)
     log = io.StringIO()

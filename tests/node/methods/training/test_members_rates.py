@@ -18,6 +18,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
 from fedgrove.node.cli.progress import print_rounds
 from fedgrove.node.learning.held_out import marks_of, split
+from fedgrove.node.learning.local_update import DivergedTraining
 from fedgrove.node.learning.networks import held_out_sums
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.methods.training import client_level
@@ -29,13 +30,12 @@ from fedgrove.node.privacy.settings import ClientLevelSettings
 from fedgrove.node.protocol import terms
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.journal import Journal
-from fedgrove.node.protocol.local_work import Diverged
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, MaskingSettings
 from fedgrove.node.roles.metrics import ServiceMetrics
 from fedgrove.node.status.federation import LastRoundReader
 from fedgrove.node.status.report import build_report
-from tests.node.federation import Federation
+from tests.node.federation import Federation, failing
 from tests.node.methods.training.conftest import QUICK
 
 PRIVACY = ClientLevelSettings(
@@ -66,20 +66,6 @@ class Run:
         ] / len(held_out)
 
 
-def diverging(client):
-    """A client whose training diverges in round 2."""
-    train = client.context.work.result
-
-    def result(current, index):
-        found = train(current, index)
-        if current.number == 2:
-            raise Diverged("the loss is not finite: lower training.learning_rate")
-        return found
-
-    client.context.work.result = result
-    return client
-
-
 @pytest.fixture(scope="module")
 def few():
     """Terms for fewer members than noise allows."""
@@ -96,7 +82,7 @@ def run(few, tmp_path_factory) -> Run:
         made = Federation.found(network, tmp_path_factory.mktemp("run"), CLIENTS, 2, masking=masking, **parts)
         made.register()
         coordinator, clients = made.coordinator(), made.clients()
-        diverging(clients[DIVERGES])
+        failing(clients[DIVERGES], DivergedTraining("the loss is not finite"), 2)
         while made.turn(coordinator, clients):
             if coordinator.round == 3 and made.said(f"client {SILENT}")[-1:] == ["shared"]:
                 clients.pop(SILENT, None)

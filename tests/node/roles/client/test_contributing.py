@@ -6,7 +6,7 @@ import pytest
 
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import MaskingRefused
-from fedgrove.node.protocol.local_work import CannotTakePart, Diverged, StateLost
+from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, StateLost
 from fedgrove.node.protocol.step import Kind, Step
 from fedgrove.node.roles.client.contributing import Commit, Publish, PublishShares
 from tests.node.roles.fakes import DEADLINES, ME, Events, client_turn_at, context_with, entry_with
@@ -39,16 +39,17 @@ def test_a_client_whose_shares_the_ledger_refuses_sits_out():
 class Committing:
     """A client whose training comes to ``result``."""
 
-    def __init__(self, result="update", masked=b"masked", instead=None, refuses=()):
+    def __init__(self, result="update", masked=b"masked", slots=0, refuses=()):
         self.events = Events()
         codec = SimpleNamespace(
             remark=lambda round_number, update: "",
             caution=lambda round_number, update: "",
-            in_place_of_diverged=lambda round_number: instead,
+            detail=lambda update: "what it quotes",
         )
         self.context = context_with(
             self.events,
             refuses=refuses,
+            config=SimpleNamespace(commit_slots=slots),
             inputs=lambda current: None,
             method=SimpleNamespace(codec=codec),
             work=SimpleNamespace(result=self.events.noting("train", result)),
@@ -108,11 +109,43 @@ def test_a_lost_state_is_said_and_training_is_tried_again():
     assert place.events.names() == ["train", "train"]
 
 
-def test_what_diverged_is_replaced_where_the_method_has_something_else_to_send():
-    place = Committing(result=Diverged("infinite"), instead="stand-in")
-    assert place.act().acted == "committed"
-    assert (place.events[1][0], place.events[1][-1]) == ("journal", "stand-in")
-    assert Committing(result=Diverged("infinite")).act().waiting == "this client: infinite"
+@pytest.mark.parametrize("kind", [CannotTakePart, lambda *said: BeginsAnew(CannotTakePart(*said))])
+def test_what_a_fault_quotes_is_no_part_of_what_the_client_says(kind):
+    step = Committing(result=kind("the task raised ValueError: patient 7", "the task raised ValueError")).act()
+    assert "the task raised ValueError" in step.acted + step.waiting
+    assert "patient" not in step.acted + step.waiting and "patient 7" in step.detail
+
+
+# --- Where the terms have slots, a client commits only when one of them ends ------------------------------------------
+
+WINDOW = DEADLINES.commit_end - DEADLINES.share_end
+ENDS = [DEADLINES.share_end + slot * WINDOW // 4 for slot in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("slot", range(3))
+def test_it_commits_when_the_slot_ends_in_which_it_was_ready(slot):
+    place = Committing(slots=3)
+    first = place.act(ENDS[slot - 1] + 1 if slot else DEADLINES.share_end + 1)
+    assert (first.phase, first.until) == ("commit", ENDS[slot]) and "commit" not in place.events.names()
+    assert place.act(ENDS[slot] - 1).until == ENDS[slot] and "commit" not in place.events.names()
+    assert place.act(ENDS[slot]).acted == "committed"
+
+
+def test_training_that_is_not_ready_when_the_last_slot_ends_has_failed():
+    place = Committing(result=None, slots=3)
+    assert place.act(ENDS[1]).until == ENDS[2]
+    asked = []
+    place.context.work.result = lambda current, client, last=False: (
+        asked.append(last) or ("unchanged" if last else None)
+    )
+    assert place.act(ENDS[2]).acted == "committed" and asked == [True]
+    assert place.events[1][-1] == "unchanged"
+
+
+def test_who_comes_when_the_last_slot_has_ended_does_not_commit():
+    place = Committing(slots=3)
+    place.unit._trained = 1
+    assert "the last slot had ended" in place.act(ENDS[2] + 1).waiting
 
 
 def test_a_commitment_that_the_ledger_refused_is_not_noted_as_confirmed():

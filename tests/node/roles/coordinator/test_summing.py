@@ -216,7 +216,7 @@ def test_a_round_that_needs_a_statement_is_left_to_who_can_make_it(closing):
 
 def test_what_is_told_of_the_members_metrics_is_what_they_are():
     nothing, void = MembersMetrics(0, {}), MembersMetrics(0, {}, void="they add up to less than nothing")
-    found = of_sums(MetricSums.measured(4, {"right": 3, "loss": 2.0, "squared_loss": 2.0}), 4)
+    found = of_sums(MetricSums.measured(4, {"right": 3, "loss": 2.0, "squared_loss": 2.0}))
     assert [summing._said_of(members) for members in (None, nothing)] == ["", ""]
     assert summing._said_of(void) == "; the members' metrics are void, as they add up to less than nothing"
     assert (
