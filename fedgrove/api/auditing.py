@@ -103,7 +103,7 @@ def audit(
     Returns
     -------
     Verdict
-        ``verdict`` is ``verified``, ``bad record`` or ``cannot tell``.
+        ``verdict`` is ``verified``, ``consistent, no round closed``, ``bad record`` or ``cannot tell``.
 
     Raises
     ------

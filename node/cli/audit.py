@@ -68,7 +68,8 @@ app = group(
     "Example: fedgrove audit --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:runs/first/store\n\n"
     "Example: fedgrove audit --follow --rpc http://127.0.0.1:8545 --ledger 0x… --store http://127.0.0.1:5001 "
     "--webhook http://127.0.0.1:9000/bell\n\n"
-    "Exit code: 0 verified, 1 a bad record (named), 2 cannot tell, 130 stopped while following.",
+    "Exit code: 0 verified, 1 a bad record (named), 2 cannot tell, or nothing to verify as no round closed, 130 "
+    "stopped while following.",
     AuditGroup,
 )
 
@@ -85,7 +86,8 @@ ExpectChain = Annotated[int | None, typer.Option(help="Expected chain id.")]
 
 
 ExpectStatement = Annotated[
-    list[Path] | None, typer.Option(help="A member's signed head, from `fedgrove keys attest`; may be repeated.")
+    list[Path] | None,
+    typer.Option(help="A member's signed head, from `fedgrove keys attest`; repeated: of half of the members."),
 ]
 
 
@@ -193,11 +195,11 @@ def _audit_kept(path: Path, paper: Certificate | None, pins: Pins) -> Verdict:
     """The verdict on a run's directory or a CAR file, and on a certificate of it."""
     if not path.is_file():
         verdict = _with_progress(lambda tick: audit_directory(path, tick, pins))
-        if paper is None or verdict.verdict != "verified":
+        if paper is None or not verdict.holds:
             return verdict
         return _certified(verdict, paper, LedgerHistory.load(path / LEDGER), DiskReader(path / STORE))
     verdict = _with_progress(lambda tick: audit_car(path, tick, pins))
-    if paper is None or verdict.verdict != "verified":
+    if paper is None or not verdict.holds:
         return verdict
     with opened_car(path) as (history, store):
         return _certified(verdict, paper, LedgerHistory.load(history), store)
@@ -214,7 +216,7 @@ def _audit_live(
 
 def _certified(verdict: Verdict, paper: Certificate, history: LedgerHistory, store: ContentReader) -> Verdict:
     verdict = with_certificate(verdict, paper, chain_facts(history), history.records(), store)
-    if verdict.verdict == "verified":
+    if verdict.holds:
         note(f"certificate: {paper.statement}")
     return verdict
 
