@@ -249,7 +249,7 @@ class History:
 
     @cached_property
     def _sorted(self) -> Rounds:
-        rounds = Rounds()
+        rounds = Rounds(self.ledger.deployment.settings.quorum)
         for record in self.records:
             rounds.add(record)
         return rounds

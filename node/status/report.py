@@ -34,7 +34,7 @@ def build_report(history: LedgerHistory, store: ContentReader, seconds: Mapping[
         ``config``, ``ledger``; and what the method adds.
     """
     records = history.records()
-    rounds = Rounds()
+    rounds = Rounds(history.deployment.settings.quorum)
     for record in records:
         rounds.add(record)
     ended = rounds.ended()
