@@ -109,7 +109,7 @@ def audit(
     Returns
     -------
     Verdict
-        ``verdict`` is ``verified``, ``bad record`` or ``cannot tell``.
+        ``verdict`` is ``verified``, ``consistent, no round closed``, ``bad record`` or ``cannot tell``.
 
     Raises
     ------

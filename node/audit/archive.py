@@ -47,7 +47,6 @@ from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.status.report import build_report
 
-VERIFIED = {"verdict": "verified", "first_bad_record": None}
 MAX_CAR_BYTES = 1 << 34
 
 
@@ -113,9 +112,9 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
     try:
         files = run_files(directory)
         verdict, history = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
-        if verdict.verdict != "verified" or history is None:
+        if not verdict.holds or history is None:
             return verdict
-        fault = _check_report(directory, history) or _check_manifest(directory, files)
+        fault = _check_report(directory, history, verdict) or _check_manifest(directory, files)
     except RuleBroken as failure:
         return Verdict("bad record", failure.record, str(failure.record))
     except OSError as fault:
@@ -235,7 +234,7 @@ def _audit_ledger(
     return Auditor(chain_facts(history), records, store, progress, pins).run(), history
 
 
-def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
+def _check_report(directory: Path, history: LedgerHistory, verdict: Verdict) -> BadRecord | None:
     """Everything in the report but the wall times must follow from ledger and store."""
     try:
         data = read_regular(directory / REPORT, MAX_REPORT_BYTES, follow=False)
@@ -249,7 +248,7 @@ def _check_report(directory: Path, history: LedgerHistory) -> BadRecord | None:
     for key, value in expected.items():
         if canonical_json(report.pop(key, None)) != canonical_json(value):  # in Python 1, 1.0 and true are equal
             return BadRecord(None, None, f"{REPORT}: {key}", "it does not follow from the ledger and the store")
-    if report.pop("audit", None) != VERIFIED:
+    if report.pop("audit", None) != verdict.entry():
         return BadRecord(None, None, f"{REPORT}: audit", "it differs from this audit's verdict")
     report.pop("options", None)
     if report:

@@ -26,7 +26,7 @@ from fedgrove.chain.records import Phase, Record
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.audit.content import ContentRules, closed_rounds, replaced_rounds, void_rounds
 from fedgrove.node.audit.pins import Pins
-from fedgrove.node.audit.verdict import CannotTell, Verdict, Word
+from fedgrove.node.audit.verdict import NONE_CLOSED, VERIFIED, CannotTell, Verdict, Word
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.law import Law
@@ -91,6 +91,7 @@ class Auditor:
             while self._unchecked:
                 self._check(self._unchecked[0])
                 self._unchecked.popleft()
+            self._rules.check_end()
         except RuleBroken as failure:
             return self._verdict("bad record", failure.record, str(failure.record))
         except CannotTell as fault:
@@ -105,14 +106,15 @@ class Auditor:
     def so_far(self) -> Verdict:
         """Verdict on the part that is verified so far, without further checks."""
         said = {"unpinned": self._unpinned(), "caveats": tuple(self._caveats()), "vouched": tuple(self._vouched())}
-        return replace(self._verdict("verified"), before=self._content.before, **said)
+        verdict = self._verdict(VERIFIED if self.rounds.base is not None else NONE_CLOSED)
+        return replace(verdict, before=self._content.before, **said)
 
     def _vouched(self) -> Iterator[str]:
         """Who drew in the last round that stands proved it over the hash of its seed block, and so of all before."""
         base = self.rounds.base
         if base is None:
             return
-        known = self._content.known_members(base)
+        known = self._known
         drew = len(known & {self.rounds.members[client].account for client in base.draws})
         yield (
             f"vouched for to block {base.opened.seed_block} by {drew} of {len(known)} members "
@@ -120,12 +122,22 @@ class Auditor:
         )
         confirmed = [client for client in base.judgements(Phase.CLOSED) if not base.overruled(client)]
         yield f"last closing: signed by {base.closing.at.author}, confirmed by {len(confirmed)} of {len(known)} members"
+        if stated := self._pins.stated_blocks(self.rounds, known):
+            yield f"pinned to block {stated[-1]} by {len(stated)} of {len(known)} members"
+
+    @property
+    def _known(self) -> set[str]:
+        """Accounts of the members that others counted on in the last round that stands; none before one does."""
+        base = self.rounds.base
+        return self._content.known_members(base) if base is not None else set()
+
+    @property
+    def _practice(self) -> bool:
+        return self._content.practice or self._facts.deployment.practice
 
     def _caveats(self) -> Iterator[str]:
         """What a correct history does not show by itself."""
         base, stated, deployment = self.rounds.base, self._content.stated, self._facts.deployment
-        if base is None:
-            yield "no round has closed, so no model was trained"
         if self._content.practice:
             yield "its terms are for practice (federation.practice): anybody may take part, and nobody relies on it"
         if deployment.practice:
@@ -141,12 +153,16 @@ class Auditor:
 
     def _unpinned(self) -> str:
         """Reservation of a verdict that lacks a published head to compare the history with."""
-        known = max(
-            [block for block, _ in self._pins.heads] + [each.block for each in self._pins.statements], default=-1
-        )
+        members = self._known
+        stated, half = self._pins.stated_blocks(self.rounds, members), (len(members) + 1) // 2
+        # Half of the members vouch for what all of these state, the latest blocks that so many do.
+        agreed = stated[half - 1 : half] if half else []
+        known = max([block for block, _ in self._pins.heads] + agreed, default=-1)
         if known >= self._head_block:
             return ""
         what = "not checked against a published head" if known < 0 else f"no published head is later than block {known}"
+        if self._pins.statements and not agreed:
+            what = f"{what}, and fewer than half of the members that took part state one"
         vouched = self._content.vouched
         after = f", after block {vouched}, whose hash the last closing signs" if vouched > max(known, 0) else ""
         return f"{what}: the history may be missing its latest blocks{after}"
@@ -181,5 +197,6 @@ class Auditor:
             head_block=self._head_block,
             head_hash="0x" + self._facts.block_hash(self._head_block).hex(),
             remarks=tuple(self._content.findings.remarks),
+            practice=self._practice,
             privacy=self._content.spent,
         )

@@ -277,7 +277,7 @@ def with_certificate(
     verdict: Verdict, certificate: Certificate, facts: ChainFacts, records: Sequence[Record], store: ContentReader
 ) -> Verdict:
     """The verdict on a history and a certificate, given that on the history."""
-    if verdict.verdict != "verified":
+    if not verdict.holds:
         return verdict
     fault = certificate_fault(certificate, facts, records, store)
     return (

@@ -18,7 +18,7 @@ from fedgrove.chain.records.deployment import Deployment
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.audit.pins import Pins
-from fedgrove.node.audit.verdict import CannotTell, Verdict
+from fedgrove.node.audit.verdict import NONE_CLOSED, CannotTell, Verdict
 from fedgrove.node.protocol.bad_record import RuleBroken, bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 
@@ -90,7 +90,7 @@ class Follower:
     def so_far(self) -> Verdict:
         """Verdict on the part that is verified when the watch is stopped."""
         if self._last is None:
-            return Verdict("verified", reason=STOPPED)  # there was no record yet
+            return Verdict(NONE_CLOSED, reason=STOPPED)  # there was no record yet
         return replace(self._auditor.so_far(), reason=STOPPED)
 
     def _read(self) -> None:

@@ -2,7 +2,8 @@
 
 A history proves that every record in it is its author's, and that nothing was altered. What it cannot prove by itself
 is that it is the whole one, of the federation one means: whoever delivers it can leave out its end. A hash of a late
-block that somebody published closes that gap, as far as the block goes.
+block that somebody published closes that gap, as far as the block goes; so does what half of the members state, as far
+as they committed in a round that stands. One member alone could help whoever leaves it out.
 """
 
 from dataclasses import dataclass
@@ -81,6 +82,16 @@ class Pins:
             self._block(facts, head_block, statement.block, bytes.fromhex(statement.block_hash))
             found.append(f"block {statement.block} as client {member.client} ({statement.account}) signed it")
         return tuple(found)
+
+    def stated_blocks(self, rounds: Rounds, known: set[str]) -> list[int]:
+        """The latest block that each of the ``known`` accounts states, the latest first; of those that count only."""
+        standing = (each for each in rounds.rounds.values() if each.stands)
+        committed = {rounds.members[client].account for each in standing for client in each.commits}
+        latest: dict[str, int] = {}
+        for statement in self.statements:
+            if statement.account in known & committed:
+                latest[statement.account] = max(statement.block, latest.get(statement.account, 0))
+        return sorted(latest.values(), reverse=True)
 
     @staticmethod
     def _block(facts: ChainFacts, head_block: int, block: int, block_hash: bytes) -> None:

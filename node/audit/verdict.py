@@ -13,7 +13,10 @@ class CannotTell(Error):
     """The audit cannot be finished: chain or store cannot be reached."""
 
 
-Word = Literal["verified", "bad record", "cannot tell"]
+Word = Literal["verified", "consistent, no round closed", "bad record", "cannot tell"]
+VERIFIED: Word = "verified"
+NONE_CLOSED: Word = "consistent, no round closed"
+_EXIT_CODES: dict[Word, int] = {VERIFIED: 0, NONE_CLOSED: 2, "bad record": 1, "cannot tell": 2}
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class Verdict:
     Attributes
     ----------
     verdict : str
-        ``verified``, ``bad record`` or ``cannot tell``.
+        ``verified``, ``bad record`` or ``cannot tell``; ``consistent, no round closed`` where nothing is wrong and
+        there is no model to verify.
     first_bad_record : BadRecord or None
         The first record that is wrong, in the order of the ledger.
     reason : str
@@ -68,6 +72,8 @@ class Verdict:
         What the federation continues from; None where it begins with a model of its own, or no round was opened.
     privacy : Spent or None
         What was spent of the privacy budget up to the last closed round; None without a mechanism.
+    practice : bool
+        By its terms or its chain the federation is for practice: nobody relies on it.
     """
 
     verdict: Word
@@ -84,10 +90,26 @@ class Verdict:
     before: Predecessor | None = None
     privacy: Spent | None = None
     caveats: tuple[str, ...] = ()
+    practice: bool = False
 
     @property
     def exit_code(self) -> int:
-        return {"verified": 0, "bad record": 1, "cannot tell": 2}[self.verdict]
+        return _EXIT_CODES[self.verdict]
+
+    @property
+    def holds(self) -> bool:
+        """Everything was checked, and no record is bad."""
+        return self.verdict in (VERIFIED, NONE_CLOSED)
+
+    @property
+    def word(self) -> str:
+        """The verdict as people read it."""
+        return f"{self.verdict} (practice)" if self.practice and self.verdict == VERIFIED else self.verdict
+
+    def entry(self) -> dict:
+        """What ``report.json`` says of it."""
+        bad = self.first_bad_record
+        return {"verdict": self.verdict, "practice": self.practice, "first_bad_record": str(bad) if bad else None}
 
     def to_dict(self) -> dict:
         """A JSON-ready form."""

@@ -70,7 +70,8 @@ app = group(
     "Example: fedgrove audit --rpc http://127.0.0.1:8545 --ledger 0x… --store disk:runs/first/store\n\n"
     "Example: fedgrove audit --follow --rpc http://127.0.0.1:8545 --ledger 0x… --store http://127.0.0.1:5001 "
     "--webhook http://127.0.0.1:9000/bell\n\n"
-    "Exit code: 0 verified, 1 a bad record (named), 2 cannot tell, 130 stopped while following.",
+    "Exit code: 0 verified, 1 a bad record (named), 2 cannot tell, or nothing to verify as no round closed, 130 "
+    "stopped while following.",
     AuditGroup,
 )
 
@@ -95,7 +96,8 @@ Before = Annotated[
 
 
 ExpectStatement = Annotated[
-    list[Path] | None, typer.Option(help="A member's signed head, from `fedgrove keys attest`; may be repeated.")
+    list[Path] | None,
+    typer.Option(help="A member's signed head, from `fedgrove keys attest`; repeated: of half of the members."),
 ]
 
 
@@ -210,11 +212,11 @@ def _audit_kept(path: Path, paper: Certificate | None, pins: Pins) -> Verdict:
     """The verdict on a run's directory or a CAR file, and on a certificate of it."""
     if not path.is_file():
         verdict = with_progress(lambda tick: audit_directory(path, tick, pins))
-        if paper is None or verdict.verdict != "verified":
+        if paper is None or not verdict.holds:
             return verdict
         return _certified(verdict, paper, LedgerHistory.load(path / LEDGER), DiskReader(path / STORE))
     verdict = with_progress(lambda tick: audit_car(path, tick, pins))
-    if paper is None or verdict.verdict != "verified":
+    if paper is None or not verdict.holds:
         return verdict
     with opened_car(path) as (history, store):
         return _certified(verdict, paper, LedgerHistory.load(history), store)
@@ -231,7 +233,7 @@ def _audit_live(
 
 def _continuing(verdict: Verdict, before: str | None, store: str | None = None) -> Verdict:
     """The verdict on a history and on the earlier one that it continues, given that on itself."""
-    if before is None or verdict.verdict != "verified":
+    if before is None or not verdict.holds:
         return verdict
     place = earlier_place(before, store)
     try:
@@ -243,7 +245,7 @@ def _continuing(verdict: Verdict, before: str | None, store: str | None = None) 
 
 def _certified(verdict: Verdict, paper: Certificate, history: LedgerHistory, store: ContentReader) -> Verdict:
     verdict = with_certificate(verdict, paper, chain_facts(history), history.records(), store)
-    if verdict.verdict == "verified":
+    if verdict.holds:
         note(f"certificate: {paper.statement}")
     return verdict
 

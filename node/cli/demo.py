@@ -94,7 +94,7 @@ def demo(
             answer(f"Kept in {out}: check it with  {command_line('audit', out, *earlier_run)}")
             answer(f"Look at it with  {command_line('explorer', out)}")
     closed = any(each["status"] == "closed" for each in done.report["rounds"])
-    return done.verdict.exit_code or (0 if closed else FAILED)
+    return done.verdict.exit_code if closed else FAILED
 
 
 def _scenario(asked: Asked, out: Path | None, resume: bool) -> "Scenario":

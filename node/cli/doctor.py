@@ -177,7 +177,7 @@ def _chain_findings(network: Network, reach: NetworkSettings, account: str | Non
     yield Finding("federation", Health.OK, f"its ledger is {ledger.address}, with the code that this version ships")
     view = LedgerView(ledger)
     view.refresh()
-    yield from round_findings(setbacks(view.rounds, view.terms))
+    yield from round_findings(setbacks(view.rounds, view.terms, view.settings.draw_window))
     if account is not None:
         yield _means(Purse(network, ledger, account).budget(view.rounds), account, rounds)
 

@@ -73,8 +73,8 @@ def explorer(
 
     Example: fedgrove explorer runs/first --export site
 
-    With --export the exit code is that of the audit: 0 verified, 1 a bad record, 2 cannot tell, or a page could not be
-    made. For a live ledger it writes the current state.
+    With --export the exit code is that of the audit: 0 verified, 1 a bad record, 2 cannot tell or no round closed, or
+    a page could not be made. For a live ledger it writes the current state.
     """
     require("explorer", "the explorer")
     from fedgrove.node.explorer.options import BlockExplorer, PageOptions
@@ -217,4 +217,4 @@ def _audit_says(sight: "Snapshot") -> str:
         return f"cannot tell: {sight.audit_waiting or 'the audit has no verdict yet'}"
     if verdict.first_bad_record is not None:
         return f"bad record: {verdict.first_bad_record}"
-    return f"{verdict.verdict} ({verdict.reason or f'{verdict.records} records'})"
+    return f"{verdict.word} ({verdict.reason or f'{verdict.records} records'})"

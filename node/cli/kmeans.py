@@ -79,7 +79,7 @@ def _train(federation: LocalFederation, as_json: bool) -> int:
         print_json(table)
     else:
         counted = f"{state.counts.total:,} points of {len(state.clients)} clients in {len(state.counts)} bins"
-        answer(f"round {number}: {len(state.centres)} centres from {counted}; audit: {verdict.verdict}")
+        answer(f"round {number}: {len(state.centres)} centres from {counted}; audit: {verdict.word}")
         answer(f"check:   {command_line('audit', federation.root / 'history')}")
         forget = command_line("unlearn", "--dir", federation.root, "--client", 1, "--points", "0,1")
         answer(f"forget:  {forget}")

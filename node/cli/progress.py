@@ -181,10 +181,12 @@ def print_rounds(report: dict) -> None:
 
 def print_verdict(verdict: Verdict) -> None:
     """The auditor's last word."""
-    if verdict.verdict == "verified":
-        counted = f" ({verdict.rounds} rounds, {verdict.records} records)"
-        answer_with(Text.assemble("audit: ", ("verified", "bold green"), counted))
-        answer(f"verified up to block {verdict.head_block}, hash {verdict.head_hash}")
+    if verdict.holds:
+        counted = f", {verdict.rounds} rounds, {verdict.records} records"
+        style = "bold yellow" if verdict.exit_code else "bold green"
+        answer_with(Text.assemble("audit: ", (verdict.word, style), counted))
+        done = "consistent" if verdict.exit_code else "verified"
+        answer(f"{done} up to block {verdict.head_block}, hash {verdict.head_hash}")
         if verdict.before is not None:
             answer(str(verdict.before))
         for clause in verdict.pinned:

@@ -1,7 +1,7 @@
 """``fedgrove status``: state of a federation, reason if my last round did not count, and my account's means."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -170,6 +170,8 @@ class Display:
             ("phase", stands.phase),
             ("acted", ", ".join(map(str, stands.acted)) or "nobody"),
             ("waiting for", _waiting(stands, now.until_time)),
+            *([("stands still", now.standstill)] if now.standstill else []),
+            *([("cells", _groups(now.cells))] if now.cells else []),
             *(("warning", sentence) for sentence in stands.setbacks.warnings),
             *([("the chain", now.chain_stopped)] if now.chain_stopped else []),
             *(("judged", _judged(each)) for each in stands.judged),
@@ -219,9 +221,13 @@ def _of_clusters(now: ClusterStanding, finished: bool) -> Iterator[tuple[str, st
         waits = f"; {name_clients(now.awaited)} yet to commit" if now.awaited else ""
         yield "stage", f"{now.stage}: {now.doing}{waits}"
     if now.clusters:
-        yield "clusters", " | ".join(", ".join(map(str, each)) or "nobody" for each in now.clusters)
+        yield "clusters", _groups(now.clusters)
     if now.expelled:
         yield "expelled", name_clients(now.expelled)
+
+
+def _groups(found: Sequence[Collection[int]]) -> str:
+    return " | ".join(", ".join(map(str, each)) or "nobody" for each in found)
 
 
 def _of_last_round(found: Round) -> Iterator[tuple[str, str]]:

@@ -63,9 +63,7 @@ def keep(
     if not isinstance(content, DiskStore):
         mirror(content, local, history.records())
     verdict = Auditor(chain_facts(history), history.records(), local).run()
-    bad = verdict.first_bad_record
-    audit = {"verdict": verdict.verdict, "first_bad_record": str(bad) if bad else None}
-    write_archive(directory, history, build_report(history, local, seconds) | {"audit": audit} | more)
+    write_archive(directory, history, build_report(history, local, seconds) | {"audit": verdict.entry()} | more)
     return verdict
 
 

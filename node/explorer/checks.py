@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fedgrove.chain.records import KINDS
+from fedgrove.node.audit.verdict import NONE_CLOSED
 from fedgrove.node.explorer.inert import inert
 from fedgrove.node.explorer.watch import Snapshot
 from fedgrove.node.protocol.bad_record import BadRecord
@@ -86,10 +87,14 @@ class Checks:
                 return Summary(GOOD, "Verified so far", f"{count}; rounds are checked once they end")
             return Summary(WAIT, "Checking", count)
         left = f"Open: {verdict.unpinned}" if verdict and verdict.unpinned else ""
-        said = [*(f"Compared: {clause}" for clause in verdict.pinned), left] if verdict else []
+        vouched = [clause[:1].upper() + clause[1:] for clause in verdict.vouched] if verdict else []
+        said = [*(f"Compared: {clause}" for clause in verdict.pinned), *vouched, left] if verdict else []
         details = tuple(inert(each) for each in said if each)
         caveats = tuple(f"But: {inert(caveat)}" for caveat in verdict.caveats) if verdict else ()
-        return Summary(GOOD, "Verified", f"all {sight.checked:,} records", details, caveats)
+        if verdict is not None and verdict.verdict == NONE_CLOSED:
+            return Summary(WAIT, "Consistent", "no round closed", details, caveats)
+        title = "Verified (practice)" if verdict is not None and verdict.practice else "Verified"
+        return Summary(GOOD, title, f"all {sight.checked:,} records", details, caveats)
 
 
 @dataclass(frozen=True)

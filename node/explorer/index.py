@@ -43,6 +43,7 @@ class Index:
         self._path = path
         self._threads = threading.local()
         self.deployment = deployment
+        self._quorum = deployment.settings.quorum
         terms = {"version": VERSION, "deployment": deployment.to_json()}
         if path.exists() and self._terms() != terms:
             self._discard()
@@ -136,7 +137,7 @@ class Index:
                 entry = entry_of(number, record)
                 _keep(database, entry, numbers[record.at.transaction])
                 place(database, entry)
-            sum_up(database, {entry_of(0, record).round for record in records})
+            sum_up(database, {entry_of(0, record).round for record in records}, self._quorum)
 
     def forget_after(self, block: int) -> None:
         """Drop all blocks after this one, which the chain has replaced, and what their records changed."""
@@ -149,7 +150,8 @@ class Index:
                 database.execute(f"DELETE FROM {table}")
             for row in database.execute("SELECT * FROM records ORDER BY id").fetchall():
                 place(database, entry_from(row))
-            sum_up(database, {row["number"] for row in database.execute("SELECT number FROM rounds").fetchall()})
+            rounds = database.execute("SELECT number FROM rounds").fetchall()
+            sum_up(database, {row["number"] for row in rounds}, self._quorum)
 
     def close(self) -> None:
         """Close this thread's connection."""

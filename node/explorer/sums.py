@@ -40,17 +40,19 @@ WHERE number = ? AND states.text IS NOT NULL AND stated.text IS NOT NULL AND ter
 """
 
 
-def sum_up(database: sqlite3.Connection, rounds: Iterable[int | None]) -> None:
-    """Make the figures of these rounds anew."""
+def sum_up(database: sqlite3.Connection, rounds: Iterable[int | None], quorum: int) -> None:
+    """Make the figures of these rounds anew; ``quorum`` is the ledger's."""
     for number in {each for each in rounds if each is not None}:
         row = database.execute(_ROUND, (number,)).fetchone()
         if row is not None:
             scores = _state_clusters(database, number)
-            text = json.dumps({**_round(database, row).to_dict(), "cluster_scores": scores}, separators=(",", ":"))
+            text = json.dumps(
+                {**_round(database, row, quorum).to_dict(), "cluster_scores": scores}, separators=(",", ":")
+            )
             database.execute("UPDATE rounds SET figures = ? WHERE number = ?", (text, number))
 
 
-def _round(database: sqlite3.Connection, row: sqlite3.Row) -> Round:
+def _round(database: sqlite3.Connection, row: sqlite3.Row, quorum: int) -> Round:
     """A round of the index; what is no metrics states nothing."""
     number, closed, ended = row["number"], row["status"] == "closed", row["ended"] is not None
     parts = database.execute("SELECT * FROM parts WHERE round = ? ORDER BY client", (number,)).fetchall()
@@ -69,7 +71,7 @@ def _round(database: sqlite3.Connection, row: sqlite3.Row) -> Round:
     return Round(
         round=number,
         status=row["status"],
-        reason=failure(row["sealed"] is not None, *counts) if row["status"] == "failed" else "",
+        reason=failure(quorum, row["sealed"] is not None, *counts) if row["status"] == "failed" else "",
         active_members=len(able),
         drawn_clients=did["drawn"],
         committed_clients=did["committed"],

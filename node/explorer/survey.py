@@ -120,4 +120,4 @@ def _keep(index: Index, number: int, found: Sequence[Found]) -> None:
             if tuple(before) != (blob.state, blob.size, blob.text):
                 query = "SELECT round FROM named JOIN records ON id = record WHERE digest = ?"
                 touched |= {row["round"] for row in database.execute(query, (blob.digest,))}
-        sum_up(database, touched)
+        sum_up(database, touched, index.deployment.settings.quorum)

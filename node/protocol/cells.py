@@ -92,6 +92,15 @@ class Cells:
                 used_up = found is None
         return cells
 
+    def clients(self, number: int) -> tuple[tuple[int, ...], ...]:
+        """The clients of each cell of a round, or of the next one; nobody where all are summed in one."""
+        partition = self.partition(number)
+        if partition is None:
+            return ()
+        cell_of = {client: self._cell(client, number, partition) for client in self.rounds.members}
+        cells = range(len(partition.cells))
+        return tuple(tuple(client for client, own in cell_of.items() if own == cell) for cell in cells)
+
     def crowd(self, current: RoundRecords) -> int:
         """The fewest that are summed together in a round: as many as hide each other."""
         return crowd_of(current, self._assumed)

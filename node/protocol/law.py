@@ -55,7 +55,7 @@ from fedgrove.chain.records import (
 )
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.common.errors import InvalidContent
-from fedgrove.node.protocol.bad_record import bad
+from fedgrove.node.protocol.bad_record import RuleBroken, bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.clock import coordinator_turn, draw_window_end, phase_of
 from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
@@ -214,13 +214,22 @@ class Law:
         elif len(self._founded) < (1 if isinstance(record, AccountRecord | AdminRecord) else len(_FOUNDING)):
             raise bad("founding", "the records do not begin with the founding of the registry and the ledger")
 
+    def check_end(self) -> None:
+        """Raise RuleBroken if the last record brings another with it, and the history ends before that."""
+        if self._expected:
+            told = f"the history ends without the record {self._expected[0].TITLE!r} that follows from its last one"
+            raise self._missing(self._expected[0], told)
+
     def _check_expected(self, record: Record) -> None:
         expected = self._expected.popleft()
         if replace(record, at=expected.at) == expected and record.at.transaction == expected.at.transaction:
             return
-        number = expected.round if isinstance(expected, RoundRecord) else None
         told = f"here should be the record {expected.TITLE!r} that follows from the one before, and there is another"
-        raise bad(expected.FIELD, told, number)
+        raise self._missing(expected, told)
+
+    @staticmethod
+    def _missing(expected: Record, told: str) -> RuleBroken:
+        return bad(expected.FIELD, told, expected.round if isinstance(expected, RoundRecord) else None)
 
     # --- members ----------------------------------------------------------------------------------------------------
 

@@ -44,17 +44,22 @@ class Openings:
         return Cells(self.rounds, self.config)
 
     def refusal(self, number: int) -> str:
-        """Why nobody should take part in a round, or open it, in one clause; empty where nothing is in the way."""
+        """Why nobody should take part in a round, or open it, in one clause; empty where nothing is in the way.
+
+        It names the clients of each cell, so that people can look among them.
+        """
         if not self.rounds.rounds:
             return ""
         cells, model = self._cells.partitions(number), self._model_of(number)
         partition = cells.get(number)
         opened = [(each, cells.get(each.number)) for each in self._opened_before(number)]
-        cut = {earlier.number for _, earlier in opened if earlier is not None}
+        cut = {earlier.number: earlier for _, earlier in opened if earlier is not None}
         if partition is not None and partition.number not in cut and len(cut) >= self.most_partitions(number):
-            return f"it stands still: members were summed in cells of {len(cut)} kinds, and somebody spoils each"
+            return (
+                f"{self._said(cut[max(cut)])} a member that spoils, as earlier ones had: {len(cut)} cuts are the most"
+            )
         times = sum(earlier == partition and each.opened.model_digest == model for each, earlier in opened)
-        return f"it stands still: {self._said(partition)} a member that spoils" if times >= TIMES else ""
+        return f"{self._said(partition)} a member that spoils" if times >= TIMES else ""
 
     def most_partitions(self, number: int) -> int:
         """How many partitions may be opened before a round: more where members were revoked that had taken part."""

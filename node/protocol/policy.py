@@ -89,6 +89,12 @@ def refusals(rounds: Rounds, current: RoundRecords, config: FederationConfig) ->
 
 
 def standstill(rounds: Rounds, config: FederationConfig, number: int) -> str:
+    """That the federation stands still, and why, in one clause; empty where it does not."""
+    why = sums_used_up(rounds, config, number)
+    return f"it stands still: {why}" if why else ""
+
+
+def sums_used_up(rounds: Rounds, config: FederationConfig, number: int) -> str:
     """Why nobody takes part in a round, or opens it, as too many sums were opened; empty where that is not so.
 
     Under a mechanism of privacy every opened sum counts in the budget instead. Clusters and K-means have groups of

@@ -35,10 +35,12 @@ class ServiceMetrics:
         )
         self._in_vain = Gauge("fedgrove_rounds_in_vain", "Rounds that ended without closing", registry=own)
         self._in_a_row = Gauge(
-            "fedgrove_rounds_in_vain_in_a_row", "The latest of them, since the last round that closed", registry=own
+            "fedgrove_rounds_in_vain_in_a_row",
+            "Rounds that failed or were skipped since the last that closed",
+            registry=own,
         )
         self._repeats_left = Gauge(
-            "fedgrove_repeats_left", "How many more may, before fewer rounds close than the terms want", registry=own
+            "fedgrove_repeats_left", "How many more sealed rounds may fail before none can follow", registry=own
         )
         self._missing = Gauge(
             "fedgrove_missing_since_round",
@@ -62,10 +64,10 @@ class ServiceMetrics:
             self._gas.labels(role).inc(step.gas)
 
     def setbacks(self, found: Setbacks) -> None:
-        """Show how many rounds did not close, and who was missing in the latest round that has ended."""
+        """Show how many rounds came to nothing, and who was missing in the latest round that has ended."""
         self._in_vain.set(found.in_vain)
         self._in_a_row.set(found.in_a_row)
-        self._repeats_left.set(max(0, found.repeats - found.in_vain))
+        self._repeats_left.set(found.left)
         self._missing.clear()
         for each in found.missing[:MOST_NAMED]:
             self._missing.labels(each.client).set(each.round)

@@ -169,13 +169,13 @@ class Service:
             self.log.write("error", alarm, role=name)
 
     def _warn(self, view: LedgerView) -> None:
-        """Show how many rounds did not close, and log what people must know each time that another one does."""
-        found = setbacks(view.rounds, view.terms)
+        """Show how many rounds came to nothing, and log what people must know each time that another one does."""
+        found = setbacks(view.rounds, view.terms, view.settings.draw_window)
         self.metrics.setbacks(found)
         if found.in_vain != self._in_vain:
             self._in_vain = found.in_vain
             for sentence in found.warnings:
-                self.log.write("error" if found.without_result else "warning", sentence)
+                self.log.write("error" if found.is_urgent else "warning", sentence)
 
     def _away(self, name: str, kind: str, sentence: str) -> None:
         self.metrics.fault(kind)

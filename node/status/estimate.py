@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from fedgrove.chain.crypto.tree import EVERYONE
+from fedgrove.chain.face.founding import MOST_NAMED
+from fedgrove.chain.face.ledger import MAX_APPROVED
 from fedgrove.chain.records.phases import Deadlines, Ends
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status import gas
@@ -119,11 +121,15 @@ def estimate(config: FederationConfig, members: int, rounds: int, block_seconds:
 
 
 def _founding(config: FederationConfig, members: int) -> tuple[CallCost, ...]:
-    approved = config.membership.mode == "approved"
-    each = gas.REGISTER_APPROVED if approved else gas.REGISTER_OPEN
+    mode = config.membership.mode
+    each = gas.REGISTER_OPEN if mode == "open" else gas.REGISTER_APPROVED
+    named = min(members, MOST_NAMED) if mode == "named" else 0  # at once; more are approved as an admin does it
+    approved = members - named if mode != "open" else 0
+    calls = -(-approved // MAX_APPROVED)
+    approver, each_call = "founder" if mode == "named" else "admin", gas.APPROVE * approved / max(1, calls)
     return (
-        CallCost("founder", "deploy", 1, gas.DEPLOY_REGISTRY + gas.DEPLOY_LEDGER),
-        CallCost("admin", "approve", members * approved, gas.APPROVE),
+        CallCost("founder", "deploy", 1, gas.DEPLOY_REGISTRY + gas.DEPLOY_LEDGER + gas.APPROVE * named),
+        CallCost(approver, "approve", calls, gas.APPROVE_CALL + each_call),
         CallCost("members", "register", members, each + gas.FIRST_REGISTRATION / members),
     )
 
@@ -133,6 +139,7 @@ def _training(
 ) -> tuple[CallCost, ...]:
     rounds, total = len(rates), sum(drawn)
     sealed = sum(gas.seal_gas(round(each), config.ledger.randao) for each in drawn) / rounds
+    sealed += gas.SEAL_OF_ALL * min(rates.count(1), config.ledger.absence_limit) / rounds
     ended = gas.LAST * rounds / total
     drawing = gas.DRAW + (_first_draws(members, rates) * gas.FIRST_DRAW + gas.LAST * rates.count(1)) / total
     return (
@@ -143,7 +150,8 @@ def _training(
         CallCost("members", "share", total, gas.SHARE + ended),
         CallCost("members", "commit", total, gas.COMMIT + ended),
         CallCost("members", "release", total, gas.RELEASE),
-        CallCost("coordinator", "close", rounds, gas.CLOSE),
+        CallCost("coordinator", "close", rounds, gas.CLOSE + gas.FIRST_CLOSING / rounds),
+        CallCost("members", "judge", drawn[-1], gas.JUDGE + gas.FIRST_JUDGEMENT / drawn[-1]),
     )
 
 

@@ -16,10 +16,11 @@ from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, state_
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.protocol.cells import crowd_of
+from fedgrove.node.protocol.cells import Cells, crowd_of
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
-from fedgrove.node.protocol.rounds import RoundRecords
+from fedgrove.node.protocol.policy import sums_used_up
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.spending import Spending, Spent
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status.costs import Budget, CostReader, Costs, Purse
@@ -44,6 +45,10 @@ class FederationStatus:
         Of the privacy budget, by the account's client, without an account by the client that has spent most.
     refusal : str
         Why the account's client will not draw in the next round, in one clause; empty when it will.
+    standstill : str
+        Why nobody takes part in a round any more until people act, in one clause; empty where that is not so.
+    cells : tuple of tuple of int
+        The clients of each cell of the round that runs, or of the next one; empty where all are summed together.
     last_round : Round or None
         The last round that stands.
     faults : mapping
@@ -58,6 +63,8 @@ class FederationStatus:
     budget: Budget | None = None
     spent: Spent | None = None
     refusal: str = ""
+    standstill: str = ""
+    cells: tuple[tuple[int, ...], ...] = ()
     clusters: ClusterStanding | None = None
     last_round: Round | None = None
     faults: dict[str, str] = field(default_factory=dict)
@@ -69,6 +76,8 @@ class FederationStatus:
             "until_time": self.until_time and round(self.until_time, 1),
             "budget": self.budget.to_dict() if self.budget else None,
             "privacy": asdict(self.spent) | {"refusal": self.refusal} if self.spent else None,
+            "standstill": self.standstill,
+            "cells": [list(each) for each in self.cells],
             "clusters": self.clusters.to_dict() if self.clusters else None,
             "last_round": self.last_round.to_dict() if self.last_round else None,
             "chain_stopped": self.chain_stopped,
@@ -122,6 +131,9 @@ class StatusReader:
         if over and not now.finished:
             now = replace(now, finished=True, waiting=f"nobody: {over}", until=0)
         now = waiting_for_statement(now, parts.get("clusters"))
+        still, cells = self._groups(view.rounds)
+        if still and not now.finished:
+            now = replace(now, waiting="people to act", until=0)
         speed = pace(self._network) if now.until else None
         return FederationStatus(
             standing=now,
@@ -130,9 +142,19 @@ class StatusReader:
             until_time=speed.expected(now.until, time.time()) if speed else None,
             chain_stopped=stopped(self._network, time.time()),
             budget=self._purse.budget(view.rounds) if self._purse else None,
+            standstill=still,
+            cells=cells,
             faults=faults,
             **parts,
         )
+
+    def _groups(self, rounds: Rounds) -> tuple[str, tuple[tuple[int, ...], ...]]:
+        """Why the federation stands still, and the cells of the round that runs or comes next."""
+        latest = rounds.latest
+        if latest is None or self._terms.method.name != "training" or self._terms.privacy is not None:
+            return "", ()
+        number = latest.number + (latest.end is not None)
+        return sums_used_up(rounds, self._terms, number), Cells(rounds, self._terms).clients(number)
 
 
 def waiting_for_statement(now: Standing, clusters: ClusterStanding | None) -> Standing:

@@ -6,23 +6,28 @@ the contracts' own snapshot and with a federation on the embedded chain.
 
 from fedgrove.chain.face.ledger import MAX_CHUNK, MAX_SEAL
 
-DEPLOY_REGISTRY, DEPLOY_LEDGER = 1_520_700, 5_387_200
-APPROVE = 47_850
-REGISTER_OPEN, REGISTER_APPROVED = 97_600, 80_500
+DEPLOY_REGISTRY, DEPLOY_LEDGER = 1_608_500, 4_495_300
+APPROVE, APPROVE_CALL = 26_790, 21_450
+"""For each account, which the registry's constructor takes as well, and for each call of ``approve``."""
+REGISTER_OPEN, REGISTER_APPROVED = 97_600, 81_000
 FIRST_REGISTRATION = 17_100
 """What the very first registration costs more than the others."""
 
-OPEN, FIRST_OPENING = 90_170, 14_650
-FIX_SEED = 55_980
-DRAW, FIRST_DRAW = 66_500, 39_250
+OPEN, FIRST_OPENING = 95_000, 12_390
+FIX_SEED = 56_400
+DRAW, FIRST_DRAW = 68_540, 39_320
 """A proof has two roots on average; 1,130 for each more or less. A member's first draw fills fresh storage."""
 
-SHARE, COMMIT, RELEASE = 34_460, 35_680, 32_290
+SHARE, COMMIT, RELEASE = 34_510, 35_710, 34_710
 LAST = 1_200
 """What the last draw, share or commitment of a phase costs more, as it ends the phase."""
 
-CLOSE = 45_900
-SEAL, SEAL_PER_CLIENT, SEAL_RANDAO = 65_250, 1_302, 12_270
+CLOSE, FIRST_CLOSING = 48_730, 34_200
+JUDGE, FIRST_JUDGEMENT = 63_080, 17_020
+"""Of a closing, and what the first judgement of a round costs more."""
+SEAL, SEAL_PER_CLIENT, SEAL_RANDAO = 69_890, 1_328, 12_270
+SEAL_OF_ALL = 17_750
+"""What sealing one of the first rounds of all members costs more: as many as show who is idle fill fresh storage."""
 CHUNK, CHUNK_PER_CLIENT = 170_000, 5_432
 
 

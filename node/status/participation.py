@@ -37,7 +37,7 @@ def last_participation(
     return Participation(current.number, not reason, reason)
 
 
-def fate(current: RoundRecords) -> str:
+def fate(current: RoundRecords, quorum: int) -> str:
     """Why a round that has ended left no model, in one clause; empty when it did leave one."""
     if current.stands:
         return ""
@@ -50,22 +50,24 @@ def fate(current: RoundRecords) -> str:
         case Skipped():
             return f"the round was skipped: only {len(current.draws)} drew"
         case Failed():
-            return f"the round failed: {why_failed(current)}"
+            return f"the round failed: {why_failed(current, quorum)}"
 
 
-def why_failed(current: RoundRecords) -> str:
+def why_failed(current: RoundRecords, quorum: int) -> str:
     """As far as the ledger tells, why a round failed, in one clause."""
     judges = len(current.judgements(Phase.RECOVER))
     counts = (len(current.draws), len(current.commits), judges, len(current.releases))
-    return failure(current.sealed is not None, *counts)
+    return failure(quorum, current.sealed is not None, *counts)
 
 
-def failure(is_sealed: bool, drawn: int, committed: int, judges: int, released: int) -> str:
-    """Why a round failed, in one clause, by how many clients did what in it."""
+def failure(quorum: int, is_sealed: bool, drawn: int, committed: int, judges: int, released: int) -> str:
+    """Why a round failed, in one clause, by how many clients did what in it; ``quorum`` is the ledger's."""
     if not is_sealed:
         return f"its order was not sealed in time, though {drawn} drew"
     if 2 * committed <= drawn:
         return f"{committed} of the {drawn} clients that drew committed"
+    if committed < quorum:
+        return f"{committed} of the {drawn} clients that drew committed, and the quorum is {quorum}"
     if 2 * judges > committed:
         return f"{judges} of its {committed} clients judged that nothing may be summed"
     return f"nobody closed it in time, with shares of {released} clients released"
@@ -90,11 +92,14 @@ class _Look:
         if member is None:
             return "the account is not registered"
         if member.client in current.commits:
-            failed = fate(current)
+            failed = self._fate()
             return f"it committed, but {failed}" if failed else ""
         if member.client in current.draws:
             return self._dropped(member)
         return self._barred(member) or self._silent(member)
+
+    def _fate(self) -> str:
+        return fate(self._entry, self._view.settings.quorum)
 
     def _dropped(self, member: Member) -> str:
         """It drew and did not commit."""
@@ -103,7 +108,7 @@ class _Look:
         done = "drew and shared" if shared else "drew"
         missed, until = ("commit", ends.commit_end) if shared else ("share", ends.share_end)
         if current.sealed is None or current.ending.at.block <= until:
-            return f"it {done}, but {fate(current)}"
+            return f"it {done}, but {self._fate()}"
         return f"it {done}, but did not {missed} in time (by block {until})"
 
     def _barred(self, member: Member) -> str:
@@ -118,7 +123,7 @@ class _Look:
         if member.account in current.opened.barred and not member.bar(current.opened.opened_at):
             return "it was idle when the round opened, as it drew in none of the rounds before"
         if current.seed is None or current.ending.at.block <= self._deadlines.draw_end:
-            return fate(current)
+            return self._fate()
         if len(current.draws) >= self._view.settings.max_clients:
             return f"the round was full with {len(current.draws)} clients"
         return ""

@@ -271,7 +271,7 @@ class RoundReader:
         found = Round(
             round=records.number,
             status=status_of(records),
-            reason=reason_of(records),
+            reason=reason_of(records, rounds.quorum),
             active_members=records.members,
             drawn_clients=tuple(sorted(records.draws)),
             committed_clients=tuple(sorted(records.commits)),
@@ -357,10 +357,10 @@ def status_of(records: RoundRecords) -> str:
     return type(records.end).__name__.lower() if records.end is not None else "running"
 
 
-def reason_of(records: RoundRecords) -> str:
+def reason_of(records: RoundRecords, quorum: int) -> str:
     """``Round.reason`` of a round's records."""
     failed = isinstance(records.end, Failed) and records.voided is None
-    return why_failed(records) if failed else ""
+    return why_failed(records, quorum) if failed else ""
 
 
 def _undrawn(records: RoundRecords) -> tuple[int, ...]:

@@ -1,13 +1,15 @@
-"""Rounds that did not close, and who was missing in them: what logs, metrics, ``status`` and ``doctor`` warn of.
+"""Rounds that came to nothing, and who was missing in them: what logs, metrics, ``status`` and ``doctor`` warn of.
 
-A federation may open ``federation.repeats`` rounds more than it wants to close. Rounds without quorum are opened again
-at once, so that one member that hangs can use up all of them; people must hear of it while there are some left.
+A sealed round that failed uses up one of the terms' ``federation.repeats``; a skipped one does not, and one that waits
+for its quorum waits. Where rounds come to nothing in a row, the next one is opened later and later, so that a member
+that is away for a while does not use up the repeats; people must hear of it while there are some left.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from fedgrove.chain.crypto.tree import EVERYONE
+from fedgrove.chain.records import Phase
 from fedgrove.chain.records.deployment import Terms
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.step import name_clients
@@ -15,6 +17,7 @@ from fedgrove.node.protocol.step import name_clients
 MOST_NAMED = 10
 """Missing clients that a sentence names."""
 _IN_A_ROW = 2
+_WORTH_A_WARNING, _URGENT = 0.5, 0.8
 
 
 @dataclass(frozen=True)
@@ -28,16 +31,20 @@ class Absentee:
 
 @dataclass(frozen=True)
 class Setbacks:
-    """How many rounds did not close, and who was missing.
+    """How many rounds came to nothing, and who was missing.
 
     Attributes
     ----------
     rounds, repeats : int
-        Rounds that the terms want to close, and how many more may be opened.
+        Rounds that the terms want to close, and sealed ones that may fail before none can follow.
     closed, in_vain : int
-        Rounds that closed and were not voided, and the others that have ended.
+        Rounds that closed and stand, and the others that have ended.
+    failed : int
+        Of these, the sealed ones that failed: each uses up a repeat.
     in_a_row : int
-        Rounds that did not close since the last one that closed.
+        Rounds that failed or were skipped since the last one that stands.
+    opens_after : int
+        The block up to which the next opening waits because of these; 0 where it does not wait.
     missing : tuple of Absentee
         Who did not do their part in the latest round that has ended. In a round with a sample, only clients that drew:
         nobody can tell who else was in it.
@@ -47,14 +54,26 @@ class Setbacks:
     repeats: int
     closed: int
     in_vain: int
+    failed: int
     in_a_row: int
+    opens_after: int
     ended: bool
     missing: tuple[Absentee, ...]
+
+    @property
+    def left(self) -> int:
+        """How many more sealed rounds may fail."""
+        return max(0, self.repeats - self.failed)
 
     @property
     def without_result(self) -> bool:
         """No round can follow, and none has closed."""
         return self.ended and not self.closed
+
+    @property
+    def is_urgent(self) -> bool:
+        """Most of the repeats are used up, or there is no result."""
+        return self.without_result or self._used_up(_URGENT)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -69,17 +88,21 @@ class Setbacks:
             return (sentence,) if few else ()
         found = []
         if self.in_a_row >= _IN_A_ROW:
-            found.append(f"the last {self.in_a_row} rounds did not close{self._who}")
-        if self.in_vain and 2 * self.in_vain >= self.repeats:
-            found.append(self._half_gone())
+            waits = f", so the next one is not opened before block {self.opens_after}" if self.opens_after else ""
+            found.append(f"the last {self.in_a_row} rounds came to nothing{waits}{self._who}")
+        if self._used_up(_WORTH_A_WARNING):
+            found.append(self._spent())
         return tuple(found)
 
-    def _half_gone(self) -> str:
-        count = "1 round" if self.in_vain == 1 else f"{self.in_vain} rounds"
-        spent = f"{count} did not close, and the terms allow for {self.repeats} (federation.repeats)"
-        left = self.repeats - self.in_vain
-        then = f"after {left} more" if left > 0 else "with each one more"
-        return f"{spent}: {then} the federation closes fewer than its {self.rounds} rounds{self._who}"
+    def _used_up(self, share: float) -> bool:
+        return self.failed > 0 and self.failed >= share * self.repeats
+
+    def _spent(self) -> str:
+        many = "most" if self._used_up(_URGENT) else "half"
+        count = "1 sealed round" if self.failed == 1 else f"{self.failed} sealed rounds"
+        left = f"{self.left} repeats are left" if self.left != 1 else "1 repeat is left"
+        spent = f"{many} of federation.repeats is used up: {count} failed, and {left} of {self.repeats}"
+        return f"{spent}; one failure more than that ends it with {self.closed} of {self.rounds} rounds{self._who}"
 
     @property
     def _who(self) -> str:
@@ -97,17 +120,20 @@ class Setbacks:
         return f"; missing: {', '.join([*named, f'and {more} more'] if more > 0 else named)}"
 
 
-def setbacks(rounds: Rounds, terms: Terms) -> Setbacks:
-    """Count the rounds that did not close, and find who was missing."""
-    ended = rounds.ended()
-    row = next((at for at, each in enumerate(reversed(ended)) if each.stands), len(ended))
+def setbacks(rounds: Rounds, terms: Terms, draw_window: int) -> Setbacks:
+    """Count the rounds that came to nothing, and find who was missing; ``draw_window`` in blocks."""
+    ended, over = rounds.ended(), rounds.all_held(terms.rounds, terms.repeats)
+    pause = rounds.pause(draw_window)
+    waits = pause > 0 and not over and rounds.last.end is not None
     return Setbacks(
         rounds=terms.rounds,
         repeats=terms.repeats,
         closed=rounds.closed,
         in_vain=len(ended) - rounds.closed,
-        in_a_row=row,
-        ended=rounds.all_held(terms.rounds, terms.repeats),
+        failed=rounds.failed,
+        in_a_row=rounds.in_vain,
+        opens_after=rounds.last.ending.at.block + pause if waits else 0,
+        ended=over,
         missing=_missing(rounds, ended),
     )
 
@@ -135,7 +161,8 @@ def _absent(rounds: Rounds, current: RoundRecords) -> set[int]:
 
 def _did_their_part(rounds: Rounds, current: RoundRecords) -> Collection[int]:
     if current.is_spoilt(rounds.quorum):
-        return current.releases
+        # Who judges that nothing may be summed releases nothing.
+        return {*current.releases, *current.judgements(Phase.RECOVER)} or current.commits
     if current.sealed is None:
         return current.draws
     return current.commits or current.shares or current.draws

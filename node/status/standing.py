@@ -50,7 +50,7 @@ class Standing:
     last : Participation or None
         What became of that account's part in the latest round that has ended.
     setbacks : Setbacks
-        Rounds that did not close, and who was missing.
+        Rounds that came to nothing, and who was missing.
     """
 
     block: int
@@ -93,7 +93,7 @@ def standing(
     view = view or LedgerView(ledger)
     current = view.refresh()
     terms = ledger.deployment.terms
-    found = setbacks(view.rounds, terms)
+    found = setbacks(view.rounds, terms, view.settings.draw_window)
     phase, acted, waiting, until = _phase(view, current, ledger.deployment.block, on_request)
     return Standing(
         block=view.block,

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from fedgrove.chain.crypto import tree, vrf
-from fedgrove.chain.records import Registered, VrfKeyRotated
+from fedgrove.chain.records import Approved, Registered, VrfKeyRotated
 from fedgrove.node.audit.archive import MANIFEST, REPORT, audit_directory
+from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.rounds import Rounds
 
@@ -60,3 +61,12 @@ def test_a_rotation_to_the_mirrored_key_is_lawful(run):
             record = VrfKeyRotated(first.at, first.account, first.client, x, y, first.active_from, record.proof)
         rules.check(record)
         rounds.add(record)
+
+
+def test_a_history_that_ends_before_what_its_last_record_brings_with_it_is_a_bad_record(run):
+    approved = [place for place, record in enumerate(run.records) if isinstance(record, Approved)]
+    assert len(approved) == 6
+    for end in approved:
+        found = Auditor(run.facts, run.records[:end], run.store).run()
+        assert found.verdict == "bad record" and "ends without the record" in found.reason, end
+    assert Auditor(run.facts, run.records[: approved[-1] + 1], run.store).run().holds

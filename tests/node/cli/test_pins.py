@@ -24,8 +24,11 @@ def place(run, tmp_path_factory):
     folder, history = tmp_path_factory.mktemp("place"), run.history
     where = {"chain_id": history.chain_id, "ledger": history.deployment.ledger}
     head = history.head_block
-    alice = run.members[0]
+    alice, bob = run.members[:2]
+    ends = {"block": head, "block_hash": history.block_hash(head).hex()}
     statements = {
+        "end": HeadStatement.sign(alice, **where, **ends),
+        "second": HeadStatement.sign(bob, **where, **ends),
         "good": HeadStatement.sign(alice, **where, block=head - 1, block_hash=history.block_hash(head - 1).hex()),
         "lie": HeadStatement.sign(alice, **where, block=head, block_hash=bytes(32).hex()),
     }
@@ -62,6 +65,22 @@ def test_a_verdict_says_what_is_open(run, place):
     spoken = fedgrove("audit", str(run.directory), cwd=place)
     head = run.history.head_block
     assert f"verified up to block {head}, hash 0x{run.history.block_hash(head).hex()}" in spoken.stderr + spoken.stdout
+
+
+def test_one_member_that_states_the_end_leaves_it_open_and_half_of_them_do_not(run, place):
+    def told(*names):
+        given = [option for name in names for option in ("--expect-statement", f"{name}.json")]
+        found = json.loads(audit(run, place, *given).stdout)
+        return found["unpinned"], [each for each in found["vouched"] if each.startswith("pinned")]
+
+    head = run.history.head_block
+    for names in (("end",), ("end", "end"), ("end", "good")):
+        unpinned, pinned = told(*names)
+        assert "fewer than half of the members" in unpinned and pinned == [f"pinned to block {head} by 1 of 3 members"]
+    assert told("end", "second") == ("", [f"pinned to block {head} by 2 of 3 members"])
+    unpinned, pinned = told("good", "second")
+    assert f"no published head is later than block {head - 1}" in unpinned
+    assert pinned == [f"pinned to block {head - 1} by 2 of 3 members"]
 
 
 @pytest.mark.parametrize(

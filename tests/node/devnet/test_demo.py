@@ -45,7 +45,7 @@ def embedded_report():
 
 def test_the_report_says_what_happened(embedded_report):
     report = embedded_report
-    assert report["audit"] == {"verdict": "verified", "first_bad_record": None}
+    assert report["audit"] == {"verdict": "verified", "practice": True, "first_bad_record": None}
     assert [each["round"] for each in report["rounds"]] == [1, 2]
     for each in report["rounds"]:
         assert each["drawn"] == each["committed"] == 4 and each["dropped"] == []

@@ -11,6 +11,7 @@ import pytest
 from fedgrove.chain.crypto.signatures import sign_message
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import STORE, write_archive
+from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.export import export
 from fedgrove.node.explorer.heatmap import Heatmap
@@ -43,7 +44,7 @@ def archive(story, tmp_path_factory) -> Path:
     shutil.copytree(story.federation.directory / "store", directory / STORE)
     rounds = {end.round: 0.0 for end in story.closed()}
     report = build_report(story.history, story.federation.store, rounds)
-    write_archive(directory, story.history, {**report, "audit": {"verdict": "verified", "first_bad_record": None}})
+    write_archive(directory, story.history, {**report, "audit": Verdict("verified", practice=True).entry()})
     return directory
 
 

@@ -41,6 +41,7 @@ def test_the_figures_are_those_of_the_contracts_own_snapshot():
     measured = json.loads((ROOT / "tests/contracts/snapshots/transactions.json").read_text())
     named = {"share": gas.SHARE, "commit": gas.COMMIT, "last share": gas.SHARE + gas.LAST}
     named |= {"last commit": gas.COMMIT + gas.LAST, "draw with roots: 2": gas.DRAW}
+    named |= {"open": gas.OPEN, "release": gas.RELEASE}
     named |= {f"order of {n}, for each client": gas.seal_gas(n, False) / n for n in (100, 1000)}
     assert {name: pytest.approx(int(measured[name]), rel=0.02) for name in named} == named
     # The number of roots in a proof varies, by 1,130 gas each.
@@ -102,7 +103,7 @@ def test_membership_by_approval_costs_the_admin(terms, tmp_path):
     with embedded() as network:
         made = Federation.found(network, tmp_path, clients=6, membership=approved)
         admin = made.ledger(made.coordinator_keys)
-        costs = [admin.approve(keys.address).gas_used for keys in made.keys]
+        costs = [admin.approve(*(keys.address for keys in made.keys)).gas_used]
         costs += [made.ledger(keys).register(keys).gas_used for keys in made.keys]
     calls = {each.call: each for each in estimate(made.config, 6, 1, 1.0).calls}
     assert calls["approve"].role == "admin"

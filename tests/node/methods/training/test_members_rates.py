@@ -14,6 +14,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.base.tensors import load
 from fedgrove.node.cli.progress import print_rounds
@@ -180,7 +181,7 @@ def test_people_see_a_noisy_rate(run, capsys):
     accuracy, noise = f"{last.accuracy:.4f}", f"{last.noise:.4f}"
     report = build_report(made.history(), made.store, {})
     assert [each["members"] for each in report["rounds"]] == [each.members.to_report() for each in run.metrics]
-    report["audit"] = {"verdict": "verified", "first_bad_record": None}
+    report["audit"] = Verdict("verified", practice=True).entry()
     print_rounds(report)
     printed = capsys.readouterr()
     assert f"members for the last model: accuracy {accuracy} (noise ± {noise})" in printed.out + printed.err

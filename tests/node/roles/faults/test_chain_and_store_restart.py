@@ -48,7 +48,7 @@ def check(world):
     assert verdict.verdict == "verified", verdict
     rounds = world.rounds()
     assert len(rounds.ended()) == ROUNDS
-    assert all(fate(each) for each in rounds.rounds.values() if not isinstance(each.end, Closed))
+    assert all(fate(each, rounds.quorum) for each in rounds.rounds.values() if not isinstance(each.end, Closed))
     assert world.violations() == []
     return rounds.rounds
 

@@ -171,7 +171,7 @@ def test_a_round_that_left_no_model_says_so_on_the_ledger(campaign):
     ends = [type(each.end) for each in campaign.rounds.rounds.values()]
     assert ends[:5] == [Closed, Closed, Skipped, Failed, Closed]
     assert campaign.rounds.rounds[5].replaced is not None
-    assert all(fate(each) for each in campaign.rounds.rounds.values() if not each.stands)
+    assert all(fate(each, campaign.rounds.quorum) for each in campaign.rounds.rounds.values() if not each.stands)
 
 
 def test_who_slept_was_waited_for_no_more_and_is_back_by_itself(campaign):
