@@ -101,7 +101,7 @@ def read_deployment(network: Network, ledger: str, first_block: int | None = Non
         block, founder, members = _creation(network, "ClientRegistry", registry, first_block)
         _, _, rounds = _creation(network, "TrainingLedger", ledger, block)
         mode, admin, _, activation_delay, named = members
-        membership: Membership = MEMBERSHIPS[mode]
+        membership: Membership = MEMBERSHIPS[int(mode)]
         _, coordinator, (*settings, count, repeats), (config, model, rates) = rounds
         return Deployment(
             chain_id=network.chain_id,
