@@ -100,7 +100,8 @@ def read_deployment(network: Network, ledger: str, first_block: int | None = Non
     try:
         block, founder, members = _creation(network, "ClientRegistry", registry, first_block)
         _, _, rounds = _creation(network, "TrainingLedger", ledger, block)
-        membership, admin, _, activation_delay, named = members
+        mode, admin, _, activation_delay, named = members
+        membership: Membership = MEMBERSHIPS[int(mode)]
         _, coordinator, (*settings, count, repeats), (config, model, rates) = rounds
         return Deployment(
             chain_id=network.chain_id,
@@ -110,7 +111,7 @@ def read_deployment(network: Network, ledger: str, first_block: int | None = Non
             founder=founder,
             coordinator=to_checksum_address(coordinator),
             admin=to_checksum_address(admin),
-            membership=MEMBERSHIPS[membership],
+            membership=membership,
             members=tuple(map(to_checksum_address, named)),
             activation_delay=activation_delay,
             settings=LedgerSettings(*settings),

@@ -75,7 +75,7 @@ def created_with(contract: str, data: bytes) -> tuple[Any, ...]:
 def _constructor(contract: str) -> tuple[str, ...]:
     """Types of the arguments of a contract's constructor."""
     items = artifact(contract)["abi"]
-    return _types(next((item["inputs"] for item in items if item["type"] == "constructor"), []))
+    return next((_types(item["inputs"]) for item in items if item["type"] == "constructor"), ())
 
 
 def snake_case(name: str) -> str:

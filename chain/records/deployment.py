@@ -21,9 +21,9 @@ EVERYONE = 1_000_000
 MOST_NAMED = 300
 """Members that the registry takes when it is created; the founder approves the others before the first round."""
 MAX_JSON_BYTES = 1 << 15
-MEMBERSHIPS = ("named", "approved", "open")
-"""As the registry numbers them."""
 Membership = Literal["named", "approved", "open"]
+MEMBERSHIPS: tuple[Membership, ...] = ("named", "approved", "open")
+"""As the registry numbers them."""
 _UINT32 = 2**32 - 1
 _Whole = Annotated[int, Meta(ge=1, le=2**16 - 1)]
 _WholeOrZero = Annotated[int, Meta(ge=0, le=2**16 - 1)]

@@ -68,10 +68,11 @@ def summed_groups(graph: MaskGraph, survivors: Collection[int]) -> tuple[frozens
 
     Nobody's of a group whose part has less than its quota: colluders may be most of what is left.
     """
-    survived, found = frozenset(survivors), []
+    survived = frozenset(survivors)
+    found: list[frozenset[int]] = []
     for group in graph.groups:
         main = _main_part(graph, survived.intersection(group.positions))
-        found.append(main if len(main.intersection(group.counted)) >= group.quota else frozenset[int]())
+        found.append(main if len(main.intersection(group.counted)) >= group.quota else frozenset())
     return tuple(found)
 
 

@@ -168,6 +168,8 @@ class Supervisor:
             return FAILED  # the clients would wait for ever
         if not self._settled(services):
             return RUNNING
+        if standby:  # clients that finish have seen the end, whoever coordinated
+            services = [keeper for keeper in services if keeper.job.kind == "client"]
         if any(keeper.status.state != "finished" for keeper in services):
             return FAILED
         return ENDED if all(keeper.status.code == 0 for keeper in services) else FRUITLESS

@@ -147,7 +147,8 @@ def joined(tmp_path_factory):
         for name in ("founder", "alice", "bob"):
             assert fedgrove("keys", "new", f"{name}.json", cwd=folder).returncode == 0
             chain.fund(account(folder, name), 1)
-        (folder / "federation.toml").write_text(FEDERATION)
+        names = json.dumps([account(folder, name) for name in ("founder", "alice", "bob")])
+        (folder / "federation.toml").write_text(f"{FEDERATION}[membership]\nmembers = {names}\n")
         (folder / "store").mkdir()
         deployed = deploy(chain, folder)
         assert on_ledger("register", place=folder, keystore="alice.json").returncode == 0

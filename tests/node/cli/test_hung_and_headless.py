@@ -1,0 +1,162 @@
+"""``fedgrove network up`` when a process hangs for long, or when the coordinator never comes back."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP
+
+import pytest
+
+from fedgrove.chain.face.founding import read_deployment
+from fedgrove.chain.face.ledger import Ledger
+from fedgrove.chain.face.networks import connect
+from fedgrove.chain.network.access import Network
+from fedgrove.chain.records import Phase
+from fedgrove.chain.records.deployment import Deployment
+from fedgrove.node.devnet.testnet.control import look
+from fedgrove.node.devnet.testnet.identity import Identity
+from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
+from fedgrove.node.devnet.testnet.processes import chain_url
+from fedgrove.node.devnet.testnet.supervisor import ENDED, RUNNING
+from fedgrove.node.protocol.clock import phase_of
+from fedgrove.node.protocol.ledger_view import LedgerView
+from fedgrove.node.protocol.rounds import RoundRecords
+from tests.node.cli.test_bad_input import fedgrove
+from tests.node.cli.test_network import up
+
+ROUNDS = 3
+SECONDS = 400.0
+POLL_SECONDS = 0.05
+WINDOWS = 60
+# Seconds that processes have in each window that passes at once, to see its blocks and to act.
+SECONDS_A_WINDOW = 0.5
+TESTNET = ("--clients", "3", "--rounds", str(ROUNDS), "--store", "disk", "--chain", "anvil", "--no-explorer")
+
+pytestmark = pytest.mark.processes
+
+
+@dataclass
+class Watched:
+    """A testnet that is up, its chain, and its ledger as it is at each look."""
+
+    layout: TestnetPaths
+    network: Network
+    deployment: Deployment
+    view: LedgerView
+
+    @property
+    def current(self) -> RoundRecords | None:
+        """The latest round."""
+        return self.view.refresh()
+
+    @property
+    def phase(self) -> Phase:
+        """Of the latest round; NONE before the first."""
+        current = self.current
+        return Phase.NONE if current is None else phase_of(current, self.view.deadlines(current), self.view.block + 1)
+
+    def until(self, condition, what: str) -> None:
+        """Look at the ledger until something holds."""
+        deadline = time.monotonic() + SECONDS
+        while not condition():
+            assert time.monotonic() < deadline, f"{what}: not in {SECONDS:g} s; {self.phase.name} of {self.current}"
+            time.sleep(POLL_SECONDS)
+
+    def process(self, name: str) -> Identity:
+        """The process of a participant that runs."""
+        one = next(each for each in look(self.layout).kept if each.name == name)
+        assert one.state == "running", one
+        return Identity(one.pid, one.started)
+
+    def client(self, name: str) -> int:
+        """A participant's index on the ledger."""
+        account = read_record(self.layout).accounts[name]
+        return next(index for index, each in self.view.rounds.members.items() if each.account == account)
+
+    def ended(self) -> bool:
+        """Whether the supervisor says that the federation has ended."""
+        phase = look(self.layout).phase
+        assert phase in (RUNNING, ENDED), phase
+        return phase == ENDED
+
+
+@pytest.fixture
+def testnet(tmp_path):
+    """Three members and three rounds, which a coordinator opens and the members may have to."""
+    opened = []
+
+    def bring_up(*more: str) -> Watched:
+        done = up(*TESTNET, *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        record = read_record(TestnetPaths(tmp_path / "testnet"))
+        network = connect(chain_url(record), record.chain_id)
+        opened.append(network)
+        deployment = read_deployment(network, record.ledger, record.block)
+        view = LedgerView(Ledger(network, deployment, None))
+        return Watched(TestnetPaths(tmp_path / "testnet"), network, deployment, view)
+
+    yield bring_up
+    for network in opened:
+        network.close()
+    fedgrove("network", "down", "--delete", cwd=tmp_path)
+
+
+def check_rounds(watched: Watched, place: Path) -> None:
+    """All rounds closed and none was opened in vain; an auditor finds nothing."""
+    watched.until(watched.ended, "the end")
+    watched.view.refresh()
+    assert [each.stands for each in watched.view.rounds.rounds.values()] == [True] * ROUNDS
+    record = read_record(watched.layout)
+    reach = ("--rpc", chain_url(record), "--ledger", record.ledger, "--from-block", str(record.block))
+    audit = fedgrove("audit", *reach, "--store", f"disk:{watched.layout.root / 'store'}", "--json", cwd=place)
+    assert audit.returncode == 0, audit.stderr
+    assert json.loads(audit.stdout)["verdict"] == "verified"
+
+
+def stop_between_rounds(watched: Watched, member: Identity, index: int) -> None:
+    """Stop a member's process when a round has closed and it has not drawn in the next one."""
+    for number in range(1, ROUNDS):
+        watched.until(lambda each=number: watched.current.number > each or watched.current.stands, "a closed round")
+        assert member.send(SIGSTOP)
+        watched.until(lambda each=number: watched.current.number > each, "the next round")
+        time.sleep(SECONDS_A_WINDOW)  # for what it sent before
+        if watched.current.number == number + 1 and index not in watched.current.draws:
+            return
+        assert member.send(SIGCONT)
+    raise AssertionError("the member drew in each round before it could be stopped")
+
+
+def test_a_hung_member_is_waited_for_and_uses_no_repeat(testnet, tmp_path):
+    watched = testnet("--block-seconds", "0.5")
+    watched.until(lambda: watched.current is not None, "a first round")
+    hung, index = watched.process("client-02"), watched.client("client-02")
+    stop_between_rounds(watched, hung, index)
+    try:
+        number = watched.current.number
+        for _ in range(WINDOWS):
+            watched.network.mine(watched.view.settings.draw_window)
+            time.sleep(SECONDS_A_WINDOW)
+        assert watched.current.number == number and watched.phase is Phase.DRAW
+        assert set(watched.current.able) - set(watched.current.draws) == {index}
+    finally:
+        hung.send(SIGCONT)
+    check_rounds(watched, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [Phase.CLOSED, Phase.DRAW, Phase.SEAL, Phase.SHARE, Phase.COMMIT, Phase.RECOVER],
+    ids=lambda each: each.name,
+)
+def test_a_headless_federation_goes_on_by_its_members(testnet, tmp_path, phase):
+    watched = testnet("--block-seconds", "0.5", "--standby", "3")
+    coordinator = watched.process("coordinator")
+    watched.until(lambda: watched.phase is phase and watched.current.number < ROUNDS, f"the phase {phase.name}")
+    # Without its keys it ends whenever it is started again, until it is given up.
+    watched.layout.participant("coordinator").keystore.unlink()
+    assert coordinator.send(SIGKILL)
+    number = watched.current.number
+    check_rounds(watched, tmp_path)
+    closers = {each.closing.at.author for each in watched.view.rounds.rounds.values() if each.number > number}
+    assert closers and watched.deployment.coordinator not in closers
