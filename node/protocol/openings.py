@@ -61,6 +61,15 @@ class Openings:
         times = sum(earlier == partition and each.opened.model_digest == model for each, earlier in opened)
         return f"{self._said(partition)} a member that spoils" if times >= TIMES else ""
 
+    def are_repeated(self, current: RoundRecords) -> bool:
+        """Whether somebody may know a sum of words that say the same of a round's model each time, as metrics do.
+
+        The difference of two such sums, one of them without some member, is exactly that member's. So nobody sends any
+        again.
+        """
+        digest = current.opened.model_digest
+        return any(each.opened.model_digest == digest for each in self._opened_before(current.number))
+
     def most_partitions(self, number: int) -> int:
         """How many partitions may be opened before a round: more where members were revoked that had taken part."""
         current = self.rounds.rounds.get(number)

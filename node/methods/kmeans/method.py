@@ -19,6 +19,7 @@ from fedgrove.node.methods.kmeans.schedule import OnRequest
 from fedgrove.node.methods.kmeans.state import KMeansState
 from fedgrove.node.methods.kmeans.terms import terms_of
 from fedgrove.node.protocol.accounting import NoMechanism
+from fedgrove.node.protocol.cells import crowd_of
 from fedgrove.node.protocol.local_work import LocalWork
 from fedgrove.node.protocol.method import Aides, Method, Workplace
 from fedgrove.node.protocol.prediction import ModelChoice, OpenTask, Predictor
@@ -58,7 +59,8 @@ class KMeans(Method[KMeansState, BinCounts, np.ndarray]):
     ) -> RoundInputs[KMeansState]:
         state = state_before(rounds, current, self.config, store, model)
         groups = groups_of(rounds, current, state, self.config)
-        graph = current.graph(*ledger, self.config.masking, groups)
+        least = crowd_of(current, self.config.masking.assumed)
+        graph = current.graph(*ledger, self.config.masking, groups, least)
         return RoundInputs(rounds, current, graph, self.config, store, lambda: state)
 
     def member_data(self, path: Path) -> np.ndarray:

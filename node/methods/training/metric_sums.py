@@ -21,6 +21,7 @@ from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics, next_course, of_sums, with_course
 from fedgrove.node.protocol.members_rates import MembersRates
 from fedgrove.node.protocol.metric_words import UNIT, MetricSums, from_words, to_words, words_for
+from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
 
@@ -65,6 +66,11 @@ def sums_of(found: HeldOutSums, settings: EvaluationSettings, classes: int = 0) 
 def nothing_measured(names: Sequence[str]) -> MetricSums:
     """The metrics of a member that could not evaluate the model."""
     return MetricSums(0, dict.fromkeys(names, 0))
+
+
+def are_repeated(inputs: RoundInputs) -> bool:
+    """Whether somebody may know a sum of the metrics of a round's very model; noise hides who says what."""
+    return inputs.config.privacy is None and Openings(inputs.rounds, inputs.config).are_repeated(inputs.current)
 
 
 def rates_of(found: MetricSums | None, names: Iterable[str]) -> Rates:
@@ -133,6 +139,8 @@ def raised_in(config: FederationConfig, behind: np.ndarray, clients: int) -> int
 def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collection[int]) -> MembersMetrics | None:
     """What a round states of the model that it began with: the sum over the clients at these leaf positions.
 
+    Nothing where the metrics may be known already (``are_repeated``).
+
     Raises
     ------
     StoreError, InvalidContent
@@ -140,6 +148,7 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
     """
     if inputs.config.evaluation is None:
         return None
+    words = np.zeros_like(words) if are_repeated(inputs) else words
     found = sum_of(inputs.config, words, len(positions))
     return with_course_before(inputs, found, anew=inputs.begins_anew)
 
