@@ -150,9 +150,11 @@ class Switched:
         results = [result for suite in suites for result in suite["test_results"].items()]
         self._failing = [name.split("(")[0] for name, found in results if found["status"] == "Failure"]
 
-    def outcome(self, change: Change) -> tuple[str, str, str]:
-        """How the tests end on a mutant of the batch, what went, and what came in its place."""
+    def outcome(self, change: Change, tests: Sequence[str] = ()) -> tuple[str, str, str]:
+        """How the tests, or those of these names, end on a mutant of the batch, what went, and what came in its place."""
         arguments = ["--fail-fast", "--block-coinbase", f"0x{self._numbers[change]:040x}"]
+        if tests:
+            arguments += ["--match-test", f"^({'|'.join(tests)})\\("]
         if self._failing:
             arguments += ["--no-match-test", "|".join(self._failing)]
         try:

@@ -2,10 +2,17 @@
 
 import ast
 import importlib
+import json
+import os
+import random
+import re
+import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 
+from tests.removed_refusals import refusals
 from tests.test_docs import ROOT
 
 
@@ -103,3 +110,69 @@ def test_the_page_counts_the_last_trial_of_each_mutant_and_gives_reasons(scripts
     assert "| `ipfs` | 4 | 2 | 1 | 1 |" in page and "| `chain` | 0 | 0 | 0 | 0 |" in page
     assert "| all | 4 | 2 | 1 | 1 |" in page and "Commits: c0ffee." in page
     assert "| ipfs/cid.py:3 | `a \\| b` | `(a)` | the same value |" in page
+
+
+# --- refusals of the law and of the contracts, each of which some test needs ------------------------------------------
+
+RULES = ("windows", "authors", "joining", "rounds", "judgements")
+LAW_TESTS = [f"tests/node/protocol/test_rules_of_{part}.py" for part in RULES]
+NAMES_AN_ERROR = re.compile(r"revert (\w+)")
+TEST = re.compile(r"\n    function (test\w*|invariant\w*)\(.*?\n    }\n", re.DOTALL)
+
+
+def needed_refusals(found, *tests: str, lines: Sequence[int] = ()) -> dict[int, str | None]:
+    """By the line of each refusal of the law, or of some, a test that fails without it."""
+    options = {"FEDGROVE_REMOVED": str(found), "FEDGROVE_LINES": " ".join(map(str, lines))}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.removed_refusals", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | options, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5_000:]
+    return {int(line): test for line, test in json.loads(found.read_text()).items()}
+
+
+def refusals_of_law() -> list[int]:
+    return refusals((ROOT / "node/protocol/law.py").read_text())[1]
+
+
+def test_some_refusals_of_the_law_are_each_needed_by_a_test(tmp_path):
+    some = random.Random(0).sample(refusals_of_law(), 5)
+    found = needed_refusals(tmp_path / "found", *LAW_TESTS, lines=some)
+    assert sorted(found) == sorted(some) and all(found.values()), found
+
+
+@pytest.mark.mutants
+def test_each_refusal_of_the_law_is_needed_by_a_test(tmp_path):
+    found = needed_refusals(tmp_path / "found", *LAW_TESTS)
+    assert sorted(found) == refusals_of_law() and all(found.values()), found
+
+
+def refusals_of_contracts(scripts) -> list:
+    changes = (each for path in scripts[0].sources("contracts") for each in scripts[0].changes_of(ROOT, path))
+    return [each for each in changes if each.operator == "raise"]
+
+
+def tests_that_name(error: str) -> list[str]:
+    """Functions of the contracts' tests that speak of an error."""
+    texts = (path.read_text() for path in sorted((ROOT / "tests/contracts").glob("*.t.sol")))
+    return sorted({each[1] for text in texts for each in TEST.finditer(text) if re.search(rf"\b{error}\b", each[0])})
+
+
+def test_each_error_of_the_contracts_is_named_by_a_test_of_theirs(scripts):
+    tests = "".join(path.read_text() for path in (ROOT / "tests/contracts").rglob("*.sol"))
+    errors = {NAMES_AN_ERROR.match(each.before)[1] for each in refusals_of_contracts(scripts)}
+    assert {error for error in errors if not re.search(rf"\b{error}\.selector\b", tests)} == set()
+
+
+@pytest.mark.mutants
+def test_each_refusal_of_the_contracts_is_needed_by_a_test(scripts, tmp_path):
+    """First by those that name its error, and by all where these do not miss it."""
+    changes, switched = refusals_of_contracts(scripts), scripts[1].Switched(scripts[0].copied(tmp_path))
+    batches, living = list(switched.batches(changes)), []
+    assert sum(map(len, batches)) == len(changes)
+    for batch in batches:
+        switched.compile(batch)
+        for each in batch:
+            named = tests_that_name(NAMES_AN_ERROR.match(each.before)[1])
+            only = [named, []] if named else [[]]
+            if all(switched.outcome(each, tests)[0] == "survived" for tests in only):
+                living.append(f"{each.path}:{each.line} {each.before}")
+    assert living == []

@@ -357,8 +357,12 @@ class Law:
                 self._seed(record, current, deadlines)
             case Drawn():
                 self._drawn(record, current, deadlines)
-            case DrawRejected() | SealChunk():
-                pass  # neither changes anything
+            case DrawRejected():
+                self._rejected(record, current, deadlines)
+            case SealChunk():
+                self._sealable(record, current, deadlines)
+                if not 0 < record.placed <= len(current.draws):
+                    raise bad("order.count", f"{record.placed} placed of {len(current.draws)} that drew", number)
             case Sealed():
                 self._sealed(record, current, deadlines)
             case MemberRecord(AFTER=type() as after):
@@ -408,11 +412,23 @@ class Law:
         awaited, late = current.awaited(settings.max_clients), record.at.block > draw_window_end(current, settings)
         return min(awaited, settings.quorum) if late else awaited
 
-    def _sealed(self, record: Sealed, current: RoundRecords, deadlines: Deadlines) -> None:
+    def _rejected(self, record: DrawRejected, current: RoundRecords, deadlines: Deadlines) -> None:
+        """With the seed, while draws are taken; an item of the batch before may have been the last of them."""
+        ended = current.draw_end is not None and current.draw_end.at.transaction == record.at.transaction
+        if current.seed is None or not (ended or phase_of(current, deadlines, record.at.block) is Phase.DRAW):
+            raise bad("draw.block", f"block {record.at.block} is outside the draw window", record.round)
+
+    def _sealable(self, record: Sealed | SealChunk, current: RoundRecords, deadlines: Deadlines) -> None:
+        """Whether the chain still knows the order's block depends on the chain, so it is not asked here."""
         in_time = phase_of(current, deadlines, record.at.block) is Phase.SEAL
         if not in_time or record.at.block <= deadlines.order_block:
             raise bad("order", "sealed twice or outside its window", record.round)
-        if record.drawn != len(current.draws) or record.drawn < self.facts.settings.quorum:
+        if len(current.draws) < self.facts.settings.quorum:
+            raise bad("order.count", f"{len(current.draws)} drew, fewer than the quorum", record.round)
+
+    def _sealed(self, record: Sealed, current: RoundRecords, deadlines: Deadlines) -> None:
+        self._sealable(record, current, deadlines)
+        if record.drawn != len(current.draws):
             raise bad("order.count", f"{record.drawn} sealed, {len(current.draws)} drew", record.round)
         source = self.facts.randomness if self.facts.settings.randao else self.facts.block_hash
         if record.order_seed != tree.order_seed(*self.facts.place, record.round, source(deadlines.order_block)):

@@ -8,10 +8,13 @@ import random
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, fields, replace
+from typing import get_type_hints
 
 import pytest
+from msgspec import Meta
 
 from fedgrove.chain.crypto import tree, vrf
+from fedgrove.chain.crypto.account import Account
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.contract import Contract
@@ -20,8 +23,11 @@ from fedgrove.chain.network.access import Network
 from fedgrove.chain.records import (
     Approved,
     Closed,
+    CommitEnded,
     Committed,
+    DrawEnded,
     Drawn,
+    DrawRejected,
     Failed,
     Judged,
     MailboxKeyRotated,
@@ -31,18 +37,22 @@ from fedgrove.chain.records import (
     Record,
     Registered,
     Released,
+    Replaced,
     Resumed,
     Revoked,
     RoundOpened,
+    SealChunk,
     Sealed,
     SeedFixed,
     Shared,
+    ShareEnded,
     Skipped,
+    Voided,
     VrfKeyRotated,
     Withdrawn,
 )
 from fedgrove.chain.records.abi import functions
-from fedgrove.chain.records.deployment import MEMBERSHIPS, Deployment
+from fedgrove.chain.records.deployment import EVERYONE, MEMBERSHIPS, Deployment, LedgerSettings
 from fedgrove.chain.records.signed_draws import SignedDraw, sign_draw, signed_by
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.clock import phase_of
@@ -55,46 +65,92 @@ OFTEN = 0.9
 NOTHING = bytes(32)
 RIGHT = (b"r" * 32, b"m" * 32)
 """The result that members mean who judge that a closing should have been another."""
-LONG = 300
-"""Blocks after which a chain has forgotten a seed block's hash."""
-RATES = (((1, 1_000_000), (3, 600_000), (4, 1_000_000)), ((1, 1_000_000),), ((1, 700_000), (6, 1_000_000)))
+HASHES = 256
+"""Blocks whose hash the chain of a walk knows."""
+LONG = 1 << 16
+"""Blocks after which a member may skip a round that waits for its quorum."""
+RATES = (
+    ((1, EVERYONE),),
+    ((1, EVERYONE), (3, 600_000), (4, EVERYONE)),
+    ((1, 700_000), (6, EVERYONE)),
+    ((1, 1),),
+    ((1, 700_000), (2, 1), ((1 << 40) - 1, EVERYONE)),
+)
+_BOUNDS = {
+    name: (meta.ge, meta.le)
+    for name, hint in get_type_hints(LedgerSettings, include_extras=True).items()
+    for meta in getattr(hint, "__metadata__", ())
+    if isinstance(meta, Meta)
+}
+"""The least and the largest value of each setting that is a number."""
+
+
+def extremes(seed: int) -> dict[str, int]:
+    """The least value of one setting and the largest one of another; some seed has each."""
+    names = sorted(_BOUNDS)
+    least, largest = names[seed % len(names)], names[(seed + 3) % len(names)]
+    return {least: _BOUNDS[least][0], largest: _BOUNDS[largest][1]}
+
+
+def chosen(seed: int, some: random.Random) -> LedgerSettings:
+    """Settings of a walk: as they are in a test, some of them as little or as much as the ledger takes."""
+    quorum, windows = some.choice([1, 2, 3]), {"draw_window": some.choice([1, 20, 20]), "commit_window": 24}
+    windows |= {"share_window": some.choice([4, 24, 24]), "recover_window": some.choice([24, 40])}
+    windows |= {"coordinator_grace": some.choice([0, 2, 6]), "seed_delay": some.choice([1, 3])}
+    limits = {"quorum": quorum, "releases": some.choice([1, quorum]), "judges": some.choice([1, quorum])}
+    limits |= {"absence_limit": some.choice([1, 2]), "max_clients": some.choice([3, 5, 8])}
+    own = windows | limits | {"order_delay": some.choice([1, 2]), "max_samples": 1000} | extremes(seed)
+    if "recover_window" not in extremes(seed):  # at least four graces, so that there is time for others
+        own["recover_window"] = max(own["recover_window"], min(4 * own["coordinator_grace"], (1 << 16) - 4))
+    own["coordinator_grace"] = min(own["coordinator_grace"], own["recover_window"] // 4)
+    own["max_clients"] = max(own["max_clients"], own["quorum"])
+    own |= {name: min(own[name], own["quorum"]) for name in ("releases", "judges")}
+    return replace(SETTINGS, randao=seed % 2 == 1, **own)
 
 
 class Walk:
-    """One federation, its accounts, and what they may try. ``taken`` counts the calls that took effect, by function."""
+    """One federation, its accounts, and what they may try; a seed makes the same choices while the hashes are alike.
 
-    def __init__(self, network: Network, seed: int, kinds: tuple[str, ...] = KINDS) -> None:
-        self.random = random.Random(seed)
+    ``far`` says how often it may wait for LONG blocks, and counts down; ``taken`` counts the calls that took effect,
+    ``refused`` those of whose records the law was asked, by function.
+    """
+
+    def __init__(self, network: Network, seed: int, kinds: tuple[str, ...] = KINDS, far: int = 0) -> None:
+        self.random, self.network = random.Random(seed), network
+        self.named = [self._funded() for _ in range(2)] if seed % 3 != MEMBERSHIPS.index("open") else []
         self.federation: Federation = self._found(network, seed)
-        self.network = network
+        self.far = far
         self.odd = Odd(network, self.random, kinds)
         self.ledger = Ledger(network, self.federation.deployment)
         self.contracts = {
             name: Contract(network, name, address) for name, address in self.federation.deployment.contracts.items()
         }
         self.view = LedgerView(self.ledger)
-        self.strangers = [self._funded() for _ in range(2)]
+        self._waiting = list(self.named)
+        self.strangers = [*self.named, *[self._funded() for _ in range(2)]]
         self.taken: dict[str, int] = {}
         self.refused: dict[str, int] = {}
         network.mine(2)
         self._logs = len(self._new_logs(self.federation.deployment.block))
 
     def _found(self, network: Network, seed: int) -> Federation:
-        """Every membership, and settings from the least to the usual ones."""
+        """Every membership, and every setting, term and delay from the least to the largest."""
         some = self.random.choice
-        quorum = some([1, 2, 3])
-        changes = {"draw_window": some([1, 20, 20]), "share_window": some([4, 24, 24]), "commit_window": 24}
-        changes |= {"coordinator_grace": some([0, 2, 6]), "recover_window": some([24, 40]), "seed_delay": some([1, 3])}
-        changes |= {"quorum": quorum, "releases": some([1, quorum]), "judges": some([1, quorum])}
-        changes |= {"absence_limit": some([1, 2]), "max_clients": some([3, 5, 8]), "order_delay": some([1, 2])}
-        ends = some([{"rounds": 2}, {"repeats": 1}, *[{"rounds": 1_000, "repeats": 1_000}] * 4])
+        ends = some([{"rounds": 2}, {"repeats": 0}, {"repeats": 1}, *[{"rounds": 2**32 - 1, "repeats": 2**32 - 1}] * 4])
         return found(
             network,
-            settings=replace(SETTINGS, randao=seed % 2 == 1, **changes),
-            terms=replace(TERMS, rates=some(RATES), **ends),
+            settings=chosen(seed, self.random),
+            terms=replace(TERMS, rates=some([RATES[0], RATES[0], *RATES]), **ends),
             membership=MEMBERSHIPS[seed % 3],
-            activation_delay=some([1, 2, 9]),
+            activation_delay=2**32 - 1 if seed % 20 == 13 else some([1, 2, 9]),
+            members=[keys.address for keys in self.named],
+            new_keys=self._new_keys,
         )
+
+    def _new_keys(self) -> Keys:
+        """Keys of this walk's own."""
+        account, secret = (self.random.randrange(1, 1 << 255).to_bytes(32, "big") for _ in range(2))
+        return Keys(Account(account), secret, self.random.randbytes(32), self.random.randbytes(32))
 
     def step(self) -> None:
         """Let somebody do something, and see that the reader and the contracts agree on it."""
@@ -107,6 +163,14 @@ class Walk:
         assert len(self.ledger.records()) == self._logs
         self.view.refresh()
         self._compare()
+        self._unasked()
+
+    def _unasked(self) -> None:
+        """What follows from other records comes in no other way."""
+        number, digests = self.view.rounds.last.number if self.view.rounds.rounds else 1, (self._digest(), RIGHT[1])
+        kind = self.random.choice([DrawEnded, ShareEnded, CommitEnded, Voided, Replaced])
+        at = Position(self.network.block_number(), NOTHING, 0, self._anybody.address)
+        self._refused(kind(at, number, *digests[: len(fields(kind)) - 2]))
 
     def _compare(self) -> None:
         """The contracts and the reader see the same round, model, counts and members."""
@@ -174,23 +238,25 @@ class Walk:
     def _call(self, keys: Keys, kind: type[Record], *arguments: object, certain: bool = True, **rest: object) -> bool:
         """Call the function whose own record this kind is; whether it took effect.
 
-        If it did not, the law refuses the record that it would have left, if that is ``certain``: its fields are the
-        arguments of the same names, and the ``rest``.
+        If it did not, or left nothing, the law refuses the record that it would have left, if that is ``certain``: its
+        fields are the arguments of the same names, and the ``rest``.
         """
         contract, function = kind.CALLED or kind.CONTRACT, kind.CALLS[0]
-        if self._send(keys, contract, function, *arguments):
-            return True
-        if certain:
-            block, law = self.network.block_number(), self.view.law
+        took = self._send(keys, contract, function, *arguments)
+        block = self.network.block_number()
+        if certain and not (took and self._new_logs(block)):
             known = {"account": keys.address, "client": self._client(keys), "active_from": block + self._delay}
             known |= dict(zip(functions(contract)[function].names, arguments, strict=True)) | rest
             content = {each.name: known[each.name] for each in fields(kind) if each.name != "at"}
-            record = kind(at=Position(block, NOTHING, 0, keys.address), **content)
-            with pytest.raises(RuleBroken):
-                deepcopy(law, {id(part): part for part in (law.facts, law.rounds)}).check(record)
-                pytest.fail(f"the contracts refused what the law takes: {record}")
+            self._refused(kind(at=Position(block, NOTHING, 0, keys.address), **content))
             self.refused[function] = self.refused.get(function, 0) + 1
-        return False
+        return took
+
+    def _refused(self, record: Record) -> None:
+        law = self.view.law
+        with pytest.raises(RuleBroken):
+            deepcopy(law, {id(part): part for part in (law.facts, law.rounds)}).check(record)
+            pytest.fail(f"the contracts refused what the law takes: {record}")
 
     def _send(self, keys: Keys, contract: str, function: str, *arguments: object) -> bool:
         return self._deliver(keys, contract, function, self.odd.call(contract, function, *arguments))
@@ -201,7 +267,7 @@ class Walk:
         return took
 
     def _funded(self) -> Keys:
-        keys = Keys.generate()
+        keys = self._new_keys()
         self.network.fund(keys.address, 1)
         return keys
 
@@ -246,7 +312,7 @@ class Walk:
     # --- membership -------------------------------------------------------------------------------------------------
 
     def _join(self) -> None:
-        keys = self._funded()
+        keys = self._waiting.pop() if self._waiting and self.random.random() < 0.2 else self._funded()
         if self.random.random() < 0.5 and self.federation.deployment.membership == "approved":
             self._call(self.federation.founder, Approved, [keys.address], account=keys.address)
             self.view.refresh()
@@ -260,7 +326,7 @@ class Walk:
 
     def _rotate(self) -> None:
         place = self.random.randrange(len(self.federation.keys))
-        keys = self.federation.keys[place].with_new_vrf()
+        keys = replace(self.federation.keys[place], vrf=self._new_keys().vrf)
         *arguments, proof = self._key(keys)
         if self._call(keys, VrfKeyRotated, *arguments, proof=proof):
             self.federation.keys[place] = keys
@@ -281,10 +347,9 @@ class Walk:
 
     def _approve(self) -> None:
         """Approve some accounts, perhaps one twice; who is not entitled to would approve the first."""
-        accounts = [self._anybody.address for _ in range(self.random.randint(0, 3))]
-        account = [*accounts, self.strangers[0].address][0]
-        active_from = {} if self.view.rounds.member(account) else {"active_from": 0}
-        self._call(self._admin, Approved, accounts, account=account, **active_from)
+        accounts = [self._anybody.address for _ in range(self.random.randint(1, 3))]
+        active_from = {} if self.view.rounds.member(accounts[0]) else {"active_from": 0}
+        self._call(self._admin, Approved, accounts, account=accounts[0], **active_from)
 
     def _revoke(self) -> None:
         self._call(self._admin, Revoked, self._member.address)
@@ -294,9 +359,9 @@ class Walk:
         return self.federation.founder if self.random.random() < 0.9 else self._anybody
 
     def _look(self) -> None:
-        """A transaction that takes effect and leaves nothing: a view, a registration that stands, an empty batch."""
+        """A transaction that leaves nothing: a view, a registration that stands, an empty batch or list."""
         number = self.federation.coordinator.current_round()
-        match self.random.randrange(4):
+        match self.random.randrange(5):
             case 0:
                 self._send(self._anybody, LEDGER, self.random.choice(["registry", "coordinator", "currentModel"]))
             case 1:
@@ -305,6 +370,8 @@ class Walk:
                 self._register(self._member)
             case 3:
                 self._deliver(self._anybody, LEDGER, "drawBatch", self.odd.batch(number, []))
+            case 4:
+                self._send(self._admin, REGISTRY, "approve", [])
 
     # --- rounds -----------------------------------------------------------------------------------------------------
 
@@ -312,14 +379,21 @@ class Walk:
         self.network.mine(1)
 
     def _late(self) -> None:
-        """Go beyond the draw window, or for as long as a chain remembers hashes."""
-        self.network.mine(LONG if self.random.random() < 0.1 else 21)
+        """Go beyond the draw window, or for as long as a chain remembers hashes, or as a round waits for its quorum."""
+        if self.random.random() < 0.1 and self.far:
+            self.far -= 1
+            self.network.advance_to(self.view.rounds.last.opened.opened_at + LONG + self.random.randint(-3, 3))
+        else:
+            self.network.mine(HASHES + self.random.randint(-3, 3) if self.random.random() < 0.1 else 21)
 
     def _on(self) -> None:
         deadlines = self.view.deadlines(self.view.rounds.last)
         block = self.network.block_number()
         ends = (deadlines.share_end, deadlines.commit_end, deadlines.recover_end)
-        self.network.advance_to(min((end for end in ends if end > block), default=block + 1))
+        end = min((end for end in ends if end > block), default=block + 1)
+        if end - block > 4 * HASHES:
+            end, self.far = (end, self.far - 1) if self.far else (block + HASHES, 0)
+        self.network.advance_to(end)
 
     def _open(self) -> None:
         if self.random.random() < 0.5:
@@ -341,12 +415,12 @@ class Walk:
         seed_block = current.opened.seed_block if current else 0
         found = self.network.block_hash(seed_block) if seed_block <= last else NOTHING
         seed = tree.seed(found, self.view.rounds.root_before(number))
-        self._call(self._anybody, SeedFixed, number, certain=self._remembers, block_hash=found, seed=seed)
+        certain = self._remembers(seed_block)
+        self._call(self._anybody, SeedFixed, number, certain=certain, block_hash=found, seed=seed)
 
-    @property
-    def _remembers(self) -> bool:
-        """Whether every chain still knows the seed block's hash: those with EIP-2935 do for longer, as the law says."""
-        return self.network.block_number() - self.view.rounds.last.opened.seed_block < LONG - 50
+    def _remembers(self, number: int) -> bool:
+        """Whether every chain still knows the hash of this block; some do for longer, so the law does not ask."""
+        return self.network.block_number() + 1 - number <= HASHES
 
     def _alpha(self, number: int) -> bytes:
         self.ledger.records()
@@ -354,9 +428,13 @@ class Walk:
 
     def _draw(self) -> None:
         number, keys = self._round, self._member
-        alpha, samples = self._alpha(number), self.random.choice([1, 5, 5, 1000, 0, 1001])
+        alpha, samples = self._alpha(number), self._samples()
         content = (*vrf.coordinates(keys.vrf_public), self._digest(), self._digest(), samples)
         self._call(keys, Drawn, number, *content, self._message(keys, alpha), proof=vrf.prove(keys.vrf, alpha))
+
+    def _samples(self) -> int:
+        most = self.view.settings.max_samples
+        return self.random.choice([*[1, min(5, most), most] * 2, 0, min(most + 1, (1 << 32) - 1)])
 
     def _batch(self) -> None:
         number = self._round
@@ -364,11 +442,15 @@ class Walk:
         items = []
         for keys in self.random.sample(self.federation.keys, self.random.randint(0, 4)):
             round_keys = (self._digest(), self._digest())
-            signed = sign_draw(self.federation.deployment, number, keys, alpha, *round_keys, self.random.choice([5, 9]))
+            signed = sign_draw(self.federation.deployment, number, keys, alpha, *round_keys, self._samples())
             items += [signed] if self.random.random() < 0.7 else [self._copy(signed, number), signed]
         items += [replace(item, signature=self.random.randbytes(65)) for item in items[:1]]
         self.random.shuffle(items)
-        self._deliver(self._anybody, LEDGER, "drawBatch", self.odd.batch(number, items))
+        keys = self._anybody
+        if not self._deliver(keys, LEDGER, "drawBatch", self.odd.batch(number, items)):
+            at = Position(self.network.block_number(), NOTHING, 0, keys.address)
+            self._refused(DrawRejected(at, number, keys.address, bytes(4)))
+            self.refused["drawBatch"] = self.refused.get("drawBatch", 0) + 1
 
     def _copy(self, item: SignedDraw, number: int) -> SignedDraw:
         """Somebody else's draw, signed by the copier."""
@@ -393,7 +475,8 @@ class Walk:
         permutation = b"".join(index.to_bytes(2, "big") for index in tree.permutation(tickets, seed))
         order = {"order_seed": seed, "order_root": tree.order_root(tree.order(tickets, seed))}
         content = (self._round, _packed(tickets), permutation, header)
-        self._call(self._anybody, Sealed, *content, drawn=len(tickets), **order)
+        certain = self._remembers(self.view.deadlines(self.view.rounds.last).order_block)
+        self._call(self._anybody, Sealed, *content, certain=certain, drawn=len(tickets), **order)
 
     def _seal_chunk(self) -> None:
         tickets, seed, header = self._tickets()
@@ -402,12 +485,16 @@ class Walk:
         placed = ledger.call("placedSoFar", ledger.call("currentRound"), keys.address)
         count = self.random.randint(1, 3)
         chunk = tree.order(tickets, seed)[placed : placed + count]
-        self._send(keys, LEDGER, "sealChunk", self._round, _packed(chunk), header)
+        number = self._round
+        if self._send(keys, LEDGER, "sealChunk", number, _packed(chunk), header):
+            return
+        current, block = self.view.rounds.last, self.network.block_number()
+        if self._remembers(self.view.deadlines(current).order_block) or number != current.number:
+            self._refused(SealChunk(Position(block, NOTHING, 0, keys.address), number, placed + len(chunk)))
+            self.refused["sealChunk"] = self.refused.get("sealChunk", 0) + 1
 
     def _skip(self) -> None:
-        current = self.view.rounds.last
-        certain = current.seed is not None or self._remembers
-        self._call(self._anybody, Skipped, self._round, certain=certain, drawn=len(current.draws))
+        self._call(self._anybody, Skipped, self._round, drawn=len(self.view.rounds.last.draws))
 
     def _share(self) -> None:
         self._call(self._due(Drawn, Shared), Shared, self._round, self._digest())

@@ -5,6 +5,7 @@ took cannot go on. What stops it: readers take whatever the contracts take, what
 the encoding of its calldata; a random walk over hundreds of odd calls compares the two.
 """
 
+import functools
 import random
 from collections import Counter
 from dataclasses import replace
@@ -18,11 +19,22 @@ from fedgrove.chain.errors import BadHistory, ConnectionFailed
 from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.founding import LEDGER_GAS, REGISTRY_GAS
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.face.networks import connect
+from fedgrove.chain.face.networks import connect, embedded
 from fedgrove.chain.network import block_rlp, blocks, endpoint
 from fedgrove.chain.network.history import capture
 from fedgrove.chain.network.transactions import sender_of
-from fedgrove.chain.records import Drawn, LedgerFounded, Registered, RegistryFounded, authors, calldata, signed_draws
+from fedgrove.chain.records import (
+    KINDS as RECORDS,
+)
+from fedgrove.chain.records import (
+    Drawn,
+    LedgerFounded,
+    Registered,
+    RegistryFounded,
+    authors,
+    calldata,
+    signed_draws,
+)
 from fedgrove.chain.records.deployment import Deployment, created_address, creation_data
 from fedgrove.chain.records.signed_draws import sign_draw
 from fedgrove.chain.records.signed_transactions import decode_transaction
@@ -32,13 +44,14 @@ from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
-from tests.adversary.odd_transactions import BLOB, FEE, GAS, KINDS, SET_CODE, UNPROTECTED, Odd
-from tests.adversary.odd_walk import Walk, copied
+from tests.adversary.odd_transactions import BLOB, DYNAMIC_FEE, FEE, GAS, KINDS, SET_CODE, UNPROTECTED, Odd
+from tests.adversary.odd_walk import Walk, chosen, copied, extremes
 from tests.chain.federations import SETTINGS, TERMS, found
 from tests.chain.nodes import anvil_or_skip
 from tests.embedded_evm import py_evm
 
 STEPS, MANY_STEPS = 150, 600
+WALKS, LONG_STEPS = 20, 500
 STOPPED = (BadHistory, RuleBroken)
 """What a reader cannot go on after."""
 
@@ -266,3 +279,43 @@ def test_thousands_of_odd_calls_are_read():
         kinds.update(walked.odd.taken)
     assert all(taken.values()) and sum(taken.values()) > 2_000, taken
     assert all(kinds[kind] > 200 for kind in KINDS), kinds
+
+
+# --- the contracts and the law, both ways -----------------------------------------------------------------------------
+
+
+@functools.cache
+def long_walk(seed: int) -> tuple[Counter, Counter, set[type]]:
+    """Calls that took effect, calls whose record the law refused, and the kinds of the records of a walk."""
+    with embedded() as network:
+        walked = Walk(network, seed, (DYNAMIC_FEE,), far=1)
+        for _ in range(LONG_STEPS):
+            walked.step()
+        return Counter(walked.taken), Counter(walked.refused), set(map(type, walked.ledger.records()))
+
+
+@pytest.mark.walk
+@pytest.mark.parametrize("seed", range(WALKS))
+def test_the_law_takes_what_the_contracts_take_and_nothing_else(seed):
+    assert sum(long_walk(seed)[0].values()) > LONG_STEPS // 20
+
+
+@pytest.mark.walk
+def test_long_walks_leave_each_record_and_have_each_call_taken_and_refused():
+    walks = list(map(long_walk, range(WALKS)))
+    taken, refused = (sum(counts, Counter()) for counts in list(zip(*walks, strict=True))[:2])
+    left = set().union(*(kinds for *_, kinds in walks))
+    assert left == set(RECORDS), set(RECORDS) - left
+    functions = {kind.CALLS[0] for kind in RECORDS if kind.CALLS}
+    assert all(taken[name] and refused[name] for name in functions), (taken, refused)
+
+
+def test_walks_have_the_least_and_the_largest_of_each_setting():
+    bounds = {(name, value) for seed in range(WALKS) for name, value in extremes(seed).items()}
+    names = {name for name, _ in bounds}
+    assert len(bounds) == 2 * len(names) and len(names) == 15
+    for seed in range(WALKS):
+        settings = chosen(seed, random.Random(seed))
+        for name, value in extremes(seed).items():
+            bound = {"releases": settings.quorum, "judges": settings.quorum, "coordinator_grace": (1 << 16) // 4 - 1}
+            assert getattr(settings, name) in (value, bound.get(name), {"max_clients": settings.quorum}.get(name))

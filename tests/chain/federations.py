@@ -1,5 +1,6 @@
 """A federation of four clients on a chain of its own, and what a test needs to take it through a round."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fedgrove.chain.crypto import tree, vrf
@@ -39,9 +40,10 @@ class Federation:
     coordinator: Ledger
     keys: list[Keys] = field(default_factory=list)
     clients: list[Ledger] = field(default_factory=list)
+    new_keys: Callable[[], Keys] = Keys.generate
 
     def join(self, approved: bool = True) -> None:
-        keys = Keys.generate()
+        keys = self.new_keys()
         self.network.fund(keys.address, 1)
         if approved and self.deployment.membership != "open":
             self.coordinator.approve(keys.address)
@@ -100,12 +102,15 @@ def found(
     settings: LedgerSettings = SETTINGS,
     membership: Membership = "open",
     activation_delay: int = 1,
+    members: Sequence[str] = (),
+    new_keys: Callable[[], Keys] = Keys.generate,
 ) -> Federation:
-    founder = Keys.generate()
+    founder = new_keys()
     network.fund(founder.address, 10)
-    options = {"membership": membership, "activation_delay": activation_delay}
+    options = {"members": members, "membership": membership, "activation_delay": activation_delay}
     deployment = deploy(network, founder.account, founder.address, settings, terms, **options)
-    federation = Federation(network, deployment, founder, Ledger(network, deployment, founder.account))
+    coordinator = Ledger(network, deployment, founder.account)
+    federation = Federation(network, deployment, founder, coordinator, new_keys=new_keys)
     for _ in range(clients):
         federation.join()
     network.mine(1)

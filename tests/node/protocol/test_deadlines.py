@@ -1,12 +1,10 @@
 """What the law says of a federation's life is what the contracts do, whatever its members and strangers try."""
 
-from collections import Counter
 from dataclasses import astuple
 
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import KINDS
 from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.chain.records.phases import LONGEST_DRAW, Deadlines, Ends
 from tests.adversary.odd_transactions import DYNAMIC_FEE
@@ -34,18 +32,3 @@ def walk(seed: int, steps: int) -> Walk:
 @pytest.mark.parametrize("seed", range(12))
 def test_contract_and_law_agree_whatever_happens(seed):
     assert sum(walk(seed, 150).taken.values()) > 20
-
-
-@pytest.mark.statistics
-def test_contract_and_law_agree_for_long():
-    """Every call takes effect in some walk, and each whose record the law can be asked about is refused in some."""
-    taken, refused, kinds = Counter(), Counter(), Counter()
-    for seed in range(20):
-        walked = walk(seed, 500)
-        taken.update(walked.taken)
-        refused.update(walked.refused)
-        kinds.update(map(type, walked.ledger.records()))
-    assert set(kinds) == set(KINDS), set(KINDS) - set(kinds)
-    functions = {kind.CALLS[0] for kind in KINDS if kind.CALLS}
-    assert all(taken[name] for name in functions), taken
-    assert all(refused[name] for name in functions - {"drawBatch", "sealChunk"}), refused

@@ -12,6 +12,7 @@ from fedgrove.chain.records import (
     DrawEnded,
     DrawRejected,
     MemberRecord,
+    Position,
     Record,
     Released,
     Replaced,
@@ -383,10 +384,32 @@ def test_the_share_and_the_commit_phase_end_with_the_last():
     assert story.deadlines.commit_end == story.deadlines.share_end + 1
 
 
-def test_what_changes_nothing_is_lawful_while_the_round_runs():
-    story = Story().to_drawn()
-    rejected = DrawRejected(story.at(25), 1, ACCOUNTS[4], b"\1\2\3\4")
-    assert story.bad(rejected) is None and story.bad(SealChunk(story.at(33), 1, 2)) is None
+def test_draws_are_rejected_only_while_draws_are_taken():
+    def is_lawful(story: Story, at: Position) -> bool:
+        told = story.bad(DrawRejected(at, 1, ACCOUNTS[4], b"\1\2\3\4"))
+        assert told is None or told.field == "draw.block"
+        return told is None
+
+    some, everybody, unseeded = Story().to_drawn(), Story().to_drawn(1, 2, 3, 4), Story().to_opened()
+    blocks = (OPENED + 2, OPENED + 3, WINDOW_END, WINDOW_END + 1)
+    assert [is_lawful(some, some.at(block)) for block in blocks] == [False, True, True, False]
+    assert not is_lawful(unseeded, unseeded.at(OPENED + 3))
+    last = everybody.current.draw_end.at
+    assert is_lawful(everybody, last) and not is_lawful(everybody, everybody.at(last.block))
+
+
+def test_an_order_is_placed_in_chunks_in_its_window_and_of_those_that_drew():
+    story, one = Story().to_drawn(), Story(rates=((1, tree.EVERYONE - 1),)).to_drawn(1)
+
+    def told(story: Story, block: int, placed: int) -> str:
+        found = story.bad(SealChunk(story.at(block), 1, placed))
+        return found.field if found else ""
+
+    first, last = story.deadlines.order_block + 1, story.deadlines.seal_end
+    blocks = (first - 1, first, last, last + 1)
+    assert [told(story, block, 2) for block in blocks] == ["order", "", "", "order"]
+    assert [told(story, first, placed) for placed in (0, 1, 3, 4)] == ["order.count", "", "", "order.count"]
+    assert told(one, first, 1) == "order.count"
 
 
 # --- releases and closings --------------------------------------------------------------------------------------------
