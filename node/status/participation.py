@@ -44,7 +44,7 @@ def fate(current: RoundRecords, quorum: int) -> str:
     match current.ending:
         case Closed():
             judges, clients = len(current.judgements(Phase.CLOSED)), len(current.commits)
-            return f"the round was voided: {judges} of its {clients} clients judged that it came to nothing"
+            return f"the round was voided: {judges} of its {clients} clients judged that it has no result"
         case Voided():
             return "the round was voided: it trained from a model that others replaced"
         case Skipped():
