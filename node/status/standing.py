@@ -97,7 +97,7 @@ def standing(
     phase, acted, waiting, until = _phase(view, current, ledger.deployment.block, on_request)
     return Standing(
         block=view.block,
-        members=len(view.rounds.members),
+        members=len(view.rounds.known_now()),
         round=current.number if current else 0,
         phase=phase,
         acted=tuple(sorted(acted)),
