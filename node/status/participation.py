@@ -133,7 +133,9 @@ class _Look:
         current = self._entry
         base = self._view.rounds.base_of(current.number)
         if base is not None and base.overruled(member.client):
-            return f"it did not draw: it judges that round {base.number}, from whose model it trained, has another result"
+            return (
+                f"it did not draw: it judges that round {base.number}, from whose model it trained, has another result"
+            )
         late = f"did not draw in time (by block {self._deadlines.draw_end})"
         if current.opened.sampling_rate == tree.EVERYONE:
             return f"it {late}"
