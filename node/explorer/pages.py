@@ -19,7 +19,7 @@ from fedgrove.node.explorer.inert import contents_of_model, document, inert
 from fedgrove.node.explorer.options import NO_OPTIONS, PageOptions
 from fedgrove.node.explorer.tree_drawing import STATES, trees_of
 from fedgrove.node.explorer.views.blobs import MAX_MODEL_BYTES, head_of, lineage, named, terms_behind, terms_tables
-from fedgrove.node.explorer.views.cells import cells_of
+from fedgrove.node.explorer.views.cells import cells_of, standstill_of
 from fedgrove.node.explorer.views.charts import charts
 from fedgrove.node.explorer.views.clients import forgettings, members, one_client
 from fedgrove.node.explorer.views.cluster_course import curves, grid, said, score_name
@@ -206,7 +206,7 @@ class _Request:
         return self.render(
             "overview.html", "Overview", "overview", rounds=rounds, listed=round_list(rounds, 1),
             charts=charts(rounds, self._site.price, self._index.deployment.practice),
-            settings=hyper_parameters(self._run.config),
+            settings=hyper_parameters(self._run.config), still=standstill_of(self._index),
             members=members(self._index), forgettings=forgettings(self._index, self._checks),
         )  # fmt: skip
 

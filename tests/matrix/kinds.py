@@ -23,6 +23,7 @@ from tests.node.devnet.test_task_subject import CLASSIFIER, write_table
 from tests.node.explorer.conftest import damage
 from tests.node.federation import Federation, LyingCoordinator
 from tests.node.learning.images import OPTIONS, write_bars
+from tests.node.status.test_clean_cells import spoiling
 
 IMAGES = f"""
 [task]
@@ -170,6 +171,15 @@ def _voided(runs: Runs, place: Path) -> Path:
     return kept("weights", place, clients=4, rounds=2, hold=hold, repeats=2).directory
 
 
+def _stuck(runs: Runs, place: Path) -> Path:
+    """Members spoil every sum, so that in the end nobody takes part any more."""
+
+    def hold(made: Federation) -> None:
+        made.run(clients=made.clients() | {number: spoiling(made, number) for number in range(1, 6)})
+
+    return kept("weights", place, clients=8, rounds=1, hold=hold, repeats=100).directory
+
+
 def _regrouped(runs: Runs, place: Path) -> Path:
     """A member spoils the first round, so that the next is summed in groups, without its own."""
 
@@ -260,6 +270,7 @@ KINDS: dict[str, Callable[[Runs, Path], Path]] = {
     "kmeans": _kmeans,
     "eventful": _eventful,
     "voided": _voided,
+    "stuck": _stuck,
     "regrouped": _regrouped,
     "no-round": _empty,
     "no-member": lambda runs, place: _empty(runs, place, members=False),

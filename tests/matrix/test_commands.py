@@ -91,7 +91,7 @@ READS_NONE = {
 """Commands that read no run that somebody has."""
 
 AUDITS = ("audit", "audit verify", "explorer")
-AUDITED = {"tampered": 1, "broken": 1, "unreadable": 1, "stripped": 1, "no-round": 2, "no-member": 2}
+AUDITED = {"tampered": 1, "broken": 1, "unreadable": 1, "stripped": 1, "no-round": 2, "no-member": 2, "stuck": 2}
 """Exit codes of an audit, where it finds a bad record, or that no round closed."""
 _NO_MODEL = {
     "no-round": "the history has no round",

@@ -227,6 +227,8 @@ def test_the_runs_are_of_the_kinds_that_they_are_named_after(shows):
     assert "running" in statuses("live") and not statuses("no-round")
     badges = {kind: shows.of(kind).client.get(f"{BASE}/runs/1").json()["audit"]["title"] for kind in KINDS}
     bad = dict.fromkeys(("tampered", "broken", "unreadable", "stripped"), "Bad record")
-    none = dict.fromkeys(("no-round", "no-member"), "Consistent")
+    none = dict.fromkeys(("no-round", "no-member", "stuck"), "Consistent")
     assert badges == dict.fromkeys(KINDS, "Verified (practice)") | bad | none | {"live": "Verified so far"}
     assert records("kmeans").count("Withdrawn") == 3
+    stuck = {kind for kind in KINDS if "It stands still" in shows.of(kind).client.get("/").text}
+    assert stuck == {"stuck"} and "each of the cells" in shows.of("stuck").client.get("/").text

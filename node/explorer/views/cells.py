@@ -1,4 +1,4 @@
-"""Who is summed in which cell of a round, as far as the index tells."""
+"""Who is summed in which cell of a round, and whether nobody sums any more, as far as the index tells."""
 
 from typing import Any, get_type_hints
 
@@ -7,6 +7,7 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import Entry, entry_from
 from fedgrove.node.protocol.cells import Cells, has_cells
+from fedgrove.node.protocol.policy import sums_used_up
 from fedgrove.node.protocol.rounds import Rounds
 
 _KINDS = {kind.__name__: kind for kind in KINDS}
@@ -32,6 +33,22 @@ def cells_of(index: Index, number: int) -> tuple[tuple[int, ...], ...] | None:
         return tuple(tuple(current.order[place] for place in group.positions) for group in groups) or None
     except (LookupError, ValueError, AttributeError, StopIteration, InvalidContent):
         return ()
+
+
+def standstill_of(index: Index) -> str:
+    """Why nobody takes part in a round any more until people act, in one clause; empty where that is not so.
+
+    Only where the last round that has ended left no model: in most histories nothing else need be read.
+    """
+    last = "SELECT number FROM rounds WHERE status != 'running' ORDER BY number DESC LIMIT 1"
+    number = index.value(f"SELECT number FROM ({last}) JOIN rounds USING (number) WHERE status IN ('failed', 'voided')")
+    config = index.config_of(number) if number is not None else None
+    if config is None:
+        return ""
+    try:
+        return sums_used_up(_rounds(index, number), config, number + 1)
+    except (LookupError, ValueError, AttributeError, StopIteration, InvalidContent):
+        return ""
 
 
 def _rounds(index: Index, last: int) -> Rounds:
