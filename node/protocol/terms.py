@@ -64,7 +64,7 @@ class FederationSettings(Settings):
         No blob above this many MiB is fetched.
     checkers : float
         How many members recompute a closed round before they train on it, on average; a lot that nobody else knows
-        decides who. When one of them finds it wrong, all do.
+        decides who. Each that judges it wrong, and was never wrong itself, doubles how many do.
     commit_slots : int or None
         The commit window has this many slots, and a member commits only when one ends, so that the block of its
         commitment says no more of its data than in which slot it was ready; 0: as soon as it is ready. None: 4 with
