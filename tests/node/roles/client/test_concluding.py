@@ -210,12 +210,12 @@ def test_a_client_that_judged_an_earlier_round_otherwise_draws_in_no_later_one()
     later = entry_with(2, draws=(2, 3), commits=(2, 3), end=object.__new__(Closed))
     later.once[Replaced] = CLOSING
     place.context.view.rounds.rounds[2] = later
-    assert "round 1 came to something else" in place.act(number=3).waiting and not place.events
+    assert "round 1 has another result" in place.act(number=3).waiting and not place.events
 
 
 def test_a_client_that_judged_otherwise_waits_and_looks_no_more():
     place = Judging(fault="its model is not the sum", own=(NOTHING, NOTHING))
-    assert "this client judges that round 1 came to something else" in place.act().waiting and not place.events
+    assert "this client judges that round 1 has another result" in place.act().waiting and not place.events
 
 
 @pytest.mark.parametrize(("number", "end"), [(2, WINDOW_END), (1, DEADLINES.recover_end)])

@@ -143,7 +143,7 @@ def test_a_round_that_no_closing_can_follow_fails_at_once(closing):
     [
         ({"refused": "one is left"}, "members to judge that nothing may be summed: one is left"),
         ({"outcome": InvalidUpdate("client 1: it is short", 1)}, "an update cannot be summed, client 1: it is short"),
-        ({"lost": [1]}, "the update of client 2 cannot be had"),
+        ({"lost": [1]}, "the update of client 2 is not available"),
         ({"lacks": [lack(owner_lied=True)]}, "too few shares"),
         ({"lacks": [lack()]}, "too few shares"),
         ({"outcome": ABSENT}, "nobody has it"),
