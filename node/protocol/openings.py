@@ -67,7 +67,8 @@ class Openings:
         any again.
         """
         digest = current.opened.model_digest
-        return any(each.opened.model_digest == digest for each in self._opened_before(current.number))
+        before = (each for at, each in self.rounds.rounds.items() if at < current.number)
+        return any(each.opened.model_digest == digest and self.was_opened(each) for each in before)
 
     def most_partitions(self, number: int) -> int:
         """How many partitions may be opened before a round: more where members were revoked that had taken part."""

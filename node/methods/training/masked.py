@@ -46,7 +46,7 @@ class MaskedUploads(ModelCodec):
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
             return b""
-        behind = metric_words(self.config, update)
+        behind = metric_words(inputs, update)
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, uploaded(inputs), len(behind))
         layout = Layout.of(update.tensors)
@@ -72,7 +72,7 @@ class MaskedUploads(ModelCodec):
         summed, positions = self._sum(inputs, record)
         words, behind = np.split(summed, [uploaded(inputs).length])
         members = members_metrics(inputs, behind, positions)
-        raised = raised_in(self.config, behind, len(positions))
+        raised = raised_in(inputs, behind, len(positions))
         if inputs.only_evaluates:
             return Outcome(inputs.previous, members=members, raised=raised)
         weight = weight_of(inputs, positions)

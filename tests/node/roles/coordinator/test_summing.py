@@ -84,7 +84,7 @@ class Closing:
             is_whole=not groups,
         )
         inputs = SimpleNamespace(current=self.current, graph=graph, sharers=None, survivors=None, store=None)
-        outcome = outcome or SimpleNamespace(model="model", privacy=None, members=None)
+        outcome = outcome or SimpleNamespace(model="model", privacy=None, members=None, raised=None)
         self.context = context_with(
             self.events,
             view_at(EARLY, law=SimpleNamespace(is_hopeless=lambda current: hopeless)),
