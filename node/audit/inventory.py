@@ -1,6 +1,6 @@
 """What a run's store holds, against what its ledger, its terms and its metrics name.
 
-Nobody signs for a blob that nothing names, and nobody checked what it is. A store may hold such: a member published a
+Nobody signs for a blob that nothing names, and nobody checked what it is. A store may hold one: a member published a
 blob and recorded none, or somebody put one there since. So an audit names them, and never counts them as a part of the
 run.
 """
