@@ -18,7 +18,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol import policy
 from fedgrove.node.protocol.policy import attendance_fault, known_members
 from fedgrove.node.protocol.rounds import Rounds
-from fedgrove.node.protocol.terms import MembershipSettings
+from fedgrove.node.protocol.terms import MaskingSettings, MembershipSettings
 from tests.node.federation import Federation
 
 MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
@@ -34,7 +34,8 @@ def played(directory) -> Federation:
     """A lawful round of all, then rounds from which all but the victim and two accomplices are kept."""
     with embedded() as network:
         membership = MembershipSettings(mode="approved")
-        federation = Federation.found(network, directory, MEMBERS, rounds=2, repeats=2, membership=membership)
+        terms = {"membership": membership, "masking": MaskingSettings(colluders=0.1)}  # three are enough for a sum
+        federation = Federation.found(network, directory, MEMBERS, rounds=2, repeats=2, **terms)
         federation.ledger(federation.coordinator_keys).approve(*(keys.address for keys in federation.keys))
         federation.register()
         coordinator, clients = federation.coordinator(), federation.clients()

@@ -110,6 +110,8 @@ def seeded(monkeypatch):
     genesis = PyEVMBackend.generate_genesis_params() | {"timestamp": NOW}
     monkeypatch.setattr(PyEVMBackend, "generate_genesis_params", lambda *_: dict(genesis))
     monkeypatch.setattr(evm, "time", SimpleNamespace(time=lambda: NOW))
+    if "tests.revm_network" in sys.modules:
+        monkeypatch.setattr(sys.modules["tests.revm_network"], "time", SimpleNamespace(time=lambda: NOW))
     return streams.clear
 
 
