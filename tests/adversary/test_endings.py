@@ -14,11 +14,10 @@ from dataclasses import replace
 import pytest
 
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.errors import ContractRevert
+from fedgrove.chain.errors import BadHistory, ContractRevert
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Phase, abi
-from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.ledger_view import LedgerView
 from tests.chain.face.test_ledger_endings import committed
 from tests.chain.federations import SETTINGS, TERMS, found
@@ -200,7 +199,7 @@ def barred_at_will(network) -> bool:
     """Nobody reads the ledger after it."""
     federation = found(network)
     federation.coordinator.open(federation.coordinator.current_model(), [federation.keys[0].address])
-    with pytest.raises(RuleBroken):
+    with pytest.raises(BadHistory, match="lists accounts that may draw"):
         LedgerView(federation.coordinator).refresh()
     return True
 
