@@ -81,11 +81,12 @@ def kept(made: Federation, states: list[ClusterState]) -> float:
     return min(after) / before
 
 
-def test_who_claims_many_samples_of_a_label_weighs_as_much_as_others(federation):
+def test_who_claims_many_samples_of_a_label_weighs_as_much_as_others_or_is_not_believed(federation):
     states = attack(federation, CLAIMS)
     k = next(k for k, members in enumerate(states[-1].clusters) if ATTACKER in members)
-    labels = states[-1].labels[k]
-    assert sum(labels) == 3 * SHARE and labels[LABEL] < 2 * SHARE
+    counted = next(state for state in states if state.labels)
+    assert sum(counted.labels[k]) == 3 * SHARE and counted.labels[k][LABEL] < 2 * SHARE
+    assert states[-1].labels[k] in (counted.labels[k], ())
     assert kept(federation, states) > 0.9 and federation.audit().verdict == "verified"
 
 

@@ -143,7 +143,7 @@ def test_in_a_smaller_sum_after_a_spoilt_round_the_samples_are_those_of_its_memb
 
 
 def test_void_metrics_do_not_end_the_training(attacked):
-    federation = attacked(lying((0, 1)), rounds=4)
+    federation = attacked(lying((1, 1000)), rounds=4)
     assert [each.course.waited for each in stated(federation)] == [0, 0, 1, 2, 2]
     assert stated(federation)[-1].ending and federation.audit().verdict == "verified"
 
