@@ -111,7 +111,7 @@ def chosen(seed: int, some: random.Random) -> LedgerSettings:
 class Walk:
     """One federation, its accounts, and what they may try; a seed makes the same choices while the hashes are alike.
 
-    ``far`` says how often it may wait for LONG blocks, and counts down; ``taken`` counts the calls that took effect,
+    ``far`` says how often it may wait for more than a few hundred blocks, and counts down; ``taken`` counts the calls that took effect,
     ``refused`` those of whose records the law was asked, by function.
     """
 
@@ -211,7 +211,7 @@ class Walk:
         number = self.federation.coordinator.current_round()
         phase = self.federation.coordinator.round(number).phase
         fitting = {
-            Phase.SEEDING: [self._wait],
+            Phase.SEEDING: [*[self._wait] * 4, *membership],
             Phase.DRAW: [
                 *[self._draw] * 6,
                 self._batch,
@@ -376,7 +376,12 @@ class Walk:
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        self.network.mine(1)
+        """One block, or until the block is there whose hash is the seed, or orders the draws."""
+        block, current = self.network.block_number(), self.view.rounds.latest
+        deadlines = self.view.deadlines(current) if current else None
+        phase = phase_of(current, deadlines, block + 1) if current else None
+        awaited = {Phase.SEEDING: "seed_block", Phase.SEAL: "order_block"}.get(phase)
+        self._advance(max(block + 1, getattr(deadlines, awaited) if awaited else 0))
 
     def _late(self) -> None:
         """Go beyond the draw window, or for as long as a chain remembers hashes, or as a round waits for its quorum."""
@@ -390,7 +395,11 @@ class Walk:
         deadlines = self.view.deadlines(self.view.rounds.last)
         block = self.network.block_number()
         ends = (deadlines.share_end, deadlines.commit_end, deadlines.recover_end)
-        end = min((end for end in ends if end > block), default=block + 1)
+        self._advance(min((end for end in ends if end > block), default=block + 1))
+
+    def _advance(self, end: int) -> None:
+        """To this block, or, if it is far away and the walk went far too often, some blocks nearer to it."""
+        block = self.network.block_number()
         if end - block > 4 * HASHES:
             end, self.far = (end, self.far - 1) if self.far else (block + HASHES, 0)
         self.network.advance_to(end)
