@@ -111,8 +111,8 @@ def chosen(seed: int, some: random.Random) -> LedgerSettings:
 class Walk:
     """One federation, its accounts, and what they may try; a seed makes the same choices while the hashes are alike.
 
-    ``far`` says how often it may wait for more than a few hundred blocks, and counts down; ``taken`` counts the calls that took effect,
-    ``refused`` those of whose records the law was asked, by function.
+    ``far`` says how often it may wait for more than a thousand blocks, and counts down; ``taken`` counts the calls that
+    took effect, ``refused`` those of whose records the law was asked, by function.
     """
 
     def __init__(self, network: Network, seed: int, kinds: tuple[str, ...] = KINDS, far: int = 0) -> None:
