@@ -76,7 +76,7 @@ def spoils_every_round(n: int, spoilers: int = 2) -> bool:
 
 
 def sums_metrics_again(n: int) -> bool:
-    """A spoiler in every cell keeps another member out of each round, as metrics of a model are the same each time."""
+    """A spoiler in every cell keeps another member out of each round, as metrics of one model are the same each time."""
     ledger, opened = Ledger(n), set()
     openings = Openings(ledger.rounds, ledger.config)
     honest = list(range(3, n + 1))
@@ -92,7 +92,7 @@ def sums_metrics_again(n: int) -> bool:
 
 
 def chooses_its_cell(change: Callable[[Ledger, int], None]) -> bool:
-    """Two spoilers do something just before rounds are summed in cells, so that both stand in a cell they chose."""
+    """Two spoilers do something just before rounds are summed in cells, so that both stand in a cell of their choice."""
     there = set()
     for doing in (lambda *_: None, change):
         ledger = Ledger(24)
