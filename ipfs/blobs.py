@@ -63,6 +63,16 @@ class BlockReader(ABC):
         except NotFound:
             return False
 
+    def blocks(self, digest: bytes) -> Iterator[CID]:
+        """Yield the CID of every block of a blob once; only nodes are read, not leaves.
+
+        Raises
+        ------
+        NotFound, Corrupt
+            The root, or a node on the way, cannot be read.
+        """
+        yield from self._walk(self._read_root(CID.from_digest(digest, RAW)))
+
     def available(self, digest: bytes, max_bytes: int | None = None) -> bool:
         try:
             root = self._read_root(CID.from_digest(digest, RAW), max_bytes)

@@ -55,6 +55,10 @@ class CarReader(BlockReader):
             self.held_bytes += size
         self.max_blob_bytes = most_unfolded(self.held_bytes)
 
+    def held(self) -> set[bytes]:
+        """Digests of all blocks, whatever they belong to."""
+        return set(self._places)
+
     def _read_block(self, cid: CID, max_bytes: int) -> bytes:
         if cid.digest not in self._places:
             raise NotFound(cid, "the archive does not hold this block")

@@ -58,12 +58,16 @@ class DiskReader(BlockReader):
         seen: set[CID] = set()
         for digest in self._digests(self._pins):
             try:
-                for cid in self._walk(self._read_root(CID.from_digest(digest, RAW))):
+                for cid in self.blocks(digest):
                     if cid not in seen:
                         seen.add(cid)
                         yield DagBlock(cid, self._read_block(cid, MAX_BLOCK_BYTES))
             except NotFound:
                 continue
+
+    def held(self) -> set[bytes]:
+        """Digests of all that lies there, blocks and pins, whatever it belongs to."""
+        return {*self._digests(self._blocks), *self._digests(self._pins)}
 
     def used_bytes(self) -> int:
         """Bytes of all blocks held, which is what the quota counts."""
@@ -167,6 +171,12 @@ class DiskStore(DiskReader):
             (self._pins / digest.hex()).unlink(missing_ok=True)
             _sync(self._pins)
 
+    def discard_unfinished(self) -> None:
+        """Remove what killed processes were writing: nobody else writes while the lock is held."""
+        with self._changes():
+            for leftover in self._temp.iterdir():
+                leftover.unlink()
+
     def collect_garbage(self) -> int:
         """Remove every block that belongs to no pinned blob and return how many these were.
 
@@ -175,14 +185,9 @@ class DiskStore(DiskReader):
         NotFound, Corrupt
             A node of a pinned blob cannot be read, so what it needs is unknown; nothing was removed.
         """
+        self.discard_unfinished()
         with self._changes():
-            for leftover in self._temp.iterdir():  # of a killed process: nobody else writes while the lock is held
-                leftover.unlink()
-            kept = {
-                block.digest
-                for digest in self._digests(self._pins)
-                for block in self._walk(self._read_root(CID.from_digest(digest, RAW)))
-            }
+            kept = {block.digest for digest in self._digests(self._pins) for block in self.blocks(digest)}
             garbage = [digest for digest in self._digests(self._blocks) if digest not in kept]
             for digest in garbage:
                 (self._blocks / digest.hex()).unlink()

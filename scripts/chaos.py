@@ -2,8 +2,9 @@
 
 ``python scripts/chaos.py --clients 12 --rounds 6 --seed 1`` brings a testnet up, kills clients, the coordinator, the
 chain and a store with SIGKILL every few seconds until the last round opens, waits for the end, audits the history,
-takes the testnet down and looks for what it left. Prints JSON. Exit code 0: verified, each round with its end on the
-ledger and none overruled, nothing left.
+takes the testnet down and looks for what it left. With ``--hang 60`` a client is also stopped for a minute once the
+first round has closed; with ``--headless 3`` the coordinator never comes back once the third round has opened. Prints
+JSON. Exit code 0: verified, each round with its end on the ledger and none overruled, nothing left.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGCONT, SIGKILL, SIGSTOP
 
 from fedgrove.chain.errors import ChainError
 from fedgrove.chain.face.founding import read_deployment
@@ -29,6 +30,7 @@ from fedgrove.common.errors import RunFailed
 from fedgrove.node.devnet.terms import ledger_rounds
 from fedgrove.node.devnet.testnet.control import look
 from fedgrove.node.devnet.testnet.identity import Identity
+from fedgrove.node.devnet.testnet.keeper import Status
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths, read_record
 from fedgrove.node.devnet.testnet.lock import claim
 from fedgrove.node.devnet.testnet.processes import chain_url, reach
@@ -56,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     with tempfile.TemporaryDirectory(prefix="fedgrove-chaos-") as temporary:
         layout = TestnetPaths((options.dir or Path(temporary) / "testnet").absolute())
+        os.environ["TMPDIR"] = temporary  # so that what the processes leave there is seen
         started = time.monotonic()
         try:
             report = run(layout, options) | {"seconds": round(time.monotonic() - started, 1)}
@@ -74,7 +77,8 @@ def run(layout: TestnetPaths, options: argparse.Namespace) -> dict:
     plan = ("--clients", options.clients, "--rounds", options.rounds, "--seed", options.seed)
     _must("network", "up", "--dir", layout.root, *plan, *TESTNET)
     testnet = read_record(layout)
-    kills = harass(layout, testnet, options)
+    harassment = Harassment(layout, testnet, options)
+    harassment.run()
     restarts = sum(one.restarts for one in look(layout).kept)
     rounds = [outcome(each) for each in _rounds(testnet).rounds.values()]
     closed = sum(one["outcome"] == "closed" for one in rounds)  # what failed is repeated
@@ -85,36 +89,95 @@ def run(layout: TestnetPaths, options: argparse.Namespace) -> dict:
     left = left_over(layout, testnet)
     if left:
         raise ChaosFailed(f"left behind: {'; '.join(left)}")
-    return {"rounds": rounds, "kills": dict(kills), "restarts": restarts, "audit": verdict}
+    did = {"kills": dict(harassment.kills), "hung": harassment.hung_seconds, "headless_in": harassment.headless_in}
+    return {"rounds": rounds, **did, "restarts": restarts, "audit": verdict}
 
 
-def harass(layout: TestnetPaths, testnet: Testnet, options: argparse.Namespace) -> Counter[str]:
-    """Kill until the last round opens, return when the federation has ended; how many of each kind were killed."""
-    chooser, pause = random.Random(options.seed), options.pause
-    kills: Counter[str] = Counter()
-    deck: list[str] = []
-    away: dict[str, int] = {}
-    deadline = time.monotonic() + LIMIT_SECONDS
-    following = time.monotonic() + chooser.uniform(0, pause)
-    while (now := look(layout)) is not None and now.phase not in (ENDED, FAILED):
-        if time.monotonic() > deadline:
-            raise ChaosFailed(f"the federation has not ended after {LIMIT_SECONDS:.0f} s")
-        away = {name: size for name, size in away.items() if _size(layout, name) == size}
-        wanted = kills.total() < options.kills and len(away) < MOST_AWAY
-        if wanted and time.monotonic() > following and _round(testnet) < ledger_rounds(testnet.scenario):
-            deck = deck or chooser.sample(DECK, len(DECK))
-            kind = deck.pop()
-            running = [one for one in now.kept if one.kind == kind and one.state == "running"]
-            victim = chooser.choice(running) if running else None
-            if victim is not None and Identity(victim.pid, victim.started).send(SIGKILL):
-                kills[kind] += 1
-                away |= {victim.name: _size(layout, victim.name)} if kind in SERVICES else {}
-                print(f"killed {victim.name}", file=sys.stderr)
-            following = time.monotonic() + chooser.uniform(0.5 * pause, 1.5 * pause)
-        time.sleep(POLL_SECONDS)
-    if now is None or now.phase == FAILED:
-        raise ChaosFailed("the supervisor died" if now is None else "a process could not be kept running")
-    return kills
+class Harassment:
+    """Kills until the last round opens.
+
+    Attributes
+    ----------
+    kills : Counter of str
+        How many processes of each kind were killed.
+    hung_seconds : float
+        How long one client was stopped.
+    headless_in : int or None
+        The round in which the coordinator was killed for good.
+    """
+
+    def __init__(self, layout: TestnetPaths, testnet: Testnet, options: argparse.Namespace) -> None:
+        self._layout, self._testnet, self._options = layout, testnet, options
+        self._chooser = random.Random(options.seed)
+        self._deck: list[str] = []
+        self._away: dict[str, int] = {}
+        self._hung: tuple[str, Identity, float] | None = None
+        self.kills: Counter[str] = Counter()
+        self.hung_seconds = 0.0
+        self.headless_in: int | None = None
+
+    def run(self) -> None:
+        """Return when the federation has ended."""
+        pause = self._options.pause
+        deadline = time.monotonic() + LIMIT_SECONDS
+        following = time.monotonic() + self._chooser.uniform(0, pause)
+        try:
+            while (now := look(self._layout)) is not None and now.phase not in (ENDED, FAILED):
+                if time.monotonic() > deadline:
+                    raise ChaosFailed(f"the federation has not ended after {LIMIT_SECONDS:.0f} s")
+                if time.monotonic() > following:
+                    self._strike(now.kept)
+                    following = time.monotonic() + self._chooser.uniform(0.5 * pause, 1.5 * pause)
+                if self._hung and time.monotonic() - self._hung[2] > self._options.hang:
+                    self._let_go()
+                time.sleep(POLL_SECONDS)
+        finally:
+            self._let_go()
+        if now is None or now.phase == FAILED:
+            raise ChaosFailed("the supervisor died" if now is None else "a process could not be kept running")
+
+    def _strike(self, kept: Sequence[Status]) -> None:
+        number = _round(self._testnet)
+        running = [one for one in kept if one.state == "running" and not (self._hung and one.name == self._hung[0])]
+        if self._options.headless and self.headless_in is None and number >= self._options.headless:
+            for one in running:
+                if one.kind == "coordinator":
+                    self._behead(one, number)
+        if self._options.hang and not self.hung_seconds and not self._hung and number > 1:
+            self._stop(self._chooser.choice([one for one in running if one.kind == "client"]))
+        self._away = {name: size for name, size in self._away.items() if _size(self._layout, name) == size}
+        wanted = self.kills.total() < self._options.kills and len(self._away) < MOST_AWAY
+        if not wanted or number >= ledger_rounds(self._testnet.scenario):
+            return
+        self._deck = self._deck or self._chooser.sample(DECK, len(DECK))
+        kind = self._deck.pop()
+        if candidates := [one for one in running if one.kind == kind]:
+            self._kill(self._chooser.choice(candidates))
+
+    def _kill(self, victim: Status) -> None:
+        if Identity(victim.pid, victim.started).send(SIGKILL):
+            self.kills[victim.kind] += 1
+            self._away |= {victim.name: _size(self._layout, victim.name)} if victim.kind in SERVICES else {}
+            print(f"killed {victim.name}", file=sys.stderr)
+
+    def _behead(self, coordinator: Status, number: int) -> None:
+        """Without its keys it ends whenever it is started again, until it is given up."""
+        self._layout.participant(coordinator.name).keystore.unlink()
+        self.headless_in = number
+        self._kill(coordinator)
+
+    def _stop(self, victim: Status) -> None:
+        identity = Identity(victim.pid, victim.started)
+        if identity.send(SIGSTOP):
+            self._hung = (victim.name, identity, time.monotonic())
+            print(f"stopped {victim.name}", file=sys.stderr)
+
+    def _let_go(self) -> None:
+        if self._hung is not None:
+            name, identity, since = self._hung
+            identity.send(SIGCONT)
+            self.hung_seconds, self._hung = round(time.monotonic() - since, 1), None
+            print(f"continued {name}", file=sys.stderr)
 
 
 def _size(layout: TestnetPaths, name: str) -> int:
@@ -141,8 +204,10 @@ def outcome(current: RoundRecords) -> dict[str, str | int]:
 
 
 def left_over(layout: TestnetPaths, testnet: Testnet) -> list[str]:
-    """Processes, ports and locks of the testnet that are still there."""
+    """Processes, ports, locks and temporary files of the testnet that are still there."""
     left = [f"process {pid}" for pid in _processes_at(layout.root)]
+    left += [str(path) for path in Path(os.environ["TMPDIR"]).iterdir() if path != layout.root]
+    left += [str(path) for path in layout.root.rglob("*.tmp")]
     for name, port in testnet.ports.items():
         with socket.socket() as probe:
             left += [f"port {port} of {name}"] if probe.connect_ex(("127.0.0.1", port)) == 0 else []
@@ -219,6 +284,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dir", type=Path, help="the testnet's directory, kept; default: a temporary one")
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between two kills, on average")
     parser.add_argument("--kills", type=int, default=1000, help="the most there are")
+    parser.add_argument("--hang", type=float, default=0.0, help="seconds for which a client is stopped")
+    parser.add_argument("--headless", type=int, default=0, help="the coordinator goes for good in this round")
     return parser.parse_args(arguments)
 
 

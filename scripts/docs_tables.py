@@ -5,11 +5,12 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from eth_utils import to_checksum_address
 
+from fedgrove.chain.records import KINDS, Record
 from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.cli.scenario_options import option
 from fedgrove.node.learning.image_settings import ImageSettings
@@ -66,6 +67,21 @@ def limits() -> str:
     return "\n".join(lines)
 
 
+def records() -> str:
+    """What each event of the contracts says, its fields, and the calls that leave it."""
+    own = {item.name for item in dataclasses.fields(Record)}
+    lines = [_row(["record", "of", "call", "fields", "what"]), _row(["---"] * 5)]
+    for kind in KINDS:
+        names = (item.name for item in dataclasses.fields(kind) if item.name not in own)
+        cells = (f"`{kind.__name__}`", kind.CONTRACT, _words(kind.CALLS) or "deployment", _words(names) or "none")
+        lines.append(_row([*cells, " ".join((inspect.getdoc(kind) or "").split()).replace("``", "`")]))
+    return "\n".join(lines)
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def network() -> str:
     """Keys, defaults and meaning of the ``[network]`` table, all waits of the services among them."""
     return _fields(NetworkSettings)
@@ -97,6 +113,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "ledger": ("reference.md", ledger),
     "limits": ("reference.md", limits),
     "network": ("reference.md", network),
+    "records": ("reference.md", records),
     "evaluation": ("reference.md", lambda: _fields(EvaluationSettings)),
     **{f"privacy {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in MECHANISMS.items()},
     **{f"server {name}": ("reference.md", lambda kind=kind: _fields(kind)) for name, kind in SERVER_STEPS.items()},

@@ -151,7 +151,7 @@ class Switched:
         self._failing = [name.split("(")[0] for name, found in results if found["status"] == "Failure"]
 
     def outcome(self, change: Change, tests: Sequence[str] = ()) -> tuple[str, str, str]:
-        """How the tests, or those of these names, end on a mutant of the batch, what went, and what came instead."""
+        """How the tests, or those of these names, end on a mutant of the batch, what went, and what is in its place."""
         arguments = ["--fail-fast", "--block-coinbase", f"0x{self._numbers[change]:040x}"]
         if tests:
             arguments += ["--match-test", f"^({'|'.join(tests)})\\("]

@@ -41,7 +41,7 @@ WAITING = [
     for name in (
         *("node/devnet/testnet", "node/cli/test_network.py", "node/roles/faults", "test_docs.py"),
         *("node/devnet/test_demo.py", "deploy/test_two_machines.py", "contracts"),
-        *("node/cli/test_services.py", "node/cli/test_clusters_services.py"),
+        *("node/cli/test_services.py", "node/cli/test_clusters_services.py", "node/cli/test_hung_and_headless.py"),
         *("node/cli/test_task_services.py", "node/cli/test_unlearn_services.py", "node/cli/test_demo.py", "ipfs"),
         *(
             "chain/network",

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Phase(IntEnum):
-    """Phase of a round. SKIPPED, FAILED and VOIDED are final; CLOSED is, but for its clients' judgements.
+    """Phase of a round. SKIPPED, FAILED and VOIDED are final; CLOSED is, except for its clients' judgements.
 
     OVERDUE: anyone may record the round as failed.
     """

@@ -107,7 +107,7 @@ def parse_json(data: bytes, max_lists: int | None = None) -> Any:
             json.dumps(found, ensure_ascii=False).encode()
         return found
     except UnicodeEncodeError:
-        raise Malformed("it has half of a surrogate pair, which is no character") from None
+        raise Malformed("it has half of a surrogate pair, not a character") from None
     except ValueError as fault:
         raise Malformed(str(fault)) from None
 

@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar
@@ -29,6 +30,7 @@ from fedgrove.ipfs.cid import CID
 from fedgrove.ipfs.disk import BLOCKS, DiskReader, DiskStore
 from fedgrove.ipfs.store import ContentReader, StoreError
 from fedgrove.node.audit.auditor import Auditor, Progress
+from fedgrove.node.audit.inventory import unaccounted
 from fedgrove.node.audit.pins import Pins
 from fedgrove.node.audit.run_files import (
     LEDGER,
@@ -111,7 +113,8 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
         raise no_run(directory)
     try:
         files = run_files(directory)
-        verdict, history = _audit_ledger(directory / LEDGER, DiskReader(directory / STORE), progress, pins)
+        store = DiskReader(directory / STORE)
+        verdict, history = _audit_ledger(directory / LEDGER, store, progress, pins)
         if not verdict.holds or history is None:
             return verdict
         fault = _check_report(directory, history, verdict) or _check_manifest(directory, files)
@@ -120,7 +123,7 @@ def audit_directory(directory: Path, progress: Progress | None = None, pins: Pin
     except OSError as fault:
         raise InvalidInput(f"{fault.filename or directory} cannot be read: {fault.strerror}") from None
     if fault is None:
-        return verdict
+        return _remarking(verdict, unaccounted(store, history.deployment, history.records()))
     return Verdict(
         "bad record", fault, str(fault), verdict.rounds, verdict.records, verdict.head_block, verdict.head_hash
     )
@@ -168,13 +171,17 @@ def audit_car(path: Path, progress: Progress | None = None, pins: Pins | None = 
     """
     try:
         with opened_car(path) as (ledger, store):
-            return _audit_ledger(ledger, store, progress, pins)[0]
+            verdict, history = _audit_ledger(ledger, store, progress, pins)
+            if not verdict.holds or history is None:
+                return verdict
+            own = store.root_cid.digest
+            return _remarking(verdict, unaccounted(store, history.deployment, history.records(), own))
     except (InvalidContent, StoreError) as fault:
         return _bad("archive", str(fault))
 
 
 @contextmanager
-def opened_car(path: Path) -> Iterator[tuple[Path, ContentReader]]:
+def opened_car(path: Path) -> Iterator[tuple[Path, CarReader]]:
     """The ledger's history, as a file, and the blobs of a CAR file of ``export_car``, while the block runs.
 
     Raises
@@ -234,6 +241,10 @@ def _audit_ledger(
     return Auditor(chain_facts(history), records, store, progress, pins).run(), history
 
 
+def _remarking(verdict: Verdict, found: BadRecord | None) -> Verdict:
+    return verdict if found is None else replace(verdict, remarks=(*verdict.remarks, found))
+
+
 def _check_report(directory: Path, history: LedgerHistory, verdict: Verdict) -> BadRecord | None:
     """Everything in the report but the wall times must follow from ledger and store."""
     try:
@@ -250,7 +261,6 @@ def _check_report(directory: Path, history: LedgerHistory, verdict: Verdict) -> 
             return BadRecord(None, None, f"{REPORT}: {key}", "it does not follow from the ledger and the store")
     if report.pop("audit", None) != verdict.entry():
         return BadRecord(None, None, f"{REPORT}: audit", "it differs from this audit's verdict")
-    report.pop("options", None)
     if report:
         return BadRecord(None, None, f"{REPORT}: {min(report)}", "a run does not write this key")
     return None

@@ -155,7 +155,7 @@ class Auditor:
         """Reservation of a verdict that lacks a published head to compare the history with."""
         members = self._known
         stated, half = self._pins.stated_blocks(self.rounds, members), (len(members) + 1) // 2
-        # Half of the members vouch for what all of these state, the latest blocks that so many do.
+        # What all of these state, half of the members vouch for: no later block has as many.
         agreed = stated[half - 1 : half] if half else []
         known = max([block for block, _ in self._pins.heads] + agreed, default=-1)
         if known >= self._head_block:

@@ -29,8 +29,8 @@ _FILES = {
     MANIFEST: MAX_MANIFEST_BYTES,
     f"{STORE}/{LOCK}": 0,
 }
-# What lies in a folder of the store is named by a digest: blocks, pins (empty), blocks that were being written.
-_OF_STORE = {f"{STORE}/{BLOCKS}": MAX_BLOCK_BYTES, f"{STORE}/{PINS}": 0, f"{STORE}/{TEMP}": MAX_BLOCK_BYTES}
+# What lies in a folder of the store is named by a digest: blocks, and pins, which are empty. Nothing is being written.
+_OF_STORE = {f"{STORE}/{BLOCKS}": MAX_BLOCK_BYTES, f"{STORE}/{PINS}": 0}
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFLNK: "a symbolic link",

@@ -137,7 +137,7 @@ def _verify(before: Predecessor, history: LedgerHistory, store: ContentReader, p
     if continues.round not in closed_rounds(records):
         raise bad(_FIELD, f"round {continues.round} did not close, or its members voided it")
     if results[-1].model_digest.hex() != before.model:
-        raise bad(_FIELD, f"the round came to another model than the one that training starts from, {before.model}")
+        raise bad(_FIELD, f"the round has another model than the one that training starts from, {before.model}")
     if all(each.at.block > head or each.model_digest.hex() != before.model for each in results):
         raise bad(_FIELD, f"the result of the round is not on record by block {head}")
     # (3) all that led to it

@@ -1,7 +1,7 @@
 """``fedgrove status``: state of a federation, reason if my last round did not count, and my account's means."""
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -172,6 +172,7 @@ class Display:
             ("waiting for", _waiting(stands, now.until_time)),
             *([("stands still", now.standstill)] if now.standstill else []),
             *([("cells", _groups(now.cells))] if now.cells else []),
+            *([("cells that were summed", _clean(now.clean))] if now.clean else []),
             *(("warning", sentence) for sentence in stands.setbacks.warnings),
             *([("the chain", now.chain_stopped)] if now.chain_stopped else []),
             *(("judged", _judged(each)) for each in stands.judged),
@@ -228,6 +229,15 @@ def _of_clusters(now: ClusterStanding, finished: bool) -> Iterator[tuple[str, st
 
 def _groups(found: Sequence[Collection[int]]) -> str:
     return " | ".join(", ".join(map(str, each)) or "nobody" for each in found)
+
+
+def _clean(found: Mapping[int, tuple[int, int]]) -> str:
+    """How often each client's cell was clean, the clients with the same counts together, the most suspicious first."""
+    alike: dict[tuple[int, int], list[int]] = {}
+    for client, counts in found.items():
+        alike.setdefault(counts, []).append(client)
+    ordered = sorted(alike.items(), key=lambda each: each[0][0] / each[0][1])
+    return " | ".join(f"{times} of {rounds} times: {name_clients(clients)}" for (times, rounds), clients in ordered)
 
 
 def _of_last_round(found: Round) -> Iterator[tuple[str, str]]:

@@ -251,8 +251,7 @@ def _tidy(course: _Course) -> None:
 
 def _keep(run: Demo, course: _Course, network: Network, content: ContentStore) -> Demonstration:
     """Audit what is on the ledger by now, and leave it in the directory."""
-    options = course.scenario.without_paths().to_tables()
-    verdict = keep(course.directory, network, run.founded, content, run.seconds, options=options)
+    verdict = keep(course.directory, network, run.founded, content, run.seconds)
     return Demonstration(json.loads((course.directory / REPORT).read_text()), verdict)
 
 

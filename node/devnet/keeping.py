@@ -3,23 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from fedgrove.chain.face.networks import Network
 from fedgrove.chain.network.history import capture
-from fedgrove.chain.records import Closed, Record, Replaced, RoundOpened, Withdrawn
+from fedgrove.chain.records import Record, RoundOpened
 from fedgrove.chain.records.deployment import Deployment
-from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.kubo_address import FORMS
 from fedgrove.ipfs.store import ContentStore, Malformed, NotFound, TooLarge
 from fedgrove.node.audit.archive import STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
+from fedgrove.node.audit.inventory import named_blobs
 from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
 from fedgrove.node.methods.terms import fetch_method
-from fedgrove.node.protocol.content import MAX_JSON_BYTES, fetch_metrics
+from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.status.report import build_report
 
 
@@ -46,7 +45,6 @@ def keep(
     deployment: Deployment,
     content: ContentStore,
     seconds: Mapping[int, float],
-    **more: Any,
 ) -> Verdict:
     """Audit what is on the ledger by now, and leave history, store and report in a directory for others to audit.
 
@@ -54,16 +52,15 @@ def keep(
     ----------
     seconds : mapping of int to float
         That each round took, where that is known.
-    **more
-        Entries of the report.
     """
     history = capture(network, deployment)
     history.verify()
     local = DiskStore(directory / STORE)
+    local.discard_unfinished()
     if not isinstance(content, DiskStore):
         mirror(content, local, history.records())
     verdict = Auditor(chain_facts(history), history.records(), local).run()
-    write_archive(directory, history, build_report(history, local, seconds) | {"audit": verdict.entry()} | more)
+    write_archive(directory, history, build_report(history, local, seconds) | {"audit": verdict.entry()})
     return verdict
 
 
@@ -75,28 +72,8 @@ def mirror(source: ContentStore, target: ContentStore, records: Iterable[Record]
     """
     limit = MAX_JSON_BYTES
     for record in records:
-        digests = list(_digests_of(record))
         if isinstance(record, RoundOpened):
-            config = fetch_method(source, record.config_digest).config
-            limit = config.max_blob_bytes
-            digests += [bytes.fromhex(config.shared.digest)] if config.shared.digest else []
-        for digest in digests:
-            _copy(source, target, digest, limit)
-        if isinstance(record, Closed | Replaced):
-            with suppress(NotFound, TooLarge, Malformed, InvalidContent):
-                named = fetch_metrics(target, record.metrics_digest).recovery
-                _copy(source, target, bytes.fromhex(named), limit)
-
-
-def _copy(source: ContentStore, target: ContentStore, digest: bytes, limit: int) -> None:
-    with suppress(NotFound, TooLarge, Malformed):
-        target.put(source.fetch(digest, limit))
-
-
-def _digests_of(record: Record) -> Iterator[bytes]:
-    if isinstance(record, Withdrawn):  # its digest commits to what the client keeps for itself
-        return
-    for name in ("model_digest", "config_digest", "metrics_digest", "digest"):
-        digest = getattr(record, name, None)
-        if digest is not None and any(digest):
-            yield digest
+            limit = fetch_method(source, record.config_digest).config.max_blob_bytes
+        for digest in named_blobs([record], source):
+            with suppress(NotFound, TooLarge, Malformed):
+                target.put(source.fetch(digest, limit))

@@ -46,7 +46,7 @@ class Group:
 
     @classmethod
     def of(cls, positions: Sequence[int], least: int, counted: Sequence[int] | None = None, size: int = 0) -> "Group":
-        """A group of which ``least``, and more than half, must survive.
+        """A group; at least ``least`` of it, and more than half, must survive.
 
         ``counted`` are those that count, by default all, and ``size`` how many they were where some are not here.
         """

@@ -25,6 +25,14 @@ from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import PPM, FederationConfig
 
 
+def has_cells(config: FederationConfig) -> bool:
+    """Whether rounds that follow one which was spoilt are summed in cells: those of one model, without common noise.
+
+    Clusters and K-means have groups of their own, and the noise of client-level privacy is made for one sum.
+    """
+    return config.method.name == "training" and config.mechanism in ("none", "local")
+
+
 def crowd_of(current: RoundRecords, assumed: Assumed) -> int:
     """The fewest that are summed together in a round: as many as hide each other."""
     n = len(current.known) if current.draws_all else len(current.order)
@@ -93,7 +101,7 @@ class Cells:
         return cells
 
     def clients(self, number: int) -> tuple[tuple[int, ...], ...]:
-        """The clients of each cell of a round, or of the next one; nobody where all are summed in one."""
+        """The clients of each cell of a round, or of the next one; empty where all are summed in one."""
         partition = self.partition(number)
         if partition is None:
             return ()

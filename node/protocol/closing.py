@@ -98,13 +98,16 @@ class Closings:
         return self._found.get(_key(current)) == ""
 
     def is_confirmed(self, current: RoundRecords) -> bool:
-        """Whether as many members as are to check a closing say that it is right, and none that it is wrong.
+        """Whether as many members as are to check a closing say that it is right.
 
-        Who was wrong before does not count against it. Where all check, each relies on itself.
+        They are twice as many for each that says that it is wrong and was never wrong before, as so many more look: one
+        liar makes few look for nothing, and colluders that confirm a lie are too few once some honest members have
+        looked. Where all check, each relies on itself.
         """
         said = current.judgements(Phase.CLOSED)
         confirmed = sum(not current.overruled(client) for client in said)
-        return confirmed >= self._checkers and not self.rounds().doubts(current) and not self.all_check(current)
+        needed = self._checkers * 2 ** min(self.rounds().doubts(current), MOST_DOUBLINGS)
+        return confirmed >= needed and not self.all_check(current)
 
     def all_check(self, current: RoundRecords) -> bool:
         """Whether so few committed that all members recompute the round, and nobody needs to be told."""

@@ -217,19 +217,19 @@ class Law:
     def check_end(self) -> None:
         """Raise RuleBroken if the last record brings another with it, and the history ends before that."""
         if self._expected:
-            told = f"the history ends without the record {self._expected[0].TITLE!r} that follows from its last one"
-            raise self._missing(self._expected[0], told)
+            why = f"the history ends without the record {self._expected[0].TITLE!r} that follows from its last one"
+            raise self._missing(self._expected[0], why)
 
     def _check_expected(self, record: Record) -> None:
         expected = self._expected.popleft()
         if replace(record, at=expected.at) == expected and record.at.transaction == expected.at.transaction:
             return
-        told = f"here should be the record {expected.TITLE!r} that follows from the one before, and there is another"
-        raise self._missing(expected, told)
+        why = f"here should be the record {expected.TITLE!r} that follows from the one before, and there is another"
+        raise self._missing(expected, why)
 
     @staticmethod
-    def _missing(expected: Record, told: str) -> RuleBroken:
-        return bad(expected.FIELD, told, expected.round if isinstance(expected, RoundRecord) else None)
+    def _missing(expected: Record, why: str) -> RuleBroken:
+        return bad(expected.FIELD, why, expected.round if isinstance(expected, RoundRecord) else None)
 
     # --- members ----------------------------------------------------------------------------------------------------
 

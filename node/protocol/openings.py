@@ -2,11 +2,11 @@
 
 Each sum that is opened tells something; what many of them tell together is the rank of all sets that were summed. Two
 sums of the same updates that differ in one client are that client's. So from one model all together, and each partition
-into cells, are opened at most twice, and only so many partitions are opened in a federation's life. Then it stands
+into cells, are opened at most twice, and only a few partitions are opened in a federation's life. Then it stands
 still until people act: who spoils can be revoked, or another federation continues this one without it.
 
 A round was *opened* when somebody may have read its sum: it closed, or a release of shares is listed and the lists are
-such that honest holders release.
+those at which honest holders release.
 """
 
 from dataclasses import dataclass
@@ -55,20 +55,20 @@ class Openings:
         opened = [(each, cells.get(each.number)) for each in self._opened_before(number)]
         cut = {earlier.number: earlier for _, earlier in opened if earlier is not None}
         if partition is not None and partition.number not in cut and len(cut) >= self.most_partitions(number):
-            return (
-                f"{self._said(cut[max(cut)])} a member that spoils, as earlier ones had: {len(cut)} cuts are the most"
-            )
+            last = self._said(cut[max(cut)])
+            return f"{last} a member that spoils, and members are not cut into others after {len(cut)} times"
         times = sum(earlier == partition and each.opened.model_digest == model for each, earlier in opened)
         return f"{self._said(partition)} a member that spoils" if times >= TIMES else ""
 
     def are_repeated(self, current: RoundRecords) -> bool:
         """Whether somebody may know a sum of words that say the same of a round's model each time, as metrics do.
 
-        The difference of two such sums, one of them without some member, is exactly that member's. So nobody sends any
-        again.
+        The difference of two of these sums, one of them without some member, is exactly that member's. So nobody sends
+        any again.
         """
         digest = current.opened.model_digest
-        return any(each.opened.model_digest == digest for each in self._opened_before(current.number))
+        before = (each for at, each in self.rounds.rounds.items() if at < current.number)
+        return any(each.opened.model_digest == digest and self.was_opened(each) for each in before)
 
     def most_partitions(self, number: int) -> int:
         """How many partitions may be opened before a round: more where members were revoked that had taken part."""

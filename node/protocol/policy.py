@@ -69,17 +69,24 @@ def attendance_fault(rounds: Rounds, current: RoundRecords, config: FederationCo
     unknown = strangers(rounds, current, config)
     if unknown:
         return f"client {unknown[0]} is not a member that the terms name (membership.members)"
-    known = known_members(rounds, current, config)
-    rate = current.opened.sampling_rate / PPM
-    expected = rate * len(known)
-    least = config.membership.least * expected - _DEVIATIONS * math.sqrt(expected * (1 - rate))
-    present = len(known & _accounts(rounds, current.order))
-    if present >= least:
-        return ""
-    return (
-        f"only {present} of the {len(known)} members that it counts on have drawn, but "
-        f"{math.ceil(least)} are needed (membership.least)"
-    )
+    known, rate = known_members(rounds, current, config), current.opened.sampling_rate / PPM
+    # Accounts that an admin approves for the occasion make nobody safe: half of those that took part are needed, too.
+    for counted in (known, known & _seen(rounds, current)) if config.membership.mode == "approved" else (known,):
+        expected = rate * len(counted)
+        least = config.membership.least * expected - _DEVIATIONS * math.sqrt(expected * (1 - rate))
+        present = len(counted & _accounts(rounds, current.order))
+        if present < least:
+            return (
+                f"only {present} of the {len(counted)} members that it counts on have drawn, but "
+                f"{math.ceil(least)} are needed (membership.least)"
+            )
+    return ""
+
+
+def _seen(rounds: Rounds, current: RoundRecords) -> set[str]:
+    """Accounts that committed in an earlier round that stands."""
+    standing = (each for each in rounds.rounds.values() if each.stands and each.number < current.number)
+    return _accounts(rounds, {client for each in standing for client in each.commits})
 
 
 def refusals(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> Iterator[str]:

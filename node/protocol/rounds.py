@@ -237,7 +237,7 @@ class RoundRecords:
         return isinstance(self.end, Failed | Closed)
 
     def overruled(self, client: int) -> bool:
-        """Whether a client judges that the closed round came to something else than what stands."""
+        """Whether a client judges that the closed round has another result than the one that stands."""
         own, stands = self.judgements(Phase.CLOSED).get(client), self.result
         said = own and (own.model_digest, own.metrics_digest)
         return own is not None and said != (stands.model_digest, stands.metrics_digest)
@@ -363,7 +363,7 @@ class Rounds:
         return draw_window * 2 ** min(again, _MOST_PAUSES) if again >= 0 else 0
 
     def doubts(self, current: RoundRecords) -> int:
-        """How many members judge that a closed round came to something else, of those that were never wrong so far."""
+        """How many members judge that a closed round has another result, of those that were never wrong so far."""
         against = [client for client in current.judgements(Phase.CLOSED) if current.overruled(client)]
         earlier = [each for each in self.rounds.values() if each.number < current.number]
         return sum(not any(each.was_wrong(client) for each in earlier) for client in against)
@@ -389,7 +389,7 @@ class Rounds:
         return last.order_root if last is not None else bytes(32)
 
     def refused_by(self, client: int) -> RoundRecords | None:
-        """The first round that stands though a client judges that it came to something else, or None."""
+        """The first round that stands though a client judges that it has another result, or None."""
         return next((each for each in self.rounds.values() if each.stands and each.overruled(client)), None)
 
     @property

@@ -369,7 +369,7 @@ class FederationConfig:
         return replace(self, membership=membership).with_limits(LIMITS)
 
     def with_limits(self, names: Collection[str]) -> "FederationConfig":
-        """The same terms with these limits of the ledger as suits the members that they name, if they name any."""
+        """The same terms; these limits of the ledger follow from the members that they name, if they name any."""
         n, assumed = len(self.membership.members), self.masking.assumed
         if not (names and n and self.membership.mode == "named"):
             return self

@@ -13,7 +13,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 
 TIMED = ("draw_window", "seal_window", "share_window", "commit_window", "recover_window", "coordinator_grace")
 BLOCK_SECONDS = 12.0
-"""Of a chain of which nothing is known."""
+"""Of a chain about which nothing is known."""
 LEAST_RECOVERY = 600.0
 """Seconds that members outside practice must have to release shares, and to look at what somebody closed."""
 _UNITS = {"s": 1, "min": 60, "h": 3600}
@@ -49,7 +49,7 @@ def _blocks(key: str, stated: str, block_seconds: float | None) -> int:
 
 
 def written_in_blocks(text: bytes, ledger: Mapping[str, int]) -> bytes:
-    """A federation's file with these blocks in place of the times that it states, which stay beside them as comments.
+    """A federation's file with these blocks in place of the times that it states, which stay next to them as comments.
 
     Raises
     ------

@@ -64,7 +64,7 @@ class ServiceMetrics:
             self._gas.labels(role).inc(step.gas)
 
     def setbacks(self, found: Setbacks) -> None:
-        """Show how many rounds came to nothing, and who was missing in the latest round that has ended."""
+        """Show how many rounds left no model, and who was missing in the latest round that has ended."""
         self._in_vain.set(found.in_vain)
         self._in_a_row.set(found.in_a_row)
         self._repeats_left.set(found.left)

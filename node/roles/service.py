@@ -169,7 +169,7 @@ class Service:
             self.log.write("error", alarm, role=name)
 
     def _warn(self, view: LedgerView) -> None:
-        """Show how many rounds came to nothing, and log what people must know each time that another one does."""
+        """Show how many rounds left no model, and log what people must know each time that another one does."""
         found = setbacks(view.rounds, view.terms, view.settings.draw_window)
         self.metrics.setbacks(found)
         if found.in_vain != self._in_vain:

@@ -230,11 +230,6 @@ class Scenario:
         """The same, without keys of ``[run]`` that change no result: chain, store, workers and the like."""
         return self.changed(run=RunSettings(**{key: getattr(self.run, key) for key in _DECIDING["run"]}))
 
-    def without_paths(self) -> "Scenario":
-        """The same, without what only this machine knows: places of files, and on what it is run."""
-        task = self.task and replace(self.task, folder="")
-        return self.changed(cast={"data": "", "bases": {}}, task=task, run=RunSettings())
-
     def absolute(self) -> "Scenario":
         """The same, with absolute paths, so that it can be kept and run from elsewhere."""
         cast = {

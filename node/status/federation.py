@@ -1,7 +1,7 @@
 """The whole state of a federation, as ``fedgrove status`` shows it: round, clusters, privacy, last model, costs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,14 @@ from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, state_
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.protocol.cells import Cells, crowd_of
+from fedgrove.node.protocol.cells import Cells, crowd_of, has_cells
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.policy import sums_used_up
-from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.spending import Spending, Spent
 from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.status.clean_cells import CellReader
 from fedgrove.node.status.costs import Budget, CostReader, Costs, Purse
 from fedgrove.node.status.pace import pace
 from fedgrove.node.status.rounds import Round, RoundReader
@@ -48,11 +49,14 @@ class FederationStatus:
     standstill : str
         Why nobody takes part in a round any more until people act, in one clause; empty where that is not so.
     cells : tuple of tuple of int
-        The clients of each cell of the round that runs, or of the next one; empty where all are summed together.
+        The clients of each cell of the round that runs, or of the next one, at a standstill of the last one; empty
+        where all are summed together.
+    clean : mapping of int to (int, int)
+        At a standstill, by client: how often its cell was summed, of how many rounds in cells that may have been read.
     last_round : Round or None
         The last round that stands.
     faults : mapping
-        Why a part cannot be read, by ``privacy``, ``clusters`` and ``last model``.
+        Why a part cannot be read, by ``privacy``, ``clusters``, ``clean cells`` and ``last model``.
     """
 
     standing: Standing
@@ -65,6 +69,7 @@ class FederationStatus:
     refusal: str = ""
     standstill: str = ""
     cells: tuple[tuple[int, ...], ...] = ()
+    clean: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     clusters: ClusterStanding | None = None
     last_round: Round | None = None
     faults: dict[str, str] = field(default_factory=dict)
@@ -78,6 +83,7 @@ class FederationStatus:
             "privacy": asdict(self.spent) | {"refusal": self.refusal} if self.spent else None,
             "standstill": self.standstill,
             "cells": [list(each) for each in self.cells],
+            "clean": {str(client): list(counts) for client, counts in self.clean.items()},
             "clusters": self.clusters.to_dict() if self.clusters else None,
             "last_round": self.last_round.to_dict() if self.last_round else None,
             "chain_stopped": self.chain_stopped,
@@ -109,19 +115,24 @@ class StatusReader:
         self._costs = CostReader(network, ledger)
         self._on_request = method_of(terms).schedule.on_request
         self._parts: dict[str, Callable[[LedgerView], dict[str, Any]]] = {}
+        self._at_standstill = dict(self._parts)  # which fetch all updates of some rounds
         if store is not None:
             self._parts["last model"] = LastRoundReader(terms, store).read
             if terms.privacy is not None:
                 self._parts["privacy"] = PrivacyReader(terms, store, account).read
+            place = (ledger.chain_id, ledger.address)
+            if has_cells(terms):
+                self._at_standstill["clean cells"] = CellReader(terms, store, place).read
             name, reader = _OF_METHODS.get(terms.method.name, ("", None))
             if reader is not None:
-                self._parts[name] = reader(terms, store, (ledger.chain_id, ledger.address)).read
+                self._parts[name] = reader(terms, store, place).read
 
     def read(self) -> FederationStatus:
         """The state as it is now. Raises ChainError."""
         view, parts, faults = self._view, {}, {}
         now = standing(self._ledger, self._account, keys=self._keys, view=view, on_request=self._on_request)
-        for name, read in self._parts.items():
+        still, cells = self._groups(view)
+        for name, read in (self._parts | (self._at_standstill if still else {})).items():
             try:
                 parts |= read(view)
             except (StoreError, InvalidContent) as fault:
@@ -131,7 +142,6 @@ class StatusReader:
         if over and not now.finished:
             now = replace(now, finished=True, waiting=f"nobody: {over}", until=0)
         now = waiting_for_statement(now, parts.get("clusters"))
-        still, cells = self._groups(view.rounds)
         if still and not now.finished:
             now = replace(now, waiting="people to act", until=0)
         speed = pace(self._network) if now.until else None
@@ -148,13 +158,17 @@ class StatusReader:
             **parts,
         )
 
-    def _groups(self, rounds: Rounds) -> tuple[str, tuple[tuple[int, ...], ...]]:
-        """Why the federation stands still, and the cells of the round that runs or comes next."""
+    def _groups(self, view: LedgerView) -> tuple[str, tuple[tuple[int, ...], ...]]:
+        """Why the federation stands still, and the cells of the round that runs or comes next, or was the last."""
+        rounds, terms = view.rounds, self._terms
         latest = rounds.latest
-        if latest is None or self._terms.method.name != "training" or self._terms.privacy is not None:
+        if latest is None:
             return "", ()
         number = latest.number + (latest.end is not None)
-        return sums_used_up(rounds, self._terms, number), Cells(rounds, self._terms).clients(number)
+        still = sums_used_up(rounds, terms, number)
+        if still:  # no round follows in the next cells: those of the last one are shown
+            number = max((each.number for each in rounds.ended() if each.apart), default=number)
+        return still, Cells(rounds, terms).clients(number) if has_cells(terms) else ()
 
 
 def waiting_for_statement(now: Standing, clusters: ClusterStanding | None) -> Standing:

@@ -44,7 +44,7 @@ def fate(current: RoundRecords, quorum: int) -> str:
     match current.ending:
         case Closed():
             judges, clients = len(current.judgements(Phase.CLOSED)), len(current.commits)
-            return f"the round was voided: {judges} of its {clients} clients judged that it came to nothing"
+            return f"the round was voided: {judges} of its {clients} clients judged that it has no result"
         case Voided():
             return "the round was voided: it trained from a model that others replaced"
         case Skipped():
@@ -133,7 +133,9 @@ class _Look:
         current = self._entry
         base = self._view.rounds.base_of(current.number)
         if base is not None and base.overruled(member.client):
-            return f"it did not draw: it judges that round {base.number}, from whose model it trained, came to another"
+            return (
+                f"it did not draw: it judges that round {base.number}, from whose model it trained, has another result"
+            )
         late = f"did not draw in time (by block {self._deadlines.draw_end})"
         if current.opened.sampling_rate == tree.EVERYONE:
             return f"it {late}"

@@ -1,7 +1,7 @@
-"""Rounds that came to nothing, and who was missing in them: what logs, metrics, ``status`` and ``doctor`` warn of.
+"""Rounds that left no model, and who was missing in them: what logs, metrics, ``status`` and ``doctor`` warn of.
 
 A sealed round that failed uses up one of the terms' ``federation.repeats``; a skipped one does not, and one that waits
-for its quorum waits. Where rounds come to nothing in a row, the next one is opened later and later, so that a member
+for its quorum waits. Where rounds leave no model in a row, the next one is opened later and later, so that a member
 that is away for a while does not use up the repeats; people must hear of it while there are some left.
 """
 
@@ -31,7 +31,7 @@ class Absentee:
 
 @dataclass(frozen=True)
 class Setbacks:
-    """How many rounds came to nothing, and who was missing.
+    """How many rounds left no model, and who was missing.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Setbacks:
         found = []
         if self.in_a_row >= _IN_A_ROW:
             waits = f", so the next one is not opened before block {self.opens_after}" if self.opens_after else ""
-            found.append(f"the last {self.in_a_row} rounds came to nothing{waits}{self._who}")
+            found.append(f"the last {self.in_a_row} rounds left no model{waits}{self._who}")
         if self._used_up(_WORTH_A_WARNING):
             found.append(self._spent())
         return tuple(found)
@@ -121,7 +121,7 @@ class Setbacks:
 
 
 def setbacks(rounds: Rounds, terms: Terms, draw_window: int) -> Setbacks:
-    """Count the rounds that came to nothing, and find who was missing; ``draw_window`` in blocks."""
+    """Count the rounds that left no model, and find who was missing; ``draw_window`` in blocks."""
     ended, over = rounds.ended(), rounds.all_held(terms.rounds, terms.repeats)
     pause = rounds.pause(draw_window)
     waits = pause > 0 and not over and rounds.last.end is not None

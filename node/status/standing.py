@@ -18,7 +18,7 @@ from fedgrove.node.status.setbacks import Setbacks, setbacks
 
 @dataclass(frozen=True)
 class JudgedRound:
-    """A closed round that some of its clients judge to have come to something else, or one that is void.
+    """A closed round that some of its clients judge to have another result, or one that is void.
 
     ``void``: most of them say so and want no result, or it trained from a model that fell; ``replaced``: most of them
     named another result, which stands.
@@ -50,7 +50,7 @@ class Standing:
     last : Participation or None
         What became of that account's part in the latest round that has ended.
     setbacks : Setbacks
-        Rounds that came to nothing, and who was missing.
+        Rounds that left no model, and who was missing.
     """
 
     block: int
@@ -97,7 +97,7 @@ def standing(
     phase, acted, waiting, until = _phase(view, current, ledger.deployment.block, on_request)
     return Standing(
         block=view.block,
-        members=len(view.rounds.members),
+        members=len(view.rounds.known_now()),
         round=current.number if current else 0,
         phase=phase,
         acted=tuple(sorted(acted)),

@@ -88,8 +88,8 @@ def poison(client: Client, send: Callable[[Tensors, Tensors, int], Tensors]) -> 
     training = client.context.work._training
     honest = training.result
 
-    def result(current: RoundRecords, number: int) -> ModelUpdate | None:
-        trained, state = honest(current, number), client.context.inputs(current).previous
+    def result(current: RoundRecords, number: int, last: bool = False) -> ModelUpdate | None:
+        trained, state = honest(current, number, last), client.context.inputs(current).previous
         if trained is None or state.stage != "train":
             return trained
         return replace(trained, tensors=send(trained.tensors, training._begin(current, number)[0], state.trained + 1))

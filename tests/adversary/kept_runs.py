@@ -13,7 +13,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.history import LedgerHistory
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, REPORT, STORE, seal_archive
-from fedgrove.node.audit.verdict import Verdict
+from fedgrove.node.audit.verdict import NONE_CLOSED, Verdict
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.protocol.terms import MaskingSettings
@@ -112,7 +112,8 @@ def write_run(history: LedgerHistory, store: DiskStore, directory: Path) -> None
     """Complete a run's directory, whose store is there, as ``fedgrove demo --out`` leaves it."""
     history.save(directory / LEDGER)
     report = build_report(history, store, {})
-    report["audit"] = Verdict("verified", practice=True).entry()
+    closed = any(each["status"] == "closed" for each in report["rounds"])
+    report["audit"] = Verdict("verified" if closed else NONE_CLOSED, practice=True).entry()
     (directory / REPORT).write_text(json.dumps(report, indent=2, sort_keys=True) + "\n")
     seal_archive(directory)
 

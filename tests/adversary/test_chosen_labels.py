@@ -59,8 +59,10 @@ def attack(
     clustered.poison(attacker, send)
     if shares is not None:
         result = attacker.context.work.result
-        attacker.context.work.result = lambda current, number: (
-            shares(attacker) if attacker.context.inputs(current).previous.stage == "labels" else result(current, number)
+        attacker.context.work.result = lambda current, *rest, **last: (
+            shares(attacker)
+            if attacker.context.inputs(current).previous.stage == "labels"
+            else result(current, *rest, **last)
         )
     made.run(clustered.coordinator(made), clients)
     return clustered.states(made)

@@ -49,7 +49,7 @@ def read_counts(victim: ecdh.EcdhClient) -> list[int]:
 def terms(mode: str) -> FederationConfig:
     return FederationConfig(
         task=TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10)),
-        federation=FederationSettings(rounds=10),
+        federation=FederationSettings(rounds=10, practice=mode == "open"),
         method=ProCflTerms(counter="ab" * 32, signer="0x" + "ab" * 20),
         ledger=LedgerSettings(max_clients=100),
         membership=MembershipSettings(mode),
@@ -65,7 +65,7 @@ def test_terms_in_which_the_counter_could_make_itself_a_member_are_refused():
     with pytest.raises(InvalidConfig, match="otherwise the counter could be a member"):
         terms("open")
     with pytest.raises(InvalidConfig, match="otherwise the counter could be a member"):
-        replace(terms("approved"), membership=MembershipSettings("open"))
+        replace(terms("approved"), federation=FederationSettings(practice=True), membership=MembershipSettings("open"))
 
 
 @pytest.mark.mutants

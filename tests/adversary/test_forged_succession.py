@@ -43,8 +43,8 @@ def of_another_chain_of_blocks(earlier: Continuation) -> Continuation:
     ("lie", "reason"),
     [
         (honest, ""),
-        (poisoned, "the round came to another model"),
-        (of_another_round, "the round came to another model"),
+        (poisoned, "the round has another model"),
+        (of_another_round, "the round has another model"),
         (of_another_chain_of_blocks, "has a different hash"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),

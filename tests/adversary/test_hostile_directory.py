@@ -5,7 +5,7 @@ for ever (a pipe in place of a block), to read without end (a link to a device),
 holds more than a run, or to write where it only reads.
 
 What stops it: before anything is read, everything in the directory is accounted for: names that a run writes, regular
-files, sizes within bounds; files are opened without following links or waiting.
+files, sizes within bounds; files are opened without following links or waiting. Blocks nobody refers to are named.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ import stat
 import pytest
 
 from fedgrove.ipfs.disk import DiskStore
-from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE, audit_directory, export_car
+from fedgrove.node.audit.archive import LEDGER, MANIFEST, REPORT, STORE, audit_car, audit_directory, export_car
 from fedgrove.node.audit.verdict import Verdict
 from tests.adversary.bounded import HANGS, TOO_MUCH, bounded
 from tests.adversary.media import read_only
@@ -121,6 +121,33 @@ def listed(directory):
     (directory / MANIFEST).write_text(json.dumps({"files": files}, indent=1, sort_keys=True) + "\n")
 
 
+def test_what_nothing_refers_to_is_named_although_the_manifest_lists_it(kept, tmp_path):
+    assert not audit(kept).remarks
+    planted = DiskStore(kept / STORE).put(b"the model that we would rather have")
+    listed(kept)
+    verdict = audit(kept)
+    named = f"store: it holds 1 block that nothing refers to, as {planted.digest.hex()}"
+    assert verdict.verdict == "verified" and [str(each) for each in verdict.remarks] == [named]
+    export_car(kept, tmp_path / "run.car")
+    assert [str(each) for each in audit_car(tmp_path / "run.car").remarks] == [named]
+
+
+def test_so_is_a_pin_without_a_block(kept):
+    (kept / PINS / ("ab" * 32)).touch()
+    listed(kept)
+    assert "ab" * 32 in str(audit(kept).remarks)
+
+
+def test_what_a_killed_process_was_writing_is_no_part_of_a_run(kept):
+    name = f"{STORE}/temp/{'ab' * 32}"
+    (kept / name).write_bytes(b"half of a block")
+    listed(kept)
+    assert audit(kept).first_bad_record.field == f"file {name}"
+    DiskStore(kept / STORE).discard_unfinished()
+    listed(kept)
+    assert audit(kept).verdict == "verified"
+
+
 @pytest.mark.parametrize(
     "name", ["index.html", f"{STORE}/notes.txt", f"{BLOCKS}/{'AB' * 32}", f"{PINS}/x", f"{STORE}/blocks2/{'ab' * 32}"]
 )
@@ -205,6 +232,14 @@ def test_without_the_mend_a_stranger_is_verified(kept, monkeypatch):
     (kept / "index.html").write_bytes(b"not of this run")
     listed(kept)
     assert audit(kept).verdict == "verified"
+
+
+@pytest.mark.mutants
+def test_without_the_mend_nobody_hears_of_a_foreign_blob(kept, monkeypatch):
+    monkeypatch.setattr("fedgrove.node.audit.archive.unaccounted", lambda *_: None)
+    DiskStore(kept / STORE).put(b"the model that we would rather have")
+    listed(kept)
+    assert not audit(kept).remarks
 
 
 @pytest.mark.mutants

@@ -15,10 +15,10 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.protocol import policy
 from fedgrove.node.protocol.policy import attendance_fault, known_members
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import MembershipSettings
-from fedgrove.node.roles.client import joining
 from tests.node.federation import Federation
 
 MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
@@ -27,7 +27,7 @@ MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
 @pytest.fixture
 def nobody_looks_around(monkeypatch):
     """Takes the mend out: clients take part in whatever company."""
-    monkeypatch.setattr(joining, "attendance_fault", lambda rounds, current, config: "")
+    monkeypatch.setattr(policy, "known_members", lambda *_: set())
 
 
 def played(directory) -> Federation:

@@ -76,14 +76,14 @@ def spoils_every_round(n: int, spoilers: int = 2) -> bool:
 
 
 def sums_metrics_again(n: int) -> bool:
-    """A spoiler in every cell keeps another member out of each round, as metrics of one model are the same each time."""
+    """A spoiler in every cell, and one more round without some member: metrics say the same each time."""
     ledger, opened = Ledger(n), set()
     openings = Openings(ledger.rounds, ledger.config)
     honest = list(range(3, n + 1))
     for number in range(1, ROUNDS + 1):
         if policy.standstill(ledger.rounds, ledger.config, number):
             break
-        current = ledger.hold(away=(honest[number % len(honest)],))
+        current = ledger.hold(away=(honest[0],) if number == 4 else ())
         if not openings.are_repeated(current):
             opened |= set(sums(ledger, current))
     found = rows(opened, honest)
@@ -92,7 +92,7 @@ def sums_metrics_again(n: int) -> bool:
 
 
 def chooses_its_cell(change: Callable[[Ledger, int], None]) -> bool:
-    """Two spoilers do something just before rounds are summed in cells, so that both stand in a cell of their choice."""
+    """Two spoilers do something just before rounds are summed in cells, to stand in a cell of their choice."""
     there = set()
     for doing in (lambda *_: None, change):
         ledger = Ledger(24)
@@ -142,14 +142,15 @@ def into_the_smallest(cells: Cells, client: int, number: int, partition) -> int 
 
 
 def fills_a_cell() -> bool:
-    """An admin revokes all of a cell but one, and approves puppets until as many stand in it as make a sum."""
+    """An admin revokes all of a cell but one, most others, and approves puppets until enough for a sum stand in it."""
     ledger = Ledger(24)
     ledger.hold()
     ledger.hold(closes=True)
-    (victim, *others), *_ = ledger.cells.partition(2).cells
-    for client in others:
+    (victim, *others), elsewhere = ledger.cells.partition(2).cells
+    for client in (*others, *elsewhere[:8]):
         ledger.rounds.add(Revoked(ledger.at(next(ledger.blocks)), account(client)))
-    current = holds_apart_with(ledger, range(25, 75))
+    current = holds_apart_with(ledger, range(25, 49))
+    assert ledger.cells.partition(current.number).number == 0
     return any(victim in each for each in sums(ledger, current))
 
 
@@ -217,7 +218,7 @@ def isolates_in_the_first_round() -> bool:
     return not policy.attendance_fault(rounds, current, terms(0.5, mode="approved"))
 
 
-def reads_a_trio(groups_of: Callable[[RoundRecords], tuple[Group, ...]], n: int = 20) -> bool:
+def reads_a_trio(groups_of: Callable[[RoundRecords], tuple[Group, ...]], n: int = 10) -> bool:
     """Two colluders are with one other all that survives of a group."""
     ledger = Ledger(n)
     current = ledger.hold(closes=True)
@@ -233,12 +234,12 @@ def reads_a_trio(groups_of: Callable[[RoundRecords], tuple[Group, ...]], n: int 
 
 def of_kmeans(current: RoundRecords) -> tuple[Group, ...]:
     before = replace(KMeansState.empty(2), groups=4)
-    config = FederationConfig(KMeansTerms(k=2, dimensions=2, step=0.25), masking=MaskingSettings())
+    config = FederationConfig(KMeansTerms(k=2, dimensions=2, step=0.25, smallest_group=3), masking=MaskingSettings())
     return kmeans_inputs.groups_of(Rounds(), current, before, config)
 
 
 def of_clusters(current: RoundRecords) -> tuple[Group, ...]:
-    """Two clusters of ten, of which each member chose its own."""
+    """Two clusters of five, of which each member chose its own."""
     course = SimpleNamespace(groups=lambda state, stated, least: divided(sorted(stated), least))
     config = SimpleNamespace(masking=MaskingSettings())
     with pytest.MonkeyPatch.context() as patch:
@@ -300,7 +301,7 @@ class Company:
 def judges_junk(n: int) -> bool:
     """In each round another member says that a right closing came to something else, to have everybody look.
 
-    It wins where more than twice the checkers recompute a closing on average, before all release on it.
+    It wins where more than four times the checkers recompute a closing on average, before all release on it.
     """
     company, held = Company(n), 15
     for liar in range(1, held + 1):
@@ -308,7 +309,7 @@ def judges_junk(n: int) -> bool:
         company.say(liar, current, right=False)
         honest = [client for client in company.members if client != liar]
         assert company.play(current, honest) == honest
-    return len(company.looked) / held > 2 * company.checkers + 5 * sqrt(2 * company.checkers / held)
+    return len(company.looked) / held > 4 * company.checkers
 
 
 def confirms_its_lie(n: int = 100, tries: int = 10) -> bool:
@@ -361,7 +362,7 @@ ATTACKS: dict[str, tuple[Callable[[], bool], Guard]] = {
     "tail_before_the_first_closing": (isolates_in_the_first_round, (policy, "known_members", known_by_commits)),
     "trio_of_a_group": (partial(reads_a_trio, of_kmeans), (kmeans_inputs, "crowd_of", lambda *_: OF_THREE)),
     "trio_of_a_cluster": (partial(reads_a_trio, of_clusters), (cluster_inputs, "crowd_of", lambda *_: OF_THREE)),
-    **{f"junk_judgement_{n}": (partial(judges_junk, n), (Closings, "_chance", everybody_looks)) for n in (20, 100)},
+    **{f"junk_judgement_{n}": (partial(judges_junk, n), (Closings, "_chance", everybody_looks)) for n in (60, 100)},
     "release_on_a_lie": (confirms_its_lie, NO_DOUBTS),
 }
 """By name: the attack, which says whether it won, and the guard with what takes its place."""

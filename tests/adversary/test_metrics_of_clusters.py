@@ -6,18 +6,22 @@ difference would be that member's. So they are sent once, and who makes a round 
 threat model says.
 """
 
+from types import MappingProxyType
+
 import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Failed
+from fedgrove.chain.records import Failed, Phase
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.masking.ring import WORD
-from fedgrove.node.methods.procfl import codec, evaluating, local_training
+from fedgrove.node.methods.procfl import codec, evaluating
+from fedgrove.node.methods.training.metric_sums import SENT_BEFORE
+from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.concluding import ReleaseShares
-from fedgrove.node.roles.client.role import Duty
+from fedgrove.node.roles.coordinator import Coordinator
+from fedgrove.node.roles.coordinator.summing import Close
 from tests.adversary.clustered import SAMPLES, coordinator, found
 from tests.node.federation import sending, with_phase, with_word
 
@@ -26,12 +30,12 @@ HELD = SAMPLES // 4
 
 
 def a_thousand_right(inputs, upload):
-    """More right answers than there can be, in every round with metrics; behind them are two sums of three words."""
-    return with_word(upload, -7, 1000) if inputs.previous.stage == "train" else upload
+    """More right answers than there can be, in every round with metrics; seven words are behind them."""
+    return with_word(upload, -8, 1000) if inputs.previous.stage == "train" else upload
 
 
-class Withholding(ReleaseShares):
-    """Keeps its shares to itself in the first round of training."""
+class Withholding(Close):
+    """Does not close the first round of training, whose shares are released."""
 
     def act(self, turn):
         if turn.current.number != COMPARING + 1:
@@ -44,13 +48,14 @@ def attacked(tmp_path):
     """``attacked(kind)``: a federation with such members, by number, of two groups of three, that has run."""
     with embedded() as network:
 
-        def run(kinds, trained=1, repeats=0):
+        def run(kinds=MappingProxyType({}), kind=Coordinator, trained=1, repeats=0):
             terms = {"seats": 0, "evaluation": EvaluationSettings(0.25), "repeats": repeats}
             made = found(network, tmp_path, GROUPS, COMPARING + trained, **terms)
             made.register()
             everybody = range(1, len(GROUPS) + 1)
             made.run(
-                coordinator(made), {number: made.client(number, kinds.get(number, Client)) for number in everybody}
+                coordinator(made, kind),
+                {number: made.client(number, kinds.get(number, Client)) for number in everybody},
             )
             return made
 
@@ -82,16 +87,15 @@ def test_if_groups_were_checked_together_one_liar_would_take_everybodys(attacked
 
 
 def test_metrics_of_the_same_models_are_not_summed_again(attacked):
-    federation = attacked(dict.fromkeys(range(1, 7), with_phase(Client, Duty.RELEASE, Withholding)), repeats=2)
+    federation = attacked(kind=with_phase(Coordinator, Phase.RECOVER, Withholding), repeats=2)
     assert [record.round for record in federation.of(Failed)] == [COMPARING + 1]
     repeated, last = stated(federation)
-    assert (repeated.samples, repeated.sums, repeated.void) == (0, {}, "") and last.samples == 6 * HELD
+    assert (repeated.samples, repeated.sums, repeated.void) == (0, {}, SENT_BEFORE.void) and last.samples == 6 * HELD
     assert federation.audit().verdict == "verified"
 
 
 @pytest.mark.mutants
 def test_if_they_were_holders_of_shares_would_have_two_sums_of_them(attacked, monkeypatch):
-    for module in (evaluating, local_training):
-        monkeypatch.setattr(module, "metrics_sent_before", lambda inputs: False)
-    kinds = dict.fromkeys(range(1, 7), with_phase(Client, Duty.RELEASE, Withholding))
-    assert stated(attacked(kinds, repeats=2))[0].samples == 6 * HELD
+    monkeypatch.setattr(Openings, "are_repeated", lambda openings, current: False)
+    kind = with_phase(Coordinator, Phase.RECOVER, Withholding)
+    assert stated(attacked(kind=kind, repeats=2))[0].samples == 6 * HELD

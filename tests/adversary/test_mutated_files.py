@@ -19,7 +19,7 @@ from fedgrove.ipfs.disk import DiskReader, DiskStore
 from fedgrove.ipfs.store import StoreError
 from fedgrove.ipfs.unixfs import DagBlock, build, decode_node, decode_root, encode_node
 from fedgrove.node.audit import archive
-from fedgrove.node.audit.archive import MANIFEST, REPORT, STORE, audit_car, export_car
+from fedgrove.node.audit.archive import MANIFEST, REPORT, STORE, audit_car, audit_directory, export_car
 from fedgrove.node.audit.run_files import run_files
 from fedgrove.node.audit.verdict import BadRecord
 from fedgrove.node.base.key_slots import SLOT_BYTES
@@ -221,7 +221,7 @@ def test_reports(kept, monkeypatch, count):
     history = LedgerHistory.load(kept / archive.LEDGER)
     data = (kept / REPORT).read_bytes()
     seconds = {each["round"]: each["seconds"] for each in json.loads(data)["rounds"]}
-    derived = archive.build_report(history, DiskReader(kept / STORE), seconds)
+    derived, verdict = archive.build_report(history, DiskReader(kept / STORE), seconds), audit_directory(kept)
     once = {}
 
     def derive(history, store, given):
@@ -232,7 +232,7 @@ def test_reports(kept, monkeypatch, count):
 
     def read(changed):
         (kept / REPORT).write_bytes(changed)
-        fault = archive._check_report(kept, history)
+        fault = archive._check_report(kept, history, verdict)
         assert fault is None or isinstance(fault, BadRecord)
         str(fault).encode("utf-8")
 

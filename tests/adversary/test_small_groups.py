@@ -82,7 +82,7 @@ def is_open(inputs, secrets: dict[int, bytes], clients: dict[int, Client]) -> bo
             update, weight = context.work.result(current, number), weight_of(inputs, [position])
             mechanism = context.method.codec.mechanism(inputs.layout)
             bare = mechanism.encode(flatten(update.tensors), lambda: inputs.previous, weight, os.urandom)
-            assert (found == bare).all()
+            assert (found[: len(bare)] == bare).all()  # a word that counts who could not train is behind it
             return True
     return False
 

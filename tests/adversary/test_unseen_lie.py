@@ -18,6 +18,7 @@ from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.closing import Closings
+from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import FederationConfig, FederationSettings, ModelSpec
 from fedgrove.node.roles.client.concluding import lot
 
@@ -35,7 +36,7 @@ def closing(number: int) -> SimpleNamespace:
 
 def member(keys: Keys, seen: list[int], terms: FederationConfig = TERMS) -> Closings:
     """What a member does with closings; ``seen`` collects those that it recomputes."""
-    closings = Closings(None, method_of(terms), None, 0.0, partial(lot, keys), bytes)
+    closings = Closings(None, method_of(terms), None, 0.0, partial(lot, keys), bytes, Rounds)
     closings._recompute = lambda current, end: seen.append(current.number) or "it is a lie"
     return closings
 

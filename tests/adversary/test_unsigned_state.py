@@ -136,7 +136,7 @@ def odd_models(federation: Federation) -> Client:
         federation.network.advance_to(federation.network.block_number() + 1)
     careless = federation.client(2)
     closings = careless.context.closings
-    closings.fault = lambda current, client: ""  # whether it is drawn to look, or leads a cluster, or not
+    closings.fault = lambda *_: ""  # whether it is drawn to look, or leads a cluster, or not
     return careless
 
 

@@ -29,6 +29,7 @@ from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.embedded import evm
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Committed, Drawn, Record, RoundOpened
+from fedgrove.chain.records.signed_transactions import decode_transaction
 from fedgrove.node.base.fault_places import place_of_fault
 from fedgrove.node.base.tensors import Layout, Tensors, dump, flatten, load
 from fedgrove.node.learning.samples import Samples
@@ -152,8 +153,9 @@ class Watched(Federation):
         self.kept = self.records()
         self.draws = {record.at.transaction for record in self.of(Drawn)}  # a proof's hint is longer for some seeds
         transactions = {record.at.transaction for record in self.kept}
-        web3 = self.network.web3
-        self.calls = {each: len(web3.eth.get_transaction(each)["input"]) for each in transactions}
+        self.calls = {
+            each: len(decode_transaction(self.network.signed_transaction(each)).data) for each in transactions
+        }
 
 
 # --- a task on a member's data, in this process: what the sandbox adds is tested elsewhere ----------------------------

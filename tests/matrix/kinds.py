@@ -8,19 +8,20 @@ from pathlib import Path
 
 import fedgrove as fg
 from fedgrove.chain.face.networks import anvil, embedded
-from fedgrove.chain.records import Closed
+from fedgrove.chain.records import Closed, RoundOpened
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, export_car
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.scenario.reading import scenario
 from tests.adversary.kept_runs import QUICK, kept, write_run
+from tests.adversary.standing_in import with_standbys
 from tests.adversary.test_spoilers import Poisoner
 from tests.node.conftest import run_federation
 from tests.node.devnet.kmeans_members import Federation as KMeans
 from tests.node.devnet.test_table_task import prepare
 from tests.node.devnet.test_task_subject import CLASSIFIER, write_table
 from tests.node.explorer.conftest import damage
-from tests.node.federation import Federation
+from tests.node.federation import Federation, LyingCoordinator
 from tests.node.learning.images import OPTIONS, write_bars
 
 IMAGES = f"""
@@ -151,8 +152,22 @@ def _kmeans(runs: Runs, place: Path) -> Path:
 
 
 def _eventful(runs: Runs, place: Path) -> Path:
-    """Rounds that failed, were skipped, voided and disputed."""
+    """Rounds that failed, were skipped, and one whose closing its members replaced."""
     return kept("eventful", place).directory
+
+
+def _voided(runs: Runs, place: Path) -> Path:
+    """A coordinator closes with a lie, and opens the next round on it before its members replace it."""
+
+    def hold(made: Federation) -> None:
+        coordinator, clients = made.coordinator(LyingCoordinator), made.clients()
+        while not made.of(Closed):
+            assert made.turn(coordinator, clients)
+        while len(made.of(RoundOpened)) < 2:
+            assert made.turn(coordinator, {})
+        made.run(coordinator, with_standbys(made, clients))
+
+    return kept("weights", place, clients=4, rounds=2, hold=hold, repeats=2).directory
 
 
 def _regrouped(runs: Runs, place: Path) -> Path:
@@ -244,6 +259,7 @@ KINDS: dict[str, Callable[[Runs, Path], Path]] = {
     "procfl": _clusters,
     "kmeans": _kmeans,
     "eventful": _eventful,
+    "voided": _voided,
     "regrouped": _regrouped,
     "no-round": _empty,
     "no-member": lambda runs, place: _empty(runs, place, members=False),

@@ -233,7 +233,7 @@ const MAX_BYTES = 256 * 1024 * 1024;
 
 async function verify(button) {
   const outcome = document.querySelector("[data-outcome]");
-  const blobs = new Map([...document.querySelectorAll("[data-digest]")].map((blob) => [blob.dataset.digest, blob.dataset]));
+  const blobs = new Map([...document.querySelectorAll("[data-digest]")].reverse().map((blob) => [blob.dataset.digest, blob.dataset]));
   if (!globalThis.crypto?.subtle) {
     outcome.textContent = "Browsers offer cryptography only to pages from this machine or over HTTPS.";
     return;

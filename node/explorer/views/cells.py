@@ -6,7 +6,7 @@ from fedgrove.chain.records import KINDS, Phase, Position, Record
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import Entry, entry_from
-from fedgrove.node.protocol.cells import Cells
+from fedgrove.node.protocol.cells import Cells, has_cells
 from fedgrove.node.protocol.rounds import Rounds
 
 _KINDS = {kind.__name__: kind for kind in KINDS}
@@ -16,7 +16,6 @@ def cells_of(index: Index, number: int) -> tuple[tuple[int, ...], ...] | None:
     """Clients of each cell of a sealed round that follows one which was spoilt; None where all are summed together.
 
     Nobody where the round's terms, which say so, are not at hand, or its records fit no history: the audit says why.
-    Clusters and K-means have groups of their own.
     """
     spoilt = "SELECT 1 FROM rounds WHERE number < ? AND sealed IS NOT NULL AND status IN ('failed', 'voided')"
     if index.value(spoilt, number) is None:  # in most histories: nothing else need be read
@@ -24,7 +23,7 @@ def cells_of(index: Index, number: int) -> tuple[tuple[int, ...], ...] | None:
     config = index.config_of(number)
     if config is None:
         return ()
-    if config.method.name != "training" or config.privacy is not None:
+    if not has_cells(config):
         return None
     try:
         rounds = _rounds(index, number)

@@ -31,7 +31,6 @@ from fedgrove.node.methods.procfl.round_inputs import (
     counts_sent_before,
     course_of,
     label_layout,
-    metrics_sent_before,
     numbers_in,
     session_of,
     shown_bytes,
@@ -100,7 +99,7 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         state = inputs.previous
         if isinstance(update, np.ndarray):
             return masked_bytes(inputs, client, secrets, update.astype(WORD), label_layout(self._course.labels))
-        behind = metric_words(self.config, update, counts=not metrics_sent_before(inputs))
+        behind = metric_words(inputs, update)
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, _NOTHING, len(behind))
         weight, model = counted(self._weights(inputs, state)[client]), update.tensors

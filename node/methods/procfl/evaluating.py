@@ -6,10 +6,12 @@ Each group's metrics are summed apart, as its models are. Impossible metrics lea
 from collections import Counter
 from collections.abc import Iterable
 
-from fedgrove.node.methods.procfl.round_inputs import course_of, metrics_sent_before
+from fedgrove.node.methods.procfl.round_inputs import course_of
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.sums import GroupSum
 from fedgrove.node.methods.training.metric_sums import (
+    SENT_BEFORE,
+    are_repeated,
     course_before,
     least_loss,
     raised_in,
@@ -25,9 +27,9 @@ def evaluated(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> Me
     """What a round states of the models that it began with, over all groups; None where the terms ask for nothing."""
     if inputs.config.evaluation is None:
         return None
-    known = () if metrics_sent_before(inputs) else [each for each in sums if each.words is not None]
-    found = [sum_of(inputs.config, each.behind, len(each.group)) for each in known]
-    course, together = course_of(inputs.config), _together(found, least_loss(inputs.config))
+    found = [sum_of(inputs.config, each.behind, len(each.group)) for each in sums if each.words is not None]
+    together = SENT_BEFORE if are_repeated(inputs) else _together(found, least_loss(inputs.config))
+    course = course_of(inputs.config)
     # A loss that stays with one model for all may well fall with a model for each cluster, so it ends nothing.
     first_stage = course.is_global(inputs.previous) and course.last_global < course.training_rounds
     return with_course_before(inputs, together, anew=first_stage)
@@ -52,7 +54,6 @@ def _together(found: list[MembersMetrics], least: float) -> MembersMetrics:
 
 def raised(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> int | None:
     """How many members could not train, over all groups that can be summed; None where nobody counts."""
-    known = () if metrics_sent_before(inputs) else [each for each in sums if each.words is not None]
-    found = [raised_in(inputs.config, each.behind, len(each.group)) for each in known]
+    found = [raised_in(inputs, each.behind, len(each.group)) for each in sums if each.words is not None]
     stated = [count for count in found if count is not None]
     return sum(stated) if stated else None

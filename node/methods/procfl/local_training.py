@@ -9,11 +9,10 @@ from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Tensors, flatten
 from fedgrove.node.learning.local_update import RoundPosition
 from fedgrove.node.methods.procfl.course import Course, chosen_by
-from fedgrove.node.methods.procfl.round_inputs import metrics_sent_before, sums_before, trained_round
+from fedgrove.node.methods.procfl.round_inputs import sums_before, trained_round
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.methods.training.local_training import LocalTraining, Trainer
-from fedgrove.node.methods.training.metric_sums import metric_names, nothing_measured
 from fedgrove.node.protocol.journal import Journal
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
@@ -41,12 +40,9 @@ class ClusterTraining(LocalTraining):
 
         Others may have brought the model to the brink of the bound.
         """
-        nothing = None if self._config.evaluation is None else nothing_measured(metric_names(self._config))
         found = super().result(current, client, last)
         if found is None:
             return None
-        if nothing is not None and metrics_sent_before(self._inputs(current)):
-            found = replace(found, metrics=nothing)
         if not found.tensors or np.abs(flatten(found.tensors)).max() <= self._config.masking.bound:
             return found
         return replace(found, tensors=self._begin(current, client)[0])

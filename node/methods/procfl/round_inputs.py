@@ -204,14 +204,6 @@ def counts_sent_before(inputs: RoundInputs[ClusterState]) -> bool:
     return any(len(each.commits) >= MIN_CLIENTS for each in (*held_before(inputs), *voided))
 
 
-def metrics_sent_before(inputs: RoundInputs[ClusterState]) -> bool:
-    """Whether somebody may know a sum of the metrics of these very models: they do not change when it is repeated.
-
-    The difference of two sums, one of them without some member, is that member's. So nobody sends any again.
-    """
-    return any(len(each.commits) >= MIN_CLIENTS for each in held_before(inputs))
-
-
 def held_before(inputs: RoundInputs[ClusterState]) -> list[RoundRecords]:
     """Earlier rounds with the same work as this one, which failed."""
     number, rounds = inputs.current.number, inputs.rounds

@@ -75,7 +75,9 @@ class ProCflTerms(ProCflSettings, MethodTerms):
         fine = config.membership.mode != "open"
         check_value(fine, "membership.mode", f"named or approved {table}: otherwise the counter could be a member")
         fine = self.signer not in config.membership.members
-        check_value(fine, "membership.members", f"others than procfl.signer {table}: the counter must be no member")
+        check_value(
+            fine, "membership.members", f"other accounts than procfl.signer {table}: the counter must be no member"
+        )
         least = self.first_rounds + 1
         fine = config.federation.rounds >= least
         check_value(fine, "federation.rounds", f"at least {least} {table}: this many rounds come before training")

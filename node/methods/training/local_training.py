@@ -21,7 +21,7 @@ from fedgrove.node.learning.local_update import DivergedTraining, HeldOutSums, L
 from fedgrove.node.learning.publishers import DatasetError
 from fedgrove.node.methods.training.codec import ModelUpdate, server_of
 from fedgrove.node.methods.training.learner import Trainer
-from fedgrove.node.methods.training.metric_sums import are_repeated, fault_of, metric_names, nothing_measured, sums_of
+from fedgrove.node.methods.training.metric_sums import fault_of, metric_names, nothing_measured, sums_of
 from fedgrove.node.protocol.journal import STATE, Journal, JournalDamaged
 from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, StateLost
 from fedgrove.node.protocol.metric_words import MetricSums
@@ -184,10 +184,6 @@ class LocalTraining:
         stored = self._journal.read(number, METRICS)
         if stored is not None:
             return ModelUpdate({}, MetricSums.from_bytes(stored))
-        if are_repeated(self._inputs(current)):
-            metrics = nothing_measured(metric_names(self._config))
-            self._journal.write(number, METRICS, metrics.to_bytes())
-            return ModelUpdate({}, metrics)
         if self._evaluating is None or self._evaluating[0] != number:
             model, _ = self._begin(current, client)
             self._evaluating = (number, self._trainer.measure(model, self._state(number)))
@@ -211,8 +207,7 @@ class LocalTraining:
         evaluation = self._config.evaluation
         if evaluation is None or update.measured is None:
             return None
-        anew = self._anew == current.number  # it is the first model that was measured
-        if anew or are_repeated(self._inputs(current)):
+        if self._anew == current.number:  # it is the first model that was measured
             return nothing_measured(metric_names(self._config))
         return self._sums(update.measured)
 

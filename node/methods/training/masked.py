@@ -5,7 +5,7 @@ could not train. In the round that only evaluates the last model they stand alon
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import numpy as np
@@ -46,7 +46,7 @@ class MaskedUploads(ModelCodec):
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
             return b""
-        behind = metric_words(self.config, update)
+        behind = metric_words(inputs, update)
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, uploaded(inputs), len(behind))
         layout = Layout.of(update.tensors)
@@ -72,7 +72,7 @@ class MaskedUploads(ModelCodec):
         summed, positions = self._sum(inputs, record)
         words, behind = np.split(summed, [uploaded(inputs).length])
         members = members_metrics(inputs, behind, positions)
-        raised = raised_in(self.config, behind, len(positions))
+        raised = raised_in(inputs, behind, len(positions))
         if inputs.only_evaluates:
             return Outcome(inputs.previous, members=members, raised=raised)
         weight = weight_of(inputs, positions)
@@ -87,19 +87,31 @@ class MaskedUploads(ModelCodec):
     def _sum(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> tuple[np.ndarray, Collection[int]]:
         """The sum of the groups that nobody spoilt, and the positions whose it is."""
         total, summed = np.zeros(uploaded(inputs).length + words_behind(self.config), WORD), []
-        for group in opened_groups(inputs.graph, inputs.survivors, record.left_out):
-            if not group:
-                continue
-            try:
-                total += self._checked_sum(inputs, record, group)
-            except InvalidUpdate:
-                if inputs.graph.is_whole:
-                    raise
-                continue  # the audit names the group; the others are none the worse
-            summed += group
+        for group, words in self._sums(inputs, record):
+            if words is not None:
+                total += words
+                summed += group
         if not summed:
             raise InvalidUpdate("every group has an upload that cannot be summed", 0)
         return total, summed
+
+    def clean_groups(self, inputs: RoundInputs[Tensors], record: RecoveryRecord) -> list[bool]:
+        """Whether each group of a round is in its sum; raises StoreError."""
+        return [words is not None for _, words in self._sums(inputs, record)]
+
+    def _sums(
+        self, inputs: RoundInputs[Tensors], record: RecoveryRecord
+    ) -> Iterator[tuple[Collection[int], np.ndarray | None]]:
+        """Each group with its sum; None for one that has none: too few survived, or somebody spoilt it."""
+        for group in opened_groups(inputs.graph, inputs.survivors, record.left_out):
+            words = None
+            try:
+                words = self._checked_sum(inputs, record, group) if group else None
+            except InvalidUpdate:
+                if inputs.graph.is_whole:
+                    raise
+                # The audit names the group; the others are none the worse.
+            yield group, words
 
     def _checked_sum(
         self,

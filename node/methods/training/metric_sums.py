@@ -73,6 +73,10 @@ def are_repeated(inputs: RoundInputs) -> bool:
     return inputs.config.privacy is None and Openings(inputs.rounds, inputs.config).are_repeated(inputs.current)
 
 
+SENT_BEFORE = MembersMetrics(0, {}, "members sent those of this model in an earlier round")
+"""What is stated of a model whose metrics ``are_repeated``."""
+
+
 def rates_of(found: MetricSums | None, names: Iterable[str]) -> Rates:
     """A member's mean of each of these metrics over its samples; None for each where it measured nothing."""
     if found is None or not found.samples:
@@ -115,11 +119,12 @@ def words_behind(config: FederationConfig) -> int:
     return 1 + (words_for(metric_names(config)) if config.evaluation is not None else 0)
 
 
-def metric_words(config: FederationConfig, update: ModelUpdate, counts: bool = True) -> np.ndarray:
-    """A client's words behind those of its model; with ``counts`` false it does not say whether its training failed."""
-    if config.privacy is not None:
-        return np.empty(0, WORD)
-    raised = np.array([counts and update.fault is not None], WORD)
+def metric_words(inputs: RoundInputs, update: ModelUpdate) -> np.ndarray:
+    """A client's words behind those of its model: zeros where it may have said the same of this model before."""
+    config = inputs.config
+    if config.privacy is not None or are_repeated(inputs):
+        return np.zeros(words_behind(config), WORD)
+    raised = np.array([update.fault is not None], WORD)
     if config.evaluation is None:
         return raised
     if update.metrics is None:
@@ -127,19 +132,19 @@ def metric_words(config: FederationConfig, update: ModelUpdate, counts: bool = T
     return np.concatenate([to_words(update.metrics, metric_names(config)), raised])
 
 
-def raised_in(config: FederationConfig, behind: np.ndarray, clients: int) -> int | None:
+def raised_in(inputs: RoundInputs, behind: np.ndarray, clients: int) -> int | None:
     """How many of the clients in a sum could not train, or evaluate the last model.
 
-    None where nobody counts, or where honest members cannot add up to this: the word says nothing then.
+    None where nobody counts, as in a round whose words ``are_repeated``, or where honest members cannot add up to this.
     """
-    raised = int(behind[-1]) if words_behind(config) else clients + 1
+    raised = int(behind[-1]) if words_behind(inputs.config) and not are_repeated(inputs) else clients + 1
     return raised if raised <= clients else None
 
 
 def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collection[int]) -> MembersMetrics | None:
     """What a round states of the model that it began with: the sum over the clients at these leaf positions.
 
-    Nothing where the metrics may be known already (``are_repeated``).
+    SENT_BEFORE where the metrics may be known already (``are_repeated``).
 
     Raises
     ------
@@ -148,8 +153,7 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
     """
     if inputs.config.evaluation is None:
         return None
-    words = np.zeros_like(words) if are_repeated(inputs) else words
-    found = sum_of(inputs.config, words, len(positions))
+    found = SENT_BEFORE if are_repeated(inputs) else sum_of(inputs.config, words, len(positions))
     return with_course_before(inputs, found, anew=inputs.begins_anew)
 
 

@@ -16,7 +16,7 @@ from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
 
 NOTHING = bytes(32)
-"""In a judgement, in place of both digests: nothing may be summed, or the round came to nothing."""
+"""In a judgement, in place of both digests: nothing may be summed, or the round has no result."""
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Judge(ClientUnit):
             return None
         refused = self.context.view.rounds.refused_by(turn.client)
         if refused is not None:
-            reason = f"other members: this client judges that round {refused.number} came to something else"
+            reason = f"other members: this client judges that round {refused.number} has another result"
             return Step.wait("judge", reason)
         fault = self._fault(turn, base)
         if not fault:

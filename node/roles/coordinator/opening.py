@@ -37,7 +37,7 @@ class Open(CoordinatorUnit):
         view = self.context.view
         after = turn.current.ending.at.block + view.rounds.pause(view.settings.draw_window)
         if turn.block < after:
-            why = f"{view.rounds.in_vain} rounds in a row came to nothing"
+            why = f"{view.rounds.in_vain} rounds in a row left no model"
             return Step.wait("open", f"members that are away, or spoil sums: {why}", after)
         return self._open(self.context.view.rounds.model_digest)
 

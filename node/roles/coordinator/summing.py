@@ -70,7 +70,7 @@ class Close(CoordinatorUnit):
         """The recovery record. If groups are summed separately, a group that cannot be recovered is left out."""
         gone = unavailable_commits(self.context.method, inputs, released)
         if gone and inputs.graph.is_whole:
-            raise TooFewShares(f"the update of {name_clients(gone)} cannot be had")
+            raise TooFewShares(f"the update of {name_clients(gone)} is not available")
         return recovered_without_spoilt(inputs, released, gone, self._is_last_call(turn, released))
 
     def _is_last_call(self, turn: Turn, released: Mapping[int, bytes]) -> bool:

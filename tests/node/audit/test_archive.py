@@ -78,6 +78,7 @@ def test_every_region_of_the_written_files_is_covered(kept, name):
         ("ledger", lambda report: report["ledger"].update(head_hash="0x00")),
         ("audit", lambda report: report["audit"].update(verdict="never better")),
         ("praise", lambda report: report.update(praise="best model ever")),
+        ("options", lambda report: report.update(options={"federation": {"clients": 1_000}})),
         ("ledger", lambda report: report["ledger"].update(chain_id=float(report["ledger"]["chain_id"]))),  # equal
     ],
 )

@@ -228,7 +228,7 @@ network up --store tape | --store
 network up --alpha 0 | --alpha
 network up --clients 4 --standby 5 | --standby
 network up --dataset nothing | dataset
-network up --method procfl --clients 5 | --clients must be from 6
+network up --method procfl --clients 5 | --clients must be 6 or more with method, not 5
 network up --method procfl --epsilon 8 | cannot be combined
 network up --method ifca | --method must be one of training, procfl, kmeans
 network up --task points | scenario.data is missing: give --data

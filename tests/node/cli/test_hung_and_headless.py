@@ -33,8 +33,6 @@ WINDOWS = 60
 SECONDS_A_WINDOW = 0.5
 TESTNET = ("--clients", "3", "--rounds", str(ROUNDS), "--store", "disk", "--chain", "anvil", "--no-explorer")
 
-pytestmark = pytest.mark.processes
-
 
 @dataclass
 class Watched:
@@ -102,11 +100,14 @@ def testnet(tmp_path):
     fedgrove("network", "down", "--delete", cwd=tmp_path)
 
 
-def check_rounds(watched: Watched, place: Path) -> None:
-    """All rounds closed and none was opened in vain; an auditor finds nothing."""
+def check_rounds(watched: Watched, place: Path, after: int = ROUNDS) -> None:
+    """All rounds closed and none was opened in vain, those after one of them by members; an auditor finds nothing."""
     watched.until(watched.ended, "the end")
     watched.view.refresh()
-    assert [each.stands for each in watched.view.rounds.rounds.values()] == [True] * ROUNDS
+    rounds = watched.view.rounds.rounds.values()
+    assert [each.stands for each in rounds] == [True] * ROUNDS
+    closers = {each.closing.at.author for each in rounds if each.number > after}
+    assert bool(closers) == (after < ROUNDS) and watched.deployment.coordinator not in closers
     record = read_record(watched.layout)
     reach = ("--rpc", chain_url(record), "--ledger", record.ledger, "--from-block", str(record.block))
     audit = fedgrove("audit", *reach, "--store", f"disk:{watched.layout.root / 'store'}", "--json", cwd=place)
@@ -115,35 +116,55 @@ def check_rounds(watched: Watched, place: Path) -> None:
 
 
 def stop_between_rounds(watched: Watched, member: Identity, index: int) -> None:
-    """Stop a member's process when a round has closed and it has not drawn in the next one."""
-    for number in range(1, ROUNDS):
-        watched.until(lambda each=number: watched.current.number > each or watched.current.stands, "a closed round")
-        assert member.send(SIGSTOP)
-        watched.until(lambda each=number: watched.current.number > each, "the next round")
-        time.sleep(SECONDS_A_WINDOW)  # for what it sent before
-        if watched.current.number == number + 1 and index not in watched.current.draws:
-            return
-        assert member.send(SIGCONT)
-    raise AssertionError("the member drew in each round before it could be stopped")
+    """Stop a member's process when it has done its part in the latest round, and others close it without the member."""
+    number = watched.current.number
+    watched.until(lambda: index in watched.current.releases or watched.current.number > number, "the member's release")
+    assert member.send(SIGSTOP)
+    watched.until(lambda: watched.current.number > number, "the next round")
+    time.sleep(SECONDS_A_WINDOW)  # for what it sent before
+    assert watched.current.number == number + 1 and index not in watched.current.draws
 
 
-def test_a_hung_member_is_waited_for_and_uses_no_repeat(testnet, tmp_path):
-    watched = testnet("--block-seconds", "0.5")
+def wait_for_a_hung_member(watched: Watched, windows: int) -> None:
+    """Stop a member below the quorum for some windows of a draw; the round waits, and goes on when it is back."""
     watched.until(lambda: watched.current is not None, "a first round")
     hung, index = watched.process("client-02"), watched.client("client-02")
-    stop_between_rounds(watched, hung, index)
     try:
+        stop_between_rounds(watched, hung, index)
         number = watched.current.number
-        for _ in range(WINDOWS):
+        for _ in range(windows):
             watched.network.mine(watched.view.settings.draw_window)
             time.sleep(SECONDS_A_WINDOW)
         assert watched.current.number == number and watched.phase is Phase.DRAW
         assert set(watched.current.able) - set(watched.current.draws) == {index}
     finally:
         hung.send(SIGCONT)
+
+
+def lose_the_coordinator(watched: Watched) -> int:
+    """Kill the coordinator's process so that it never comes back; the round in which it was killed."""
+    coordinator = watched.process("coordinator")
+    # Without its keys it ends whenever it is started again, until it is given up.
+    watched.layout.participant("coordinator").keystore.unlink()
+    assert coordinator.send(SIGKILL)
+    return watched.current.number
+
+
+def test_a_hung_member_and_then_no_coordinator(testnet, tmp_path):
+    watched = testnet("--block-seconds", "0.25", "--standby", "3")
+    wait_for_a_hung_member(watched, windows=4)
+    number = lose_the_coordinator(watched)
+    check_rounds(watched, tmp_path, after=number)
+
+
+@pytest.mark.processes
+def test_a_hung_member_is_waited_for_and_uses_no_repeat(testnet, tmp_path):
+    watched = testnet("--block-seconds", "0.5")
+    wait_for_a_hung_member(watched, WINDOWS)
     check_rounds(watched, tmp_path)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "phase",
     [Phase.CLOSED, Phase.DRAW, Phase.SEAL, Phase.SHARE, Phase.COMMIT, Phase.RECOVER],
@@ -151,12 +172,5 @@ def test_a_hung_member_is_waited_for_and_uses_no_repeat(testnet, tmp_path):
 )
 def test_a_headless_federation_goes_on_by_its_members(testnet, tmp_path, phase):
     watched = testnet("--block-seconds", "0.5", "--standby", "3")
-    coordinator = watched.process("coordinator")
     watched.until(lambda: watched.phase is phase and watched.current.number < ROUNDS, f"the phase {phase.name}")
-    # Without its keys it ends whenever it is started again, until it is given up.
-    watched.layout.participant("coordinator").keystore.unlink()
-    assert coordinator.send(SIGKILL)
-    number = watched.current.number
-    check_rounds(watched, tmp_path)
-    closers = {each.closing.at.author for each in watched.view.rounds.rounds.values() if each.number > number}
-    assert closers and watched.deployment.coordinator not in closers
+    check_rounds(watched, tmp_path, after=lose_the_coordinator(watched))

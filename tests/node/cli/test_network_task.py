@@ -84,7 +84,8 @@ def test_everybody_has_its_own_data_and_has_approved_the_bundle_of_the_terms(tas
     for name, source in zip([*map(client_name, (1, 2, 3)), COORDINATOR], ("a", "b", "c", "test"), strict=True):
         mine = layout.participant(name)
         link = mine.root / "source" / f"{source}.csv"
-        assert testnet.sources[name] == ["--data", str(link)]
+        weight = [] if name == COORDINATOR else ["--weight"]
+        assert testnet.sources[name][:3] == ["--data", str(link), *weight]
         assert link.resolve() == tmp_path / "parts" / f"{source}.csv"
         keys = load(mine.keystore, mine.password.read_text().strip())
         assert Approvals(mine.state, keys.address).check(cid).account == testnet.accounts[name]

@@ -78,6 +78,9 @@ def test_a_client_opens_its_table_under_shipped_terms_without_an_approval(place)
 
 def test_deploying_puts_the_first_model_into_the_store_and_needs_no_folder(place):
     write_terms(place)
+    members = json.dumps([Keys.generate().address for _ in range(3)])
+    with (place / "federation.toml").open("a") as terms:
+        terms.write(f"\n[membership]\nmembers = {members}\n")
     keys = Keys.generate()
     save(place / "founder.json", keys, "a password", cost=1 << 12)
     (place / "password").write_text("a password\n")

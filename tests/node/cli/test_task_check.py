@@ -76,7 +76,7 @@ def test_a_sound_task_passes_every_check_and_nothing_is_written(place):
     assert {each["result"] for each in found.values()} == {"ok"}
     shapes = {"0.bias": [4], "0.weight": [4, 3], "1.bias": [4], "1.weight": [4], "1.running_mean": [4]}
     shapes |= {"1.running_second_moment": [4], "2.bias": [2], "2.weight": [2, 4]}
-    assert found["tensors"]["values"] == {"tensors": shapes, "parameters": 42, "upload_bytes": 168, "extras": 0}
+    assert found["tensors"]["values"] == {"tensors": shapes, "parameters": 42, "upload_bytes": 172, "extras": 0}
     assert found["data"]["values"] == {"samples": 60, "held_out": 20}
     assert found["step"]["values"]["inputs"] == "float32 50×3" and found["step"]["values"]["output"] == "float32 50×2"
     assert found["evaluation"]["values"]["samples"] == 20
@@ -87,7 +87,7 @@ def test_what_stays_at_home_is_named_and_is_not_in_an_upload(place):
     with_fault(place, "")
     found = checked(place, "--data", "data")
     assert found["kept"]["values"]["kept"] == {"2.bias": [2], "2.weight": [2, 4]}
-    assert found["tensors"]["values"]["upload_bytes"] == 4 * 32
+    assert found["tensors"]["values"]["upload_bytes"] == 4 * (32 + 1)
 
 
 @pytest.mark.parametrize("held_out", [0.0, 0.25])
@@ -180,14 +180,14 @@ def test_terms_that_cannot_be_are_named(place):
 
 def test_what_a_strategy_sends_and_keeps_is_counted(place):
     moon = checked(place, "--data", "data", "--strategy", "moon")
-    assert moon["tensors"]["values"]["upload_bytes"] == 168
+    assert moon["tensors"]["values"]["upload_bytes"] == 172
     assert moon["kept"]["sentence"].endswith("moon keeps 136 bytes of a client from round to round")
     weights = 4 * 3 + 4 + 4 + 4 + 2 * 4 + 2
     assert moon["kept"]["values"]["state_bytes"] == 4 * weights
     fedcurv = checked(place, "--data", "data", "--strategy", "fedcurv")
     assert fedcurv["tensors"]["values"]["extras"] == 2 * weights
-    assert fedcurv["tensors"]["values"]["upload_bytes"] == 168 + 4 * 2 * weights
-    assert " and 68 values of fedcurv, 440 bytes an upload" in fedcurv["tensors"]["sentence"]
+    assert fedcurv["tensors"]["values"]["upload_bytes"] == 172 + 4 * 2 * weights
+    assert " and 68 values of fedcurv, 444 bytes an upload" in fedcurv["tensors"]["sentence"]
     assert {each["result"] for name, each in fedcurv.items() if name != "members"} == {"ok"}
 
 

@@ -51,7 +51,11 @@ def test_it_changes_what_the_journal_has_and_says_what_was_there(alice):
 
 @pytest.mark.parametrize(
     ("line", "said"),
-    [(("0",), "0"), (("4294967296",), "4294967296"), (("9", "--directory", "other"), "has no journal")],
+    [
+        (("0",), "greater than or equal to 1"),
+        (("4294967296",), "less than or equal to 4294967295"),
+        (("9", "--directory", "other"), "has no journal"),
+    ],
 )
 def test_a_mistake_is_one_sentence_and_changes_nothing(alice, line, said):
     result = weigh(alice, *line)

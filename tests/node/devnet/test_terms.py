@@ -18,8 +18,8 @@ SIGNER = "0x" + 20 * "a5"
     [
         ({"clients": 2}, "scenario.clients must be a whole number from 3 to 1000, not 2"),
         ({"rounds": 20_000}, "federation.rounds must be a whole number from 1 to 10000"),
-        ({"clients": 5, "method": "procfl"}, "scenario.clients must be from 6 to 400 with method"),
-        ({"clients": 401, "method": "procfl"}, "scenario.clients must be from 6 to 400 with method"),
+        ({"clients": 5, "method": "procfl"}, "scenario.clients must be 6 or more with method, not 5"),
+        ({"clients": 401, "method": "procfl"}, "scenario.clients must be at most 400 with method"),
         ({"clients": 9, "method": "procfl", "epsilon": 8.0}, "privacy cannot be combined with method"),
         ({"clients": 9, "method": "ifca"}, "method must be one of training, procfl, kmeans: ifca is simulated only"),
         ({"clients": 4, "drop": 0.25}, "scenario.drop 0.25 leaves 3 of 4 clients"),

@@ -180,7 +180,7 @@ def longest(value) -> int:
 def test_a_long_history_is_answered_in_bounded_pieces(tmp_path, kept):
     with exploring(DirectorySource(kept), tmp_path / "cache") as made:
         with made.index.changes() as database:
-            columns = "opened, opened_at, rate, members, config, trained_from"
+            columns = "opened, opened_at, rate, able, config, trained_from"
             copied = f"SELECT number + ?1, {columns}, json_set(figures, '$.round', number + ?1) FROM rounds"
             for step in range(1, 3000):
                 statement = f"INSERT OR IGNORE INTO rounds (number, {columns}, figures) {copied} WHERE number = 1"

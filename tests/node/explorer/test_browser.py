@@ -172,7 +172,7 @@ def test_a_live_run_grows_before_the_eyes(tmp_path, open_page):
                     assert page.locator("table.rounds tbody tr").count() == 1
                     seen.add(phase)
             page.locator("table.rounds .badge.good").wait_for()
-            page.locator(".verdict .badge", has_text=re.compile(r"^\s*Verified\s*$")).wait_for()
+            page.locator(".verdict .badge", has_text=re.compile(r"^\s*Verified \(practice\)\s*$")).wait_for()
             assert page.locator("table.rounds td").nth(1).inner_text() == "closed"
             assert page.evaluate("window.stayed") and seen == {"draw", "commit", "recover"}
 

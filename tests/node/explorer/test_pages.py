@@ -187,13 +187,13 @@ def test_who_did_not_draw_is_missing_where_everybody_was_to(run, tmp_path):
     with exploring(DirectorySource(run.directory), tmp_path) as explorer:
         with explorer.index.changes() as database:
             database.execute("DELETE FROM parts WHERE round = 2 AND client = 4")
-            sum_up(database, [2])
+            sum_up(database, [2], explorer.index.deployment.settings.quorum)
         assert re.search(
             r">4</a> <small>did not draw</small>", explorer.page().split('rounds/2/"')[1].split("</tr>")[0]
         )
         with explorer.index.changes() as database:
             database.execute("UPDATE rounds SET rate = 500000")
-            sum_up(database, [2])
+            sum_up(database, [2], explorer.index.deployment.settings.quorum)
         assert "did not draw</small>" not in explorer.page()
 
 

@@ -105,6 +105,9 @@ class Shelf:
     def has(self, digest):
         return digest in self.blobs
 
+    def available(self, digest, most):
+        return self.has(digest)
+
     def pin(self, digest):
         self.pinned.add(digest)
 

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedgrove.chain.records import Closed
+from fedgrove.chain.records import Closed, Failed, Sealed, Skipped
 from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.roles.context import RoleContext
 from tests.node.roles.fakes import entry_with
 
-CLOSED, FAILED = object.__new__(Closed), object()
+CLOSED, FAILED, SKIPPED = map(object.__new__, (Closed, Failed, Skipped))
 
 
 @pytest.fixture
@@ -20,8 +20,11 @@ def context(monkeypatch):
     config = SimpleNamespace(federation=SimpleNamespace(repeats=1, patience=0), rounds_to_close=2)
 
     def made(*ends):
-        rounds = Rounds(rounds={number: entry_with(number, end=end) for number, end in enumerate(ends, 1)})
-        return RoleContext(None, None, config, None, SimpleNamespace(rounds=rounds), 0)
+        ended = {number: entry_with(number, end=end) for number, end in enumerate(ends, 1)}
+        for current in ended.values():
+            if not isinstance(current.end, Skipped):
+                current.once[Sealed] = object()
+        return RoleContext(None, None, config, None, SimpleNamespace(rounds=Rounds(rounds=ended)), 0)
 
     return made
 
@@ -31,7 +34,7 @@ def test_nothing_is_over_before_the_first_round_or_while_one_runs(context):
     assert context(None).over() == "" and context(CLOSED, CLOSED, None).over() == ""
 
 
-@pytest.mark.parametrize("ends", [(CLOSED, CLOSED), (FAILED, CLOSED, FAILED)])
+@pytest.mark.parametrize("ends", [(CLOSED, CLOSED), (FAILED, SKIPPED, CLOSED, FAILED)])
 def test_it_is_over_when_all_rounds_have_closed_or_been_repeated(context, ends):
     assert context(*ends).over() == "all rounds have ended"
 
@@ -42,4 +45,4 @@ def test_it_is_over_when_too_few_can_afford_another_round(context):
 
 def test_otherwise_another_round_follows(context, monkeypatch):
     monkeypatch.setattr(RoleContext, "spending", lambda self: SimpleNamespace(exhausted=lambda number: ""))
-    assert context(FAILED).over() == ""
+    assert context(FAILED).over() == context(FAILED, SKIPPED).over() == ""

@@ -138,7 +138,7 @@ def test_a_minority_refuses_for_good_and_says_so(federation):
     assert [record.client for record in federation.of(Judged) if record.round == 2] == [1]
     assert not federation.of(Replaced) and not federation.of(Voided)
     assert {record.round for record in federation.of(Drawn) if record.client == 1} == {1, 2}
-    assert "this client judges that round 2 came to something else" in clients[1].step().waiting
+    assert "this client judges that round 2 has another result" in clients[1].step().waiting
     verdict = federation.audit()
     assert (verdict.first_bad_record.round, verdict.first_bad_record.field) == (2, "closed.model")
 

@@ -202,7 +202,7 @@ def test_a_round_with_an_update_that_nobody_can_fetch_fails_and_the_member_is_na
     while federation.turn(coordinator, clients):
         waits.add(coordinator.step().waiting)
     assert len(federation.of(Failed)) == 1 and not federation.of(Closed)
-    assert any("the update of client 2 cannot be had" in wait for wait in waits), waits
+    assert any("the update of client 2 is not available" in wait for wait in waits), waits
     verdict = federation.audit()
     assert verdict.verdict == "verified"
     assert [(remark.client, remark.field) for remark in verdict.remarks] == [(2, "commit.content")]

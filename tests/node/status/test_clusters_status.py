@@ -63,7 +63,7 @@ def test_each_round_says_what_it_is_for_and_who_is_awaited(story, read):
 
 
 def test_the_coordinator_alone_is_waited_for_where_it_states_something(story, read):
-    none = setbacks(Rounds(), Terms(64 * "1", 64 * "1"))
+    none = setbacks(Rounds(), Terms(64 * "1", 64 * "1"), 10)
     anyone = Standing(9, 10, 2, "recover", (), "the coordinator or any stand-by to close", 20, none)
     told = {
         number: waiting_for_statement(anyone, read(before(story, Closed, number))).waiting

@@ -61,7 +61,7 @@ def test_rounds_in_a_row_that_came_to_nothing_name_who_is_missing_since_when_and
     found = looked_at((CLOSED, ALL), (CLOSED, WITHOUT_3), (SKIPPED, TWO), (SKIPPED, TWO))
     assert (found.in_a_row, found.failed, found.left) == (2, 0, 4) and found.missing == (Absentee(3, 2, 200),)
     assert found.warnings == (
-        "the last 2 rounds came to nothing, so the next one is not opened before block 460; missing: client 3 since "
+        "the last 2 rounds left no model, so the next one is not opened before block 460; missing: client 3 since "
         "round 2 (block 200)",
     )
 

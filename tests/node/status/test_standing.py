@@ -5,7 +5,7 @@ import pytest
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.protocol.terms import FederationSettings
+from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.status.standing import JudgedRound, standing
 from tests.node.federation import Federation, LyingCoordinator
 
@@ -25,10 +25,9 @@ def found(tmp_path):
     """Founds a federation of registered members on a chain of its own."""
     with embedded() as network:
 
-        def make(clients=4, **terms):
-            made = Federation.found(
-                network, tmp_path, clients=clients, training=QUICK, federation=FederationSettings(**terms)
-            )
+        def make(clients=4, mode="named", **terms):
+            parts = {"federation": FederationSettings(**terms), "membership": MembershipSettings(mode)}
+            made = Federation.found(network, tmp_path, clients=clients, training=QUICK, **parts)
             made.register()
             return made
 
@@ -91,7 +90,8 @@ def test_who_opens_the_next_round_is_told(found):
     assert standing(reader, on_request=True).waiting.endswith("the next round, once a member asks to be forgotten")
 
 
-def test_it_names_who_is_waited_for(federation):
+def test_it_names_who_is_waited_for(found):
+    federation = found(rounds=1)
     coordinator, clients = federation.coordinator(), federation.clients()
     del clients[2]
     reader = federation.ledger(federation.keys[0])
@@ -145,7 +145,7 @@ def test_who_may_act_in_the_coordinators_stead_is_told(federation):
 
 
 def test_every_way_to_miss_a_round_is_told(found):
-    federation = found(clients=5, rounds=7)
+    federation = found(clients=5, rounds=9)
     coordinator, clients = federation.coordinator(), federation.clients()
     watched = clients[5]
     reader = federation.ledger(federation.keys[4])
@@ -162,20 +162,24 @@ def test_every_way_to_miss_a_round_is_told(found):
             del clients[5]
         finish(federation, coordinator, clients, number)
         told.append(last(federation, 5))
-    finish(federation, coordinator, clients, 6)
-    told.append(last(federation, 5))
-    deadlines = [reader.round(number) for number in range(1, 6)]
+    for number in (6, 8, 9):
+        finish(federation, coordinator, clients, number)
+        told.append(last(federation, 5))
+    deadlines = [reader.round(number) for number in range(1, 9)]
     assert told == [
         (1, ""),
         (2, f"it drew, but did not share in time (by block {deadlines[1].share_end})"),
         (3, f"it drew and shared, but did not commit in time (by block {deadlines[2].commit_end})"),
         (4, f"it did not draw in time (by block {deadlines[3].draw_end})"),
         (5, f"it drew, but did not share in time (by block {deadlines[4].share_end})"),
-        (6, "it sits out because of its absences, until round 6"),
+        (6, f"it did not draw in time (by block {deadlines[5].draw_end})"),
+        (8, f"it did not draw in time (by block {deadlines[7].draw_end})"),
+        (9, "it was idle when the round opened, as it drew in none of the rounds before"),
     ]
 
 
-def test_who_registers_in_a_running_round_is_told_when_it_is_active(federation):
+def test_who_registers_in_a_running_round_is_told_when_it_is_active(found):
+    federation = found(clients=3, mode="open", practice=True, rounds=1)
     late = Keys.generate()
     federation.network.fund(late.address, 1)
     coordinator, clients = federation.coordinator(), federation.clients()
@@ -201,7 +205,7 @@ def test_only_its_keys_tell_whether_a_client_was_in_the_sample(found, rate, told
 
 
 def test_a_round_that_failed_or_was_skipped_names_its_reason(found):
-    federation = found(clients=3, rounds=2)
+    federation = found(clients=3, rounds=2, sampling_rate=0.999999)  # rounds of all members wait: none is skipped
     coordinator, clients = federation.coordinator(), federation.clients()
     while "committed" not in federation.said("client 3"):
         federation.turn(coordinator, clients)

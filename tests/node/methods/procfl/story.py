@@ -118,8 +118,8 @@ def watched(client: Client, sent: dict[tuple[int, int], Tensors], first_attack: 
     training = client.context.work._training
     train = training.result
 
-    def result(current, number):
-        found = train(current, number)
+    def result(current, number, last):
+        found = train(current, number, last)
         state, own = client.context.inputs(current).previous, found.tensors
         if state.trained + 1 >= first_attack:
             start, _ = training._begin(current, number)

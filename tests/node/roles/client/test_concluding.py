@@ -33,7 +33,7 @@ class Releasing:
             self.current.releases[ME].digest = cid_of(SHARES).digest
         self.context = context_with(
             self.events,
-            view_at(52, refresh=self._refresh if mined else lambda: None),
+            view_at(52, rounds=Rounds(), refresh=self._refresh if mined else lambda: None),
             refuses=refuses,
             disclosure=SimpleNamespace(
                 unpublished=lambda current, client: list(gone),
@@ -113,6 +113,26 @@ def test_where_its_judgement_would_not_be_taken_it_only_waits(options):
     assert step.until == DEADLINES.recover_end and place.events.names() == ["journal"]
 
 
+@pytest.mark.parametrize(
+    ("confirmed", "fault", "found", "releases"),
+    [(True, "", False, True), (False, "", True, True), (False, "", False, False), (False, "it is wrong", True, False)],
+    ids=["others confirm it", "this client recomputed it", "nobody says anything", "it is wrong"],
+)
+def test_it_releases_only_on_a_model_that_it_or_enough_others_found_right(confirmed, fault, found, releases):
+    place = Releasing()
+    base = entry_with(0, end=object.__new__(Closed))
+    base.once[Replaced] = CLOSING
+    place.context.view.rounds.rounds[0] = base
+    place.context.closings = SimpleNamespace(
+        is_confirmed=lambda current: confirmed,
+        fault=lambda current, client, block: fault,
+        is_found_right=lambda current: found,
+    )
+    step = place.act()
+    assert ("release" in place.events.names()) is releases
+    assert releases or "other members to confirm the closing of round 0" in step.waiting
+
+
 def test_it_releases_nothing_for_a_round_that_is_overdue():
     place = Releasing()
     step = place.act(block=DEADLINES.recover_end)
@@ -124,16 +144,17 @@ def test_it_releases_nothing_for_a_round_that_is_overdue():
 
 RIGHT = Result(b"model", b"metrics", b"record")
 WINDOW_END = 16
-CLOSING = SimpleNamespace(model_digest=b"m" * 32, metrics_digest=b"s" * 32)
+HELD = b"a model that the store has"
+CLOSING = SimpleNamespace(model_digest=cid_of(HELD).digest, metrics_digest=b"s" * 32)
 
 
 class Judging:
     """A round that closed, and of which ``fault`` is said; ``right`` is what it should have come to.
 
-    ``own`` are the digests of what this client judged before.
+    ``own`` are the digests of what this client judged before; ``held`` says whether the store has the closing's model.
     """
 
-    def __init__(self, fault="", commits=(ME, 2), releases=(ME,), right=RIGHT, own=None):
+    def __init__(self, fault="", commits=(ME, 2), releases=(ME,), right=RIGHT, own=None, held=True):
         self.events = Events()
         parts = {"draws": (ME, 2), "commits": commits, "releases": releases}
         self.base = entry_with(1, **parts, end=object.__new__(Closed)) if commits is not None else None
@@ -142,8 +163,9 @@ class Judging:
         if own is not None:
             self.base.judgements(Phase.CLOSED)[ME] = SimpleNamespace(model_digest=own[0], metrics_digest=own[1])
         closings = SimpleNamespace(
-            fault=lambda base, client, certainly=False: look(base, client),
+            fault=lambda base, client, certainly=False, block=0: look(base, client, certainly),
             right_result=self.events.noting("right", right),
+            right_model=lambda base: HELD,
         )
         look = self.events.noting("look", fault)
         settings = {"seed_delay": DEADLINES.seed_block, "draw_window": WINDOW_END - DEADLINES.seed_block}
@@ -152,7 +174,10 @@ class Judging:
         disclosure = SimpleNamespace(
             unpublished=lambda current, client: [], released=self.events.noting("journal", SHARES)
         )
-        self.context = context_with(self.events, view, closings=closings, disclosure=disclosure)
+        config = SimpleNamespace(max_blob_bytes=1 << 20)
+        self.context = context_with(self.events, view, closings=closings, disclosure=disclosure, config=config)
+        if held:
+            self.context.store.blobs[CLOSING.model_digest] = HELD
         self.unit = Judge(self.context)
 
     def act(self, block=5, number=2):
@@ -168,7 +193,14 @@ class Judging:
 
 def test_a_round_that_is_right_is_no_reason_to_stop():
     place = Judging()
-    assert place.act() is None and place.events == [("look", place.base, ME)]
+    assert place.act() is None and place.events == [("look", place.base, ME, False)]
+
+
+def test_a_model_that_nobody_has_is_recomputed_and_published():
+    place = Judging(held=False)
+    for _ in range(2):
+        assert place.act() is None
+    assert place.events == [("look", place.base, ME, True), ("put", HELD), ("look", place.base, ME, False)]
 
 
 def test_before_the_first_round_closed_there_is_nothing_to_look_at():
@@ -210,12 +242,12 @@ def test_a_client_that_judged_an_earlier_round_otherwise_draws_in_no_later_one()
     later = entry_with(2, draws=(2, 3), commits=(2, 3), end=object.__new__(Closed))
     later.once[Replaced] = CLOSING
     place.context.view.rounds.rounds[2] = later
-    assert "round 1 came to something else" in place.act(number=3).waiting and not place.events
+    assert "round 1 has another result" in place.act(number=3).waiting and not place.events
 
 
 def test_a_client_that_judged_otherwise_waits_and_looks_no_more():
     place = Judging(fault="its model is not the sum", own=(NOTHING, NOTHING))
-    assert "this client judges that round 1 came to something else" in place.act().waiting and not place.events
+    assert "this client judges that round 1 has another result" in place.act().waiting and not place.events
 
 
 @pytest.mark.parametrize(("number", "end"), [(2, WINDOW_END), (1, DEADLINES.recover_end)])

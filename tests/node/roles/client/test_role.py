@@ -164,7 +164,7 @@ def test_a_client_recomputes_no_more_closed_rounds_than_the_terms_ask_unless_its
     digests = {"model_digest": bytes(32), "metrics_digest": bytes(32)}
     base = SimpleNamespace(
         number=1,
-        result=SimpleNamespace(round=1, **digests),
+        result=SimpleNamespace(round=1, at=SimpleNamespace(block=0), **digests),
         commits=range(1000),
         judgements=lambda asked: {},
         overruled=None,

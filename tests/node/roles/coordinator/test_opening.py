@@ -29,11 +29,22 @@ def still(monkeypatch):
 class Opening:
     """Members that are active from the given blocks on; the next round is due at a block."""
 
-    def __init__(self, active_from=(0, 0, 0), due=0, over=""):
+    def __init__(self, active_from=(0, 0, 0), due=0, over="", pause=0):
         self.events = Events()
         members = {number: SimpleNamespace(active_from=block) for number, block in enumerate(active_from)}
-        rounds = SimpleNamespace(members=members, model_digest=STANDING, latest=SimpleNamespace(number=6))
-        view = view_at(80, rounds=rounds, barred=lambda number: [f"account barred from round {number}"])
+        rounds = SimpleNamespace(
+            members=members,
+            model_digest=STANDING,
+            latest=SimpleNamespace(number=6),
+            in_vain=2,
+            pause=lambda window: pause * window,
+        )
+        view = view_at(
+            80,
+            settings={"draw_window": 10},
+            rounds=rounds,
+            barred=lambda number: [f"account barred from round {number}"],
+        )
         self.context = context_with(
             self.events,
             view,
@@ -44,6 +55,10 @@ class Opening:
             over=lambda: over,
         )
         self.unit = Open(self.context)
+
+
+def ended_at(block):
+    return entry_with(end=SimpleNamespace(at=SimpleNamespace(block=block)))
 
 
 def test_the_first_round_starts_from_the_initial_model():
@@ -64,7 +79,7 @@ def test_the_first_round_waits_for_members_that_are_active_when_it_opens():
 
 def test_the_next_round_starts_from_the_model_that_stands():
     place = Opening(due=80)
-    assert place.unit.act(turn_at(80, entry_with())).acted == "opened a round"
+    assert place.unit.act(turn_at(80, ended_at(80))).acted == "opened a round"
     assert place.events[-1] == ("open", STANDING, ["account barred from round 7"])
 
 
@@ -78,6 +93,13 @@ def test_no_round_is_opened_that_is_not_due_or_cannot_follow(place, phase, until
     assert (step.phase, step.until, step.acted) == (phase, until, "") and not place.events
 
 
+def test_after_rounds_in_vain_it_waits():
+    place = Opening(pause=2)
+    step = place.unit.act(turn_at(80, ended_at(70)))
+    assert (step.phase, step.until) == ("open", 90) and "2 rounds in a row" in step.waiting and not place.events
+    assert place.unit.act(turn_at(90, ended_at(70))).acted == "opened a round"
+
+
 def test_where_the_federation_stands_still_it_waits_for_people(still):
     still.reason = "it stands still: all its members together have a member that spoils"
     place = Opening()
@@ -88,7 +110,7 @@ def test_where_the_federation_stands_still_it_waits_for_people(still):
 def test_no_more_are_listed_than_an_opening_takes():
     place = Opening()
     place.context.view.barred = lambda number: [str(account) for account in range(MAX_BARRED + 1)]
-    place.unit.act(turn_at(80, entry_with()))
+    place.unit.act(turn_at(80, ended_at(80)))
     assert len(place.events[-1][-1]) == MAX_BARRED
 
 

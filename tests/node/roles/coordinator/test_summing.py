@@ -84,7 +84,7 @@ class Closing:
             is_whole=not groups,
         )
         inputs = SimpleNamespace(current=self.current, graph=graph, sharers=None, survivors=None, store=None)
-        outcome = outcome or SimpleNamespace(model="model", privacy=None, members=None)
+        outcome = outcome or SimpleNamespace(model="model", privacy=None, members=None, raised=None)
         self.context = context_with(
             self.events,
             view_at(EARLY, law=SimpleNamespace(is_hopeless=lambda current: hopeless)),
@@ -143,7 +143,7 @@ def test_a_round_that_no_closing_can_follow_fails_at_once(closing):
     [
         ({"refused": "one is left"}, "members to judge that nothing may be summed: one is left"),
         ({"outcome": InvalidUpdate("client 1: it is short", 1)}, "an update cannot be summed, client 1: it is short"),
-        ({"lost": [1]}, "the update of client 2 cannot be had"),
+        ({"lost": [1]}, "the update of client 2 is not available"),
         ({"lacks": [lack(owner_lied=True)]}, "too few shares"),
         ({"lacks": [lack()]}, "too few shares"),
         ({"outcome": ABSENT}, "nobody has it"),
