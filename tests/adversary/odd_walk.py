@@ -533,7 +533,8 @@ class Walk:
             return
         current = closed[-1] if self.random.random() < 0.95 else self.random.choice(closed)
         stands = (current.result.model_digest, current.result.metrics_digest)
-        verdicts = [stands, RIGHT, RIGHT, (NOTHING, NOTHING), (stands[0], RIGHT[1]), (stands[0], NOTHING)]
+        most = [stands, RIGHT, (NOTHING, NOTHING)][current.number % 3]  # so that more than half say the same of some
+        verdicts = [*[most] * 6, stands, RIGHT, (NOTHING, NOTHING), (stands[0], RIGHT[1]), (stands[0], NOTHING)]
         asked = Phase.CLOSED if self.random.random() < 0.9 else self.random.choice([*Phase])
         keys, verdict = self._one_of([*current.commits]), self.random.choice(verdicts)
         self._call(keys, Judged, current.number, asked, *verdict)
