@@ -21,7 +21,13 @@ from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, uploaded, weight_of
-from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, raised_in, words_behind
+from fedgrove.node.methods.training.metric_sums import (
+    are_repeated,
+    members_metrics,
+    metric_words,
+    raised_in,
+    words_behind,
+)
 from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
@@ -46,7 +52,7 @@ class MaskedUploads(ModelCodec):
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
             return b""
-        behind = metric_words(self.config, update)
+        behind = metric_words(self.config, update, counts=not are_repeated(inputs))
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, uploaded(inputs), len(behind))
         layout = Layout.of(update.tensors)
@@ -72,7 +78,7 @@ class MaskedUploads(ModelCodec):
         summed, positions = self._sum(inputs, record)
         words, behind = np.split(summed, [uploaded(inputs).length])
         members = members_metrics(inputs, behind, positions)
-        raised = raised_in(self.config, behind, len(positions))
+        raised = None if are_repeated(inputs) else raised_in(self.config, behind, len(positions))
         if inputs.only_evaluates:
             return Outcome(inputs.previous, members=members, raised=raised)
         weight = weight_of(inputs, positions)

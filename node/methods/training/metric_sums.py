@@ -148,8 +148,7 @@ def members_metrics(inputs: RoundInputs, words: np.ndarray, positions: Collectio
     """
     if inputs.config.evaluation is None:
         return None
-    words = np.zeros_like(words) if are_repeated(inputs) else words
-    found = sum_of(inputs.config, words, len(positions))
+    found = MembersMetrics(0, {}) if are_repeated(inputs) else sum_of(inputs.config, words, len(positions))
     return with_course_before(inputs, found, anew=inputs.begins_anew)
 
 
