@@ -6,9 +6,11 @@ into cells, are opened at most twice, and only a few partitions are opened in a 
 still until people act: who spoils can be revoked, or another federation continues this one without it.
 
 A round was *opened* when somebody may have read its sum: it closed, or a release of shares is listed and the lists are
-those at which honest holders release.
+those at which honest holders release. A chain can drop a release that it listed, so a client goes by its own
+journal, too.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,10 +36,13 @@ class Openings:
         The ledger.
     config : FederationConfig
         The terms, of a federation whose updates are summed without noise.
+    released : collection of int
+        Rounds in which whoever asks published shares itself, whatever the ledger lists by now.
     """
 
     rounds: Rounds
     config: FederationConfig
+    released: Collection[int] = ()
 
     @cached_property
     def _cells(self) -> Cells:
@@ -80,6 +85,8 @@ class Openings:
 
     def was_opened(self, current: RoundRecords) -> bool:
         """Whether somebody may have read what a round summed."""
+        if current.number in self.released:
+            return True
         if current.stands or not (current.commits and current.releases):
             return current.stands
         graph = current.graph(0, _ANY_LEDGER, self.config.masking, self._cells.groups(current))

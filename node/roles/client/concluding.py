@@ -89,6 +89,7 @@ class ReleaseShares(ClientUnit):
         if self._published != turn.current.number:
             blob = self.context.disclosure.listed_release(turn.current, turn.client)
             if blob is not None and not self.context.store.has(turn.current.releases[turn.client].digest):
+                self.context.journal.count_release(turn.current.number)  # a chain may drop what it lists now
                 self.context.store.put(blob)
                 self._published = turn.current.number
                 return Step.act("recover", "published the shares that it released")

@@ -142,6 +142,14 @@ def test_rounds_in_which_nobody_released_shares_opened_nothing():
     assert not standstill(ledger.rounds, ledger.config, 13)
 
 
+def test_who_published_shares_counts_the_round_whatever_the_ledger_lists():
+    ledger = Ledger(6)  # too few for cells
+    for _ in range(2):
+        ledger.hold(released=0)
+    assert not standstill(ledger.rounds, ledger.config, 3, released=(1,))
+    assert "it stands still" in standstill(ledger.rounds, ledger.config, 3, released=(1, 2))
+
+
 def test_a_model_that_moved_is_opened_anew():
     ledger = Ledger(12)
     ledger.hold()
