@@ -16,12 +16,10 @@ from functools import cached_property
 
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import needed_secrets
-from fedgrove.node.protocol.cells import Cells, Partition
+from fedgrove.node.protocol.cells import TIMES, Cells, Partition
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
-TIMES = 2
-"""How often all together, or one partition, are opened from one model."""
 _ANY_LEDGER = "0x" + 40 * "0"
 _CLIENTS_PER_PARTITION = 8
 
@@ -55,15 +53,18 @@ class Openings:
         """
         if not self.rounds.rounds:
             return ""
-        cells, model = self._cells.partitions(number), self._model_of(number)
+        cells = self._cells.partitions(number)
         partition = cells.get(number)
         opened = [(each, cells.get(each.number)) for each in self._opened_before(number)]
+        if partition is None:
+            model = self._model_of(number)
+            times = sum(earlier is None and each.opened.model_digest == model for each, earlier in opened)
+            return "all its members together have a member that spoils" if times >= TIMES else ""
         cut = {earlier.number: earlier for _, earlier in opened if earlier is not None}
-        if partition is not None and partition.number not in cut and len(cut) >= self.most_partitions(number):
-            last = self._said(cut[max(cut)])
-            return f"{last} a member that spoils, and members are not cut into others after {len(cut)} times"
-        times = sum(earlier == partition and each.opened.model_digest == model for each, earlier in opened)
-        return f"{self._said(partition)} a member that spoils" if times >= TIMES else ""
+        if partition.number in cut or len(cut) < self.most_partitions(number):
+            return ""
+        last = self._said(cut[max(cut)])
+        return f"{last} a member that spoils, and members are not cut into others after {len(cut)} times"
 
     def are_repeated(self, current: RoundRecords) -> bool:
         """Whether somebody may know a sum of words that say the same of a round's model each time, as metrics do.
@@ -89,7 +90,10 @@ class Openings:
             return True
         if current.stands or not (current.commits and current.releases):
             return current.stands
-        graph = current.graph(0, _ANY_LEDGER, self.config.masking, self._cells.groups(current))
+        groups = self._cells.groups(current)
+        if groups:
+            return bool(self._cells.opened(current))
+        graph = current.graph(0, _ANY_LEDGER, self.config.masking, least=self._cells.crowd(current))
         try:
             needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
         except MaskingRefused:
@@ -110,8 +114,6 @@ class Openings:
         return {client for each in before for client in each.commits}
 
     @staticmethod
-    def _said(partition: Partition | None) -> str:
-        if partition is None:
-            return "all its members together have"
+    def _said(partition: Partition) -> str:
         cells = ", ".join("{" + ", ".join(map(str, sorted(cell))) + "}" for cell in partition.cells)
         return f"each of the cells {cells} holds"
