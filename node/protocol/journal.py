@@ -194,6 +194,10 @@ class Journal:
         """Remember for good that an upload is made in a round; on disk and synced when this returns."""
         self.keep(_UPLOADS, canonical_json(sorted({*self.uploads(), round_number})))
 
+    def newest_round(self) -> int:
+        """The last round of which it keeps anything, or in which it published shares; 0 for none."""
+        return max([0, *map(_round_of, self._directory.iterdir()), *self.releases()])
+
     def releases(self) -> tuple[int, ...]:
         """Rounds that were passed to ``count_release``, ascending."""
         return self._rounds(_RELEASES, "it published shares in", "the ledger lists every release that it kept")
