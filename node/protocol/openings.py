@@ -56,7 +56,8 @@ class Openings:
         cut = {earlier.number: earlier for _, earlier in opened if earlier is not None}
         if partition is not None and partition.number not in cut and len(cut) >= self.most_partitions(number):
             last = self._said(cut[max(cut)])
-            return f"{last} a member that spoils, and members are not cut into others after {len(cut)} times"
+            cuts = f"{len(cut)} cut{'s' if len(cut) != 1 else ''}"
+            return f"{last} a member that spoils, and members are not cut into other cells after {cuts}"
         times = sum(earlier == partition and each.opened.model_digest == model for each, earlier in opened)
         return f"{self._said(partition)} a member that spoils" if times >= TIMES else ""
 
