@@ -28,8 +28,8 @@ GROUPS = (0, 0, 0, 1, 1, 1)
 ATTACKER, LABEL = 3, 0
 ROUNDS = 3 + 3
 """Compare, count labels, and three of training; it sends poison from the second on."""
-CLAIMS = 144
-"""Three times what it has; with many more it would be in a cluster of its own."""
+CLAIMS = 800
+"""With twice as many it would be in a cluster of its own."""
 
 
 @pytest.fixture
