@@ -340,7 +340,7 @@ MUTANTS = [
         "grace",
     ),
     Mutant("(5) proof", patched(law, "_check_proof", lambda *proof: bytes(32)), false_proof, "draw.proof"),
-    Mutant("(6) blobs", patched(ContentRules, "_check", nothing), closing(coordinator, round=2), "closed.metrics"),
+    Mutant("(6) blobs", patched(ContentRules, "_closed", nothing), closing(coordinator, round=2), "closed.metrics"),
     Mutant(
         "(6) the block that a closing names",
         patched(policy, "head_fault", lambda *closing: ""),
