@@ -68,7 +68,9 @@ def test_its_log_warns_once_a_round_and_says_at_the_end_that_there_is_no_result(
     _, _, lines, _ = stuck
     assert lines[0]["event"].startswith("the last 2 rounds left no model, so the next one is not opened before block")
     assert "missing: client 3 since round 1" in lines[0]["event"]
-    assert [line["event"] for line in lines if "of federation.repeats is used up: 2 sealed rounds failed" in line["event"]]
+    assert [
+        line["event"] for line in lines if "of federation.repeats is used up: 2 sealed rounds failed" in line["event"]
+    ]
     assert lines[-1]["level"] == "error" and "there is no result" in lines[-1]["event"]
     assert len({line["event"] for line in lines}) == len(lines)
 
