@@ -142,7 +142,13 @@ def wage(world):
     # The coordinator lies in round 5.
     world.kill("coordinator")
     coordinator.kind = Liar
-    world.run(until=lambda: len(world.latest.releases) == CLIENTS)
+    released = world.federation.store.has  # the record comes before its content
+    world.run(
+        until=lambda: (
+            len(world.latest.releases) == CLIENTS
+            and all(released(each.digest) for each in world.latest.releases.values())
+        )
+    )
     world.kill(*world.clients)
     world.run(["coordinator"], until=lambda: isinstance(world.latest.end, Closed))
     world.kill("coordinator")

@@ -60,7 +60,7 @@ WINDOWS = LedgerSettings(
 )
 BLOCK_SECONDS = 1.0
 LOOK_SECONDS = 0.03
-REPEATS = 2
+REPEATS = 6  # as many as times that a node is killed, each of which may cost a round
 KEYSTORE_COST = 2
 
 # Transactions that come once: whoever is killed between sending and confirming one must be back before it is mined, for
