@@ -111,7 +111,7 @@ class Harassment:
         self._chooser = random.Random(options.seed)
         self._deck: list[str] = []
         self._away: dict[str, int] = {}
-        self._hung: tuple[str, Identity, float] | None = None
+        self._hung: tuple[str, list[Identity], float] | None = None
         self.kills: Counter[str] = Counter()
         self.hung_seconds = 0.0
         self.headless_in: int | None = None
@@ -167,17 +167,23 @@ class Harassment:
         self._kill(coordinator)
 
     def _stop(self, victim: Status) -> None:
-        identity = Identity(victim.pid, victim.started)
-        if identity.send(SIGSTOP):
-            self._hung = (victim.name, identity, time.monotonic())
-            print(f"stopped {victim.name}", file=sys.stderr)
+        stopped = hang(self._layout, victim.name)
+        self._hung = (victim.name, stopped, time.monotonic())
+        print(f"stopped {victim.name}", file=sys.stderr)
 
     def _let_go(self) -> None:
         if self._hung is not None:
-            name, identity, since = self._hung
-            identity.send(SIGCONT)
+            name, stopped, since = self._hung
+            for each in stopped:
+                each.send(SIGCONT)
             self.hung_seconds, self._hung = round(time.monotonic() - since, 1), None
             print(f"continued {name}", file=sys.stderr)
+
+
+def hang(layout: TestnetPaths, name: str) -> list[Identity]:
+    """Stop a participant's process, the fork that works for it, and what these started."""
+    found = map(Identity.of, processes_at(layout.participant(name).root))
+    return [each for each in found if each.send(SIGSTOP)]
 
 
 def _size(layout: TestnetPaths, name: str) -> int:
@@ -199,13 +205,13 @@ def outcome(current: RoundRecords) -> dict[str, str | int]:
         said = "failed"
     else:
         raise ChaosFailed(f"round {current.number} has no end on the ledger")
-    counts = {"drawn": len(current.draws), "committed": len(current.commits)}
+    counts = {name: len(getattr(current, name)) for name in ("draws", "shares", "commits", "releases")}
     return {"round": current.number, "outcome": said, **counts}
 
 
 def left_over(layout: TestnetPaths, testnet: Testnet) -> list[str]:
     """Processes, ports, locks and temporary files of the testnet that are still there."""
-    left = [f"process {pid}" for pid in _processes_at(layout.root)]
+    left = [f"process {pid}" for pid in processes_at(layout.root)]
     left += [str(path) for path in Path(os.environ["TMPDIR"]).iterdir() if path != layout.root]
     left += [str(path) for path in layout.root.rglob("*.tmp")]
     for name, port in testnet.ports.items():
@@ -219,7 +225,7 @@ def left_over(layout: TestnetPaths, testnet: Testnet) -> list[str]:
     return left
 
 
-def _processes_at(root: Path) -> list[int]:
+def processes_at(root: Path) -> list[int]:
     """Processes that name the directory on their command line, or work in it."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):

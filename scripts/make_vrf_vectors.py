@@ -19,6 +19,8 @@ PUBLISHED = ROOT / "tests" / "vectors" / "ecvrf_secp256k1.json"
 TARGET = ROOT / "tests" / "contracts" / "vectors"
 RANDOM_VECTORS = 256
 FORGERIES = 16
+LIES = ("", "B", "", "A")
+"""Which point forgeries lie about, in turn."""
 
 
 def main() -> int:
@@ -53,10 +55,10 @@ def random_vectors() -> list[dict[str, str]]:
 def forgeries() -> list[dict[str, str]]:
     """Messages of a prover who knows its key and wants the output of Γ' = (x + 1)H instead of xH.
 
-    Even ones carry true hints for the verification equation's terms; odd ones lie about B so that the slope gives the
-    V = kH of the challenge. The first leg (U) holds in both: a contract that checked only that leg would accept.
+    Even ones carry true hints for the verification equation's terms; odd ones lie about B or A so that the slope gives
+    the V = kH of the challenge. The first leg (U) holds in all: a contract that checked only that leg would accept.
     """
-    return [forgery(digest("forger", i), digest("forged alpha", i), lie=bool(i % 2)) for i in range(FORGERIES)]
+    return [forgery(digest("forger", i), digest("forged alpha", i), LIES[i % len(LIES)]) for i in range(FORGERIES)]
 
 
 def row(secret: bytes, alpha: bytes) -> dict[str, str]:
@@ -66,7 +68,7 @@ def row(secret: bytes, alpha: bytes) -> dict[str, str]:
     return columns(key, alpha, vrf.hints(key, proof, alpha)) | {"proof": hexed(proof), "beta": hexed(beta)}
 
 
-def forgery(secret: bytes, alpha: bytes, lie: bool) -> dict[str, str]:
+def forgery(secret: bytes, alpha: bytes, lie: str) -> dict[str, str]:
     suite = vrf.SUITE
     curve, p, n = suite.curve, suite.curve.field, suite.curve.order
     x = int.from_bytes(secret, "big")
@@ -77,8 +79,8 @@ def forgery(secret: bytes, alpha: bytes, lie: bool) -> dict[str, str]:
     u, v = curve.public(k), curve.multiply(hashed, k)
     c = suite.challenge(public, hashed, gamma, u, v)
     s = (k + c * x) % n
-    a = curve.multiply(hashed, s)
-    b = curve.multiply(hashed if lie else gamma, c * x % n if lie else c)
+    b = curve.multiply(hashed, c * x % n) if lie == "B" else curve.multiply(gamma, c)
+    a = curve.add(v, b) if lie == "A" else curve.multiply(hashed, s)
     slope = (a.y + b.y) * pow(a.x - b.x, -1, p) % p
     words = b"".join(word.to_bytes(32, "big") for word in (gamma.x, s, u.x, u.y, a.x, a.y, slope, b.x))
     honest = vrf.hints(public.compressed(), vrf.prove(secret, alpha), alpha)

@@ -60,8 +60,9 @@ def _get_code(self: SourceFileLoader, fullname: str):
     return compile(tree, self.path, "exec")
 
 
-def pytest_configure() -> None:
-    """From now on the law is imported with its refusals removable."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """From now on the law is imported with its refusals removable; the first conftest imports it."""
     if "FEDGROVE_REMOVED" in os.environ:
         SourceFileLoader.get_code = _get_code  # type: ignore[method-assign]
 
@@ -75,9 +76,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     for line in sorted(set(_reached)):
         if line in _found and _found[line] is None:
             _removed[:] = [line]
-            if any(report.failed for report in _run(item, nextitem)):
-                _found[line] = item.nodeid
+            missed = any(report.failed for report in _run(item, nextitem))
             _removed.clear()
+            # a test that cannot be run twice fails with the refusal as well
+            if missed and not any(report.failed for report in _run(item, nextitem)):
+                _found[line] = item.nodeid
     return True
 
 

@@ -150,7 +150,7 @@ def refusals_of_contracts(scripts) -> list:
     return [each for each in changes if each.operator == "raise"]
 
 
-def tests_that_name(error: str) -> list[str]:
+def that_name(error: str) -> list[str]:
     """Functions of the contracts' tests that speak of an error."""
     texts = (path.read_text() for path in sorted((ROOT / "tests/contracts").glob("*.t.sol")))
     return sorted({each[1] for text in texts for each in TEST.finditer(text) if re.search(rf"\b{error}\b", each[0])})
@@ -163,6 +163,7 @@ def test_each_error_of_the_contracts_is_named_by_a_test_of_theirs(scripts):
 
 
 @pytest.mark.mutants
+@pytest.mark.timeout(5_400)
 def test_each_refusal_of_the_contracts_is_needed_by_a_test(scripts, tmp_path):
     """First by those that name its error, and by all where these do not miss it."""
     changes, switched = refusals_of_contracts(scripts), scripts[1].Switched(scripts[0].copied(tmp_path))
@@ -171,7 +172,7 @@ def test_each_refusal_of_the_contracts_is_needed_by_a_test(scripts, tmp_path):
     for batch in batches:
         switched.compile(batch)
         for each in batch:
-            named = tests_that_name(NAMES_AN_ERROR.match(each.before)[1])
+            named = that_name(NAMES_AN_ERROR.match(each.before)[1])
             only = [named, []] if named else [[]]
             if all(switched.outcome(each, tests)[0] == "survived" for tests in only):
                 living.append(f"{each.path}:{each.line} {each.before}")

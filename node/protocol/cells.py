@@ -3,26 +3,36 @@
 A sum hides who put what into it, also who put something impossible into it, shared garbage, or took its update away. A
 round of all with enough commitments that did not stand is followed by 2ʲ rounds in cells, at the j-th time: a cell that
 one member spoils is left out, the others make the next model. What members could learn from many sums is the rank of
-all sets that were ever opened. So cells are cut once, by the ledger's randomness, over everybody who is a member at the
-time, away or not, and stay: who leaves, returns or registers changes no cell. They are cut anew only where a round in
-cells did not stand although each cell had enough survivors, or a cell has too few members left, and only a few times in
-a federation's life (``policy.opening_refusal``).
+all sets that were ever opened. So cells are cut once, over everybody who is a member when the first of these rounds
+opens, away or not, by the seed of that round's order, which nobody knows before. They stay: who leaves, returns or
+registers changes no cell. From one model each cell is summed at most ``TIMES``. They are cut anew only where a round in
+cells did not stand although each cell had enough survivors or may not be summed again, or a cell has too few members
+left, and only a few times in a federation's life (``policy.standstill``).
 
-All of it follows from the ledger alone; no reason of anybody is read.
+How many hide each other follows from everybody whom the terms name or who ever registered, so that nobody makes cells
+smaller by staying away, leaving or revoking others.
+
+All of it follows from the ledger and the terms alone; no reason of anybody is read.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from eth_utils import keccak, to_canonical_address
 
 from fedgrove.node.masking.graph import Group
 from fedgrove.node.masking.keys import is_low_order
 from fedgrove.node.masking.parameters import Assumed, crowd, with_dropouts
+from fedgrove.node.masking.survivors import summed_groups
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import PPM, FederationConfig
+
+TIMES = 2
+"""How often all together, or one cell, are summed from one model."""
+_ANY_LEDGER = "0x" + 40 * "0"
 
 
 def has_cells(config: FederationConfig) -> bool:
@@ -33,10 +43,15 @@ def has_cells(config: FederationConfig) -> bool:
     return config.method.name == "training" and config.mechanism in ("none", "local")
 
 
-def crowd_of(current: RoundRecords, assumed: Assumed) -> int:
+def crowd_of(current: RoundRecords, config: FederationConfig) -> int:
     """The fewest that are summed together in a round: as many as hide each other."""
-    n = len(current.known) if current.draws_all else len(current.order)
-    return crowd(n, assumed)
+    n = _everybody(current.registered, config) if current.draws_all else len(current.order)
+    return crowd(n, config.masking.assumed)
+
+
+def _everybody(registered: int, config: FederationConfig) -> int:
+    """How many may be members, by the terms or by the ledger: nobody lowers this by staying away or revoking others."""
+    return max(registered, len(config.membership.members))
 
 
 @dataclass(frozen=True)
@@ -48,11 +63,14 @@ class Partition:
     number : int
         From 0, in a federation's life.
     cells : tuple of tuple of int
-        The clients of each when it was cut, at least two cells.
+        The clients of each when it was cut, at least two cells; none before the order is sealed whose seed cuts them.
+    least : int
+        The fewest of a cell that are summed: as many as hid each other when it was cut.
     """
 
     number: int
     cells: tuple[tuple[int, ...], ...]
+    least: int
 
     @cached_property
     def cell_of(self) -> Mapping[int, int]:
@@ -77,8 +95,9 @@ class Cells:
 
     def groups(self, current: RoundRecords) -> tuple[Group, ...]:
         """The groups of a sealed round's mask graph: those who drew, by their cells; empty where all are in one."""
-        partition = self.partition(current.number)
-        return self._groups(current, partition) if partition is not None else ()
+        partitions = self.partitions(current.number)
+        partition = partitions.get(current.number)
+        return self._groups(current, partition, self._tired(current, partitions)) if partition is not None else ()
 
     def partition(self, number: int) -> Partition | None:
         """The cells of a round, or of the next one; None where all are summed in one."""
@@ -86,32 +105,36 @@ class Cells:
 
     def partitions(self, last: int) -> dict[int, Partition | None]:
         """The same of each round up to one, by number, without those that are not to be summed in cells."""
-        cells: dict[int, Partition | None] = {}
+        partitions: dict[int, Partition | None] = {}
         found: Partition | None = None
-        used_up = True
+        following = 0
         for each in self._apart(last):
             at = each.number if each is not None else last
-            if used_up:
-                found = self._cut(at, found.number + 1 if found else 0)
-            cells[at] = found
-            if each is not None and each.sealed is not None:
-                used_up = found is None or self._is_used_up(each, found)
-            else:
-                used_up = found is None
-        return cells
+            found = partitions[at] = found or self._cut(each, following)
+            if found is None:
+                continue
+            if each is None or each.sealed is None:
+                found = found if found.cells else None
+            elif self._is_used_up(each, found, partitions):
+                found, following = None, found.number + 1
+        return partitions
 
     def clients(self, number: int) -> tuple[tuple[int, ...], ...]:
-        """The clients of each cell of a round, or of the next one; empty where all are summed in one."""
+        """The clients of each cell of a round; empty where all are summed in one, or the cells are not cut yet."""
         partition = self.partition(number)
-        if partition is None:
+        if partition is None or not partition.cells:
             return ()
         cell_of = {client: self._cell(client, number, partition) for client in self.rounds.members}
         cells = range(len(partition.cells))
         return tuple(tuple(client for client, own in cell_of.items() if own == cell) for cell in cells)
 
+    def opened(self, current: RoundRecords) -> frozenset[int]:
+        """The cells of a sealed round whose sum somebody may have read, given that shares were released in it."""
+        return self._opened(current, self.groups(current))
+
     def crowd(self, current: RoundRecords) -> int:
         """The fewest that are summed together in a round: as many as hide each other."""
-        return crowd_of(current, self._assumed)
+        return crowd_of(current, self.config)
 
     @property
     def _assumed(self) -> Assumed:
@@ -125,38 +148,62 @@ class Cells:
         if last not in self.rounds.rounds and self.rounds.is_next_apart():
             yield None
 
-    def _cut(self, number: int, partition: int) -> Partition | None:
-        """Everybody who is a member when a round opens, in as many cells as there can be; None for fewer than two."""
-        current = self.rounds.rounds.get(number)
+    def _cut(self, current: RoundRecords | None, partition: int) -> Partition | None:
+        """Everybody who is a member when a round opens, in as many cells as there can be; None for fewer than two.
+
+        By the seed of its own order: when it opens nobody knows it, so that nobody registers, is revoked or spoils the
+        round before because of where it puts somebody.
+        """
+        number = current.number if current is not None else len(self.rounds.rounds) + 1
         known = current.known if current is not None else self.rounds.known_now()
-        expected = len(known) * self.config.rate_ppm(number) // PPM
+        registered = current.registered if current is not None else len(self.rounds.members)
+        rate = self.config.rate_ppm(number)
+        expected = len(known) * rate // PPM
         if expected < 2:
             return None
-        least = crowd(expected, self._assumed)
+        least = crowd(max(2, _everybody(registered, self.config) * rate // PPM), self._assumed)
         count = max(expected // with_dropouts(least, self._assumed), min(2, expected // least))
         if count < 2:
             return None
-        seed = keccak(self._order_seed_before(number) + partition.to_bytes(32, "big"))
+        if current is None or current.sealed is None:
+            return Partition(partition, (), least)
+        seed = keccak(current.sealed.order_seed + partition.to_bytes(32, "big"))
         ordered = sorted(known, key=lambda client: keccak(seed + self._account(client)))
         cuts = [place * len(ordered) // count for place in range(count + 1)]
-        return Partition(partition, tuple(tuple(ordered[first:end]) for first, end in pairwise(cuts)))
+        return Partition(partition, tuple(tuple(ordered[first:end]) for first, end in pairwise(cuts)), least)
 
-    def _groups(self, current: RoundRecords, partition: Partition) -> tuple[Group, ...]:
+    def _groups(self, current: RoundRecords, partition: Partition, tired: Collection[int]) -> tuple[Group, ...]:
+        """The groups of a round; those of ``tired`` cells have a quota that nobody reaches."""
         drawn: list[list[int]] = [[] for _ in partition.cells]
         for client in current.order:
             cell = self._cell(client, current.number, partition)
             if cell is not None:
                 drawn[cell].append(client)
-        least = self.crowd(current)
-        return tuple(
-            Group.of(
-                current.positions(members),
-                least,
-                current.positions(client for client in members if client in partition.cell_of),
-                self._size(partition, number, current),
-            )
-            for number, members in enumerate(drawn)
-        )
+        found: list[Group] = []
+        for number, members in enumerate(drawn):
+            counted = current.positions(client for client in members if client in partition.cell_of)
+            size = self._size(partition, number, current)
+            group = Group.of(current.positions(members), partition.least, counted, size)
+            found.append(replace(group, quota=len(counted) + 1) if number in tired else group)
+        return tuple(found)
+
+    def _tired(self, current: RoundRecords, partitions: Mapping[int, Partition | None]) -> frozenset[int]:
+        """The cells of a round that were summed as often as may be from the model that it begins with."""
+        partition, model, times = partitions[current.number], current.opened.model_digest, Counter[int]()
+        before = (each for each in reversed(self.rounds.rounds.values()) if each.number < current.number)
+        same = list(takewhile(lambda each: each.opened.model_digest == model, before))
+        for each in reversed(same):
+            summed = each.sealed is not None and (each.stands or each.releases)
+            if partition is not None and summed and partitions.get(each.number) == partition:
+                times.update(self._opened(each, self._groups(each, partition, _at_least(times))))
+        return _at_least(times)
+
+    def _opened(self, current: RoundRecords, groups: tuple[Group, ...]) -> frozenset[int]:
+        survived = set(current.positions(current.commits))
+        if not any(len(survived.intersection(group.counted)) >= group.quota for group in groups):
+            return frozenset()
+        graph = current.graph(0, _ANY_LEDGER, self.config.masking, groups)
+        return frozenset(number for number, group in enumerate(summed_groups(graph, survived)) if group)
 
     def _cell(self, client: int, number: int, partition: Partition) -> int | None:
         """The cell of a client: that of the cut, or for who came later one that nobody can choose; None before that."""
@@ -174,21 +221,24 @@ class Cells:
         opened_at = current.opened.opened_at
         return sum(not self.rounds.left(client, opened_at) for client in partition.cells[cell])
 
-    def _is_used_up(self, current: RoundRecords, partition: Partition) -> bool:
+    def _is_used_up(
+        self, current: RoundRecords, partition: Partition, partitions: Mapping[int, Partition | None]
+    ) -> bool:
         """Whether others follow after a round: it fell though each cell had enough, or one has too few members left."""
-        least = self.crowd(current)
-        if any(self._size(partition, number, current) < least for number in range(len(partition.cells))):
+        numbers = range(len(partition.cells))
+        if any(self._size(partition, number, current) < partition.least for number in numbers):
             return True
         if not current.is_spoilt(self.config.ledger.quorum):
             return False
         masking = [client for client in current.commits if not is_low_order(current.draws[client].mask_key)]
-        survived = set(current.positions(masking))
-        groups = self._groups(current, partition)
-        return all(len(survived.intersection(group.counted)) >= group.quota for group in groups)
-
-    def _order_seed_before(self, number: int) -> bytes:
-        earlier = (each.sealed for at, each in reversed(self.rounds.rounds.items()) if at < number)
-        return next(each.order_seed for each in earlier if each is not None)
+        survived, tired = set(current.positions(masking)), self._tired(current, partitions)
+        groups = self._groups(current, partition, tired)
+        enough = (len(survived.intersection(group.counted)) >= group.quota for group in groups)
+        return all(had or number in tired for number, had in enumerate(enough))
 
     def _account(self, client: int) -> bytes:
         return to_canonical_address(self.rounds.members[client].account)
+
+
+def _at_least(times: Counter[int]) -> frozenset[int]:
+    return frozenset(cell for cell, count in times.items() if count >= TIMES)

@@ -51,6 +51,15 @@ def coordinator_turn(current: RoundRecords, deadlines: Deadlines, settings: Ledg
     return deadlines.commit_end, settings.recover_window
 
 
+def slot_ends(slots: int, share_end: int, commit_end: int) -> list[int]:
+    """The blocks after which clients commit (``federation.commit_slots``); none where they commit once they are ready.
+
+    Behind the last slot there is as much of the window left as a slot has, for the transactions.
+    """
+    window = commit_end - share_end
+    return [share_end + slot * window // (slots + 1) for slot in range(1, slots + 1)]
+
+
 def draw_window_end(current: RoundRecords, settings: LedgerSettings) -> int:
     """The block with which a round's draws end, but where all members draw and fewer did than the quorum."""
     return current.opened.opened_at + settings.seed_delay + settings.draw_window

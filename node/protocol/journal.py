@@ -7,8 +7,8 @@ training), ``masked`` (what was committed) and ``released`` (the shares it let g
 
 Some things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
 model that it trained (the newest stays until that of a later round is there and that round is over), the list of
-rounds that an upload was made in, where uploads spend a privacy budget, which samples are held out from training, and
-the federation that all this is of.
+rounds that an upload was made in, where uploads spend a privacy budget, and that of those whose shares were published,
+which samples are held out from training, and the federation that all this is of.
 
 All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the
@@ -38,9 +38,10 @@ from fedgrove.node.base.key_slots import ID_BYTES, NoSlotFile, SlotFile, SlotKey
 from fedgrove.node.base.sealed_stream import seal, unseal
 
 _KEYS = "keys"
-_MAX_UPLOADS_BYTES = 1 << 20
+_MAX_ROUNDS_BYTES = 1 << 20
 _MAX_FILE_BYTES = 1 << 33  # above any blob that a federation may allow
 _UPLOADS = "uploads"
+_RELEASES = "releases"
 _FEDERATION = "federation"
 _OWN_FOLDER = "give this client a folder of its own (--directory)"
 STATE = "state"
@@ -186,20 +187,33 @@ class Journal:
 
     def uploads(self) -> tuple[int, ...]:
         """Rounds that were passed to ``count_upload``, ascending."""
-        path = self._kept(_UPLOADS)
-        try:
-            data = self._open(path)
-            return decode(tuple[int, ...], data, _MAX_UPLOADS_BYTES) if data is not None else ()
-        except (JournalDamaged, Malformed):
-            raise JournalDamaged(
-                f"{path}, which lists the rounds that spent its privacy budget, cannot be read: remove it, because the "
-                "ledger lists every round of these that ended with a sum"
-            ) from None
+        why = "spent its privacy budget", "the ledger lists every round of these that ended with a sum"
+        return self._rounds(_UPLOADS, *why)
 
     def count_upload(self, round_number: int) -> None:
         """Remember for good that an upload is made in a round; on disk and synced when this returns."""
-        rounds = sorted({*self.uploads(), round_number})
-        self.keep(_UPLOADS, canonical_json(rounds))
+        self.keep(_UPLOADS, canonical_json(sorted({*self.uploads(), round_number})))
+
+    def newest_round(self) -> int:
+        """The last round of which it keeps anything, or in which it published shares; 0 for none."""
+        return max([0, *map(_round_of, self._directory.iterdir()), *self.releases()])
+
+    def releases(self) -> tuple[int, ...]:
+        """Rounds that were passed to ``count_release``, ascending."""
+        return self._rounds(_RELEASES, "it published shares in", "the ledger lists every release that it kept")
+
+    def count_release(self, round_number: int) -> None:
+        """Remember for good that shares are published in a round; on disk and synced when this returns."""
+        self.keep(_RELEASES, canonical_json(sorted({*self.releases(), round_number})))
+
+    def _rounds(self, name: str, what: str, why: str) -> tuple[int, ...]:
+        path = self._kept(name)
+        try:
+            data = self._open(path)
+            return decode(tuple[int, ...], data, _MAX_ROUNDS_BYTES) if data is not None else ()
+        except (JournalDamaged, Malformed):
+            said = f"{path}, which lists the rounds that {what}, cannot be read: remove it, because {why}"
+            raise JournalDamaged(said) from None
 
     def destroy(self, before: int) -> None:
         """Remove every file of the rounds up to and including ``before``, except for the newest state among them.

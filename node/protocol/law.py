@@ -89,6 +89,7 @@ class Law:
     _vrf_keys: set[tuple[int, int]] = field(default_factory=set)
     _approved: set[str] = field(default_factory=set)
     _struck: set[str] = field(default_factory=set)
+    _placed: dict[str, int] = field(default_factory=dict)
     _changed_at: int = 0
 
     def __post_init__(self) -> None:
@@ -344,6 +345,7 @@ class Law:
         places = [int(account, 16) for account in record.barred]
         if sorted(set(places)) != places or not set(record.barred) <= set(self.barred_from(number, record.opened_at)):
             raise bad("opened.barred", "it lists accounts that may draw, or out of order", number)
+        self._placed.clear()
 
     def _within_round(self, record: RoundRecord) -> None:
         number, current = record.round, self.rounds.latest
@@ -360,9 +362,7 @@ class Law:
             case DrawRejected():
                 self._rejected(record, current, deadlines)
             case SealChunk():
-                self._sealable(record, current, deadlines)
-                if not 0 < record.placed <= len(current.draws):
-                    raise bad("order.count", f"{record.placed} placed of {len(current.draws)} that drew", number)
+                self._chunk(record, current, deadlines)
             case Sealed():
                 self._sealed(record, current, deadlines)
             case MemberRecord(AFTER=type() as after):
@@ -426,15 +426,30 @@ class Law:
         if len(current.draws) < self.facts.settings.quorum:
             raise bad("order.count", f"{len(current.draws)} drew, fewer than the quorum", record.round)
 
+    def _chunk(self, record: SealChunk, current: RoundRecords, deadlines: Deadlines) -> None:
+        """Each sender places an order of its own piece by piece; the piece that completes it seals the round."""
+        self._sealable(record, current, deadlines)
+        before, drawn = self._placed.get(record.at.author, 0), len(current.draws)
+        if not before < record.placed <= drawn:
+            reason = f"{record.placed} placed of {drawn} that drew, and {before} before"
+            raise bad("order.count", reason, record.round)
+        self._placed[record.at.author] = record.placed
+        if record.placed == drawn:
+            seed = self._order_seed(current, deadlines)
+            self._expected.append(Sealed(record.at, record.round, drawn, seed, _order_root(current, seed)))
+
     def _sealed(self, record: Sealed, current: RoundRecords, deadlines: Deadlines) -> None:
         self._sealable(record, current, deadlines)
         if record.drawn != len(current.draws):
             raise bad("order.count", f"{record.drawn} sealed, {len(current.draws)} drew", record.round)
-        source = self.facts.randomness if self.facts.settings.randao else self.facts.block_hash
-        if record.order_seed != tree.order_seed(*self.facts.place, record.round, source(deadlines.order_block)):
+        if record.order_seed != self._order_seed(current, deadlines):
             raise bad("order.seed", f"it does not follow from block {deadlines.order_block}", record.round)
-        if record.order_root != tree.order_root(tree.order(current.tickets, record.order_seed)):
+        if record.order_root != _order_root(current, record.order_seed):
             raise bad("order.root", "it is not the root over the tickets in their order", record.round)
+
+    def _order_seed(self, current: RoundRecords, deadlines: Deadlines) -> bytes:
+        source = self.facts.randomness if self.facts.settings.randao else self.facts.block_hash
+        return tree.order_seed(*self.facts.place, current.number, source(deadlines.order_block))
 
     def _by_member(
         self, record: MemberRecord, allowed: dict[int, MemberRecord], current: RoundRecords, deadlines: Deadlines
@@ -559,6 +574,10 @@ class Law:
 def _check_mailbox(record: Registered | MailboxKeyRotated) -> None:
     if record.mailbox_key == _NOTHING:
         raise bad(f"{record.FIELD}.mailbox key", "it is zero", client=record.client)
+
+
+def _order_root(current: RoundRecords, seed: bytes) -> bytes:
+    return tree.order_root(tree.order(current.tickets, seed))
 
 
 def _check_proof(

@@ -6,20 +6,20 @@ into cells, are opened at most twice, and only a few partitions are opened in a 
 still until people act: who spoils can be revoked, or another federation continues this one without it.
 
 A round was *opened* when somebody may have read its sum: it closed, or a release of shares is listed and the lists are
-those at which honest holders release.
+those at which honest holders release. A chain can drop a release that it listed, so a client goes by its own
+journal, too.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import needed_secrets
-from fedgrove.node.protocol.cells import Cells, Partition
+from fedgrove.node.protocol.cells import TIMES, Cells, Partition
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import FederationConfig
 
-TIMES = 2
-"""How often all together, or one partition, are opened from one model."""
 _ANY_LEDGER = "0x" + 40 * "0"
 _CLIENTS_PER_PARTITION = 8
 
@@ -34,10 +34,13 @@ class Openings:
         The ledger.
     config : FederationConfig
         The terms, of a federation whose updates are summed without noise.
+    released : collection of int
+        Rounds in which whoever asks published shares itself, whatever the ledger lists by now.
     """
 
     rounds: Rounds
     config: FederationConfig
+    released: Collection[int] = ()
 
     @cached_property
     def _cells(self) -> Cells:
@@ -50,16 +53,18 @@ class Openings:
         """
         if not self.rounds.rounds:
             return ""
-        cells, model = self._cells.partitions(number), self._model_of(number)
+        cells = self._cells.partitions(number)
         partition = cells.get(number)
         opened = [(each, cells.get(each.number)) for each in self._opened_before(number)]
+        if partition is None:
+            model = self._model_of(number)
+            times = sum(earlier is None and each.opened.model_digest == model for each, earlier in opened)
+            return "all its members together have a member that spoils" if times >= TIMES else ""
         cut = {earlier.number: earlier for _, earlier in opened if earlier is not None}
-        if partition is not None and partition.number not in cut and len(cut) >= self.most_partitions(number):
-            last = self._said(cut[max(cut)])
-            cuts = f"{len(cut)} cut{'s' if len(cut) != 1 else ''}"
-            return f"{last} a member that spoils, and members are not cut into other cells after {cuts}"
-        times = sum(earlier == partition and each.opened.model_digest == model for each, earlier in opened)
-        return f"{self._said(partition)} a member that spoils" if times >= TIMES else ""
+        if partition.number in cut or len(cut) < self.most_partitions(number):
+            return ""
+        last, cuts = self._said(cut[max(cut)]), f"{len(cut)} cut{'s' if len(cut) != 1 else ''}"
+        return f"{last} a member that spoils, and members are not cut into other cells after {cuts}"
 
     def are_repeated(self, current: RoundRecords) -> bool:
         """Whether somebody may know a sum of words that say the same of a round's model each time, as metrics do.
@@ -81,9 +86,14 @@ class Openings:
 
     def was_opened(self, current: RoundRecords) -> bool:
         """Whether somebody may have read what a round summed."""
+        if current.number in self.released:
+            return True
         if current.stands or not (current.commits and current.releases):
             return current.stands
-        graph = current.graph(0, _ANY_LEDGER, self.config.masking, self._cells.groups(current))
+        groups = self._cells.groups(current)
+        if groups:
+            return bool(self._cells.opened(current))
+        graph = current.graph(0, _ANY_LEDGER, self.config.masking, least=self._cells.crowd(current))
         try:
             needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
         except MaskingRefused:
@@ -104,8 +114,6 @@ class Openings:
         return {client for each in before for client in each.commits}
 
     @staticmethod
-    def _said(partition: Partition | None) -> str:
-        if partition is None:
-            return "all its members together have"
+    def _said(partition: Partition) -> str:
         cells = ", ".join("{" + ", ".join(map(str, sorted(cell))) + "}" for cell in partition.cells)
         return f"each of the cells {cells} holds"

@@ -9,7 +9,7 @@ where at least a share ``membership.least`` of the members that it can count on 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -95,20 +95,25 @@ def refusals(rounds: Rounds, current: RoundRecords, config: FederationConfig) ->
     return filter(None, checks)
 
 
-def standstill(rounds: Rounds, config: FederationConfig, number: int) -> str:
-    """That the federation stands still, and why, in one clause; empty where it does not."""
-    why = sums_used_up(rounds, config, number)
+def standstill(rounds: Rounds, config: FederationConfig, number: int, released: Collection[int] = ()) -> str:
+    """That the federation stands still, and why, in one clause; empty where it does not. See ``sums_used_up``."""
+    why = sums_used_up(rounds, config, number, released)
     return f"it stands still: {why}" if why else ""
 
 
-def sums_used_up(rounds: Rounds, config: FederationConfig, number: int) -> str:
+def sums_used_up(rounds: Rounds, config: FederationConfig, number: int, released: Collection[int] = ()) -> str:
     """Why nobody takes part in a round, or opens it, as too many sums were opened; empty where that is not so.
 
     Under a mechanism of privacy every opened sum counts in the budget instead. Clusters and K-means have groups of
     their own, and count their repeats themselves.
+
+    Parameters
+    ----------
+    released : collection of int
+        Rounds in which the client that asks published shares, by its journal.
     """
     counts = config.method.name == "training" and config.privacy is None
-    return Openings(rounds, config).refusal(number) if counts else ""
+    return Openings(rounds, config, released).refusal(number) if counts else ""
 
 
 def opening_fault(

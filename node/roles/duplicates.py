@@ -40,7 +40,7 @@ class Duplicates:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._since = -1
-        self._watched = 0
+        self._watched = self._own = 0
         self._looked = 0
         self._known: set[tuple[int, str]] = set()
         self._met: set[int] = set()
@@ -55,6 +55,8 @@ class Duplicates:
         """
         if self._since < 0:
             self._since, latest = block, rounds.latest
+            with suppress(JournalDamaged):
+                self._own = self._journal.newest_round()
             self._watched = latest.number + (latest.end is not None) if latest else 0
         for each in rounds.rounds.values():
             if each.number >= self._looked:
@@ -81,9 +83,13 @@ class Duplicates:
                 continue
             if self._made(current.number, kind, record):
                 self._begin(current.number)
-            elif record.at.block > self._since:
+            elif record.at.block > self._since and not self._is_past(current.number):
                 self._meet(rounds, current.number, client, kind, record.at.block)
             self._known.add((current.number, kind))
+
+    def _is_past(self, number: int) -> bool:
+        """Whether what this journal made in a round may be destroyed: a node that is behind shows it as new."""
+        return number < self._own or (number == self._own and self._journal.note(number) is None)
 
     def _made(self, number: int, kind: str, record: Drawn | Shared | Committed | Released) -> bool:
         """Whether this journal made a record; what it made and lost is its own, too."""

@@ -8,6 +8,7 @@ from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.chain.face.founding import MOST_NAMED
 from fedgrove.chain.face.ledger import MAX_APPROVED
 from fedgrove.chain.records.phases import Deadlines, Ends
+from fedgrove.node.protocol.clock import slot_ends
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status import gas
 from fedgrove.node.status.price import ETHER, GWEI, Price
@@ -169,5 +170,6 @@ def _span(config: FederationConfig, block_seconds: float) -> RoundSpan:
     longest = Deadlines.of(0, settings, Ends())
     draw_end = longest.draw_end if sampled else longest.seed_block + 1
     sealed = Deadlines.of(0, settings, Ends(draw=draw_end)).order_block + 1
-    # Shares, commitments, releases and closing: each a block after what it waits for.
-    return RoundSpan(sealed + 4, longest.recover_end, block_seconds)
+    # Shares, commitments, releases and closing: each a block after what it waits for, commitments after a slot.
+    ends = slot_ends(config.commit_slots, 0, settings.commit_window)
+    return RoundSpan(sealed + 4 + (ends[0] if ends else 0), longest.recover_end, block_seconds)

@@ -251,7 +251,7 @@ class ClusterStageReader:
         state = state.at_rest if over and state is not None else state
         if state is not None and current is not None and sealed:
             state = method_of(self._terms).inputs(view.rounds, current, self._place, self._store).previous
-        least = crowd_of(current, self._terms.masking.assumed) if current is not None else FEWEST
+        least = crowd_of(current, self._terms) if current is not None else FEWEST
         return {"clusters": cluster_standing(self._course, state, current, committing, over, least)}
 
     def _state(self, base: RoundRecords) -> ClusterState:

@@ -27,7 +27,7 @@ from fedgrove.node.protocol.aggregation import outcome, recovered_without_spoilt
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.step import Step
-from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
+from fedgrove.node.protocol.terms import FederationSettings, MaskingSettings, MembershipSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.context import Turn
 from fedgrove.node.roles.coordinator import Coordinator
@@ -46,11 +46,11 @@ def found(network: Network, directory: Path, groups: Sequence[int], rounds: int,
     """A federation with a member for each entry of ``groups``, which says whose labels it has."""
     settings = FederationSettings(rounds=rounds, seed=terms.pop("seed", 5), patience=terms.pop("patience", 0))
     training, evaluation, repeats = terms.pop("training", QUICK), terms.pop("evaluation", None), terms.pop("repeats", 0)
-    keys = Keys.generate()
+    keys, masking = Keys.generate(), terms.pop("masking", MaskingSettings())
     given = {"alpha": 0.5, "global_share": 0.0, "public_samples": 300, **terms}
     clusters = ProCflTerms(**given, counter=keys.mailbox_public.hex(), signer=keys.address)
     changes = {"federation": settings, "training": training, "method": clusters, "membership": APPROVED}
-    changes |= {"evaluation": evaluation, "repeats": repeats}
+    changes |= {"evaluation": evaluation, "repeats": repeats, "masking": masking}
     made = Federation.found(network, directory, len(groups), coordinator=keys, **changes)
     made.ledger(keys).approve(*(each.address for each in made.keys))
     made.samples = dealt(groups)

@@ -242,7 +242,12 @@ class Tape:
         """Change the arguments of the call that hold these fields of its record."""
         call, kind = self.call(place), type(place.record)
         contract = kind.CALLED or kind.CONTRACT
-        function = next(each for each in functions(contract).values() if each.selector == call.data[:4])
+        function = next((each for each in functions(contract).values() if each.selector == call.data[:4]), None)
+        if function is None:  # the contract's creation: accounts that it approves are arguments behind its code
+            for name in ARGUMENTS[kind]:
+                before, after = getattr(place.record, name), changes.get(name, getattr(place.record, name))
+                call.data = call.data.replace(*(abi_encode(["address"], [account]) for account in (before, after)))
+            return
         arguments = list(abi_decode(function.inputs, call.data[4:]))
         for name, value in changes.items():
             if name in ARGUMENTS[kind]:

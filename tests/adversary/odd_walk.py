@@ -111,8 +111,8 @@ def chosen(seed: int, some: random.Random) -> LedgerSettings:
 class Walk:
     """One federation, its accounts, and what they may try; a seed makes the same choices while the hashes are alike.
 
-    ``far`` says how often it may wait for LONG blocks, and counts down; ``taken`` counts the calls that took effect,
-    ``refused`` those of whose records the law was asked, by function.
+    ``far`` says how often it may wait for more than a thousand blocks, and counts down; ``taken`` counts the calls that
+    took effect, ``refused`` those of whose records the law was asked, by function.
     """
 
     def __init__(self, network: Network, seed: int, kinds: tuple[str, ...] = KINDS, far: int = 0) -> None:
@@ -211,7 +211,7 @@ class Walk:
         number = self.federation.coordinator.current_round()
         phase = self.federation.coordinator.round(number).phase
         fitting = {
-            Phase.SEEDING: [self._wait],
+            Phase.SEEDING: [*[self._wait] * 4, *membership],
             Phase.DRAW: [
                 *[self._draw] * 6,
                 self._batch,
@@ -376,7 +376,12 @@ class Walk:
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        self.network.mine(1)
+        """One block, or until the block is there whose hash is the seed, or orders the draws."""
+        block, current = self.network.block_number(), self.view.rounds.latest
+        deadlines = self.view.deadlines(current) if current else None
+        phase = phase_of(current, deadlines, block + 1) if current else None
+        awaited = {Phase.SEEDING: "seed_block", Phase.SEAL: "order_block"}.get(phase)
+        self._advance(max(block + 1, getattr(deadlines, awaited) if awaited else 0))
 
     def _late(self) -> None:
         """Go beyond the draw window, or for as long as a chain remembers hashes, or as a round waits for its quorum."""
@@ -390,7 +395,11 @@ class Walk:
         deadlines = self.view.deadlines(self.view.rounds.last)
         block = self.network.block_number()
         ends = (deadlines.share_end, deadlines.commit_end, deadlines.recover_end)
-        end = min((end for end in ends if end > block), default=block + 1)
+        self._advance(min((end for end in ends if end > block), default=block + 1))
+
+    def _advance(self, end: int) -> None:
+        """To this block, or, if it is far away and the walk went far too often, some blocks nearer to it."""
+        block = self.network.block_number()
         if end - block > 4 * HASHES:
             end, self.far = (end, self.far - 1) if self.far else (block + HASHES, 0)
         self.network.advance_to(end)
@@ -524,7 +533,8 @@ class Walk:
             return
         current = closed[-1] if self.random.random() < 0.95 else self.random.choice(closed)
         stands = (current.result.model_digest, current.result.metrics_digest)
-        verdicts = [stands, RIGHT, RIGHT, (NOTHING, NOTHING), (stands[0], RIGHT[1]), (stands[0], NOTHING)]
+        most = [stands, RIGHT, (NOTHING, NOTHING)][current.number % 3]  # so that more than half say the same of some
+        verdicts = [*[most] * 6, stands, RIGHT, (NOTHING, NOTHING), (stands[0], RIGHT[1]), (stands[0], NOTHING)]
         asked = Phase.CLOSED if self.random.random() < 0.9 else self.random.choice([*Phase])
         keys, verdict = self._one_of([*current.commits]), self.random.choice(verdicts)
         self._call(keys, Judged, current.number, asked, *verdict)

@@ -31,6 +31,7 @@ from fedgrove.node.methods.procfl.round_inputs import lots_of  # another module'
 from fedgrove.node.methods.procfl.similarity import in_the_clear
 from fedgrove.node.methods.procfl.terms import ProCflTerms
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
+from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
 from tests.adversary import clustered
 from tests.node.federation import Federation
@@ -38,13 +39,14 @@ from tests.node.masking.rounds import Round
 
 GROUPS = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2)
 VICTIMS, ACCOMPLICES = set(range(1, 9)), {9, 10, 11}
+FEW_COLLUDE = MaskingSettings(colluders=0.1)  # else three clusters are too small to be summed
 ROUNDS = 3 + 4  # compare, count labels; train twice, show, vote
 
 
 @pytest.fixture
 def federation(tmp_path) -> Iterator[Federation]:
     with embedded() as network:
-        made = clustered.found(network, tmp_path, GROUPS, ROUNDS, seats=5, shown="upload")
+        made = clustered.found(network, tmp_path, GROUPS, ROUNDS, seats=5, shown="upload", masking=FEW_COLLUDE)
         made.register()
         yield made
 

@@ -18,7 +18,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol import policy
 from fedgrove.node.protocol.policy import attendance_fault, known_members
 from fedgrove.node.protocol.rounds import Rounds
-from fedgrove.node.protocol.terms import MembershipSettings
+from fedgrove.node.protocol.terms import MaskingSettings, MembershipSettings
 from tests.node.federation import Federation
 
 MEMBERS, VICTIM, ACCOMPLICES = 8, 1, (7, 8)
@@ -30,22 +30,24 @@ def nobody_looks_around(monkeypatch):
     monkeypatch.setattr(policy, "known_members", lambda *_: set())
 
 
-def played(directory) -> Federation:
-    """A lawful round of all, then rounds from which all but the victim and two accomplices are kept."""
+def played(directory, company=(VICTIM, *ACCOMPLICES), then=lambda federation: None) -> Federation:
+    """A lawful round of all, then rounds of a company alone, by default the victim and two accomplices."""
     with embedded() as network:
         membership = MembershipSettings(mode="approved")
-        federation = Federation.found(network, directory, MEMBERS, rounds=2, repeats=2, membership=membership)
+        terms = {"membership": membership, "masking": MaskingSettings(colluders=0.1)}  # three are enough for a sum
+        federation = Federation.found(network, directory, MEMBERS, rounds=2, repeats=2, **terms)
         federation.ledger(federation.coordinator_keys).approve(*(keys.address for keys in federation.keys))
         federation.register()
         coordinator, clients = federation.coordinator(), federation.clients()
         while coordinator.round < 2 and federation.turn(coordinator, clients):
             pass
-        kept = {number: client for number, client in clients.items() if number in (VICTIM, *ACCOMPLICES)}
-        federation.victim = kept[VICTIM]
+        kept = {number: client for number, client in clients.items() if number in company}
+        federation.victim = kept.get(VICTIM)
         for _ in range(500):
             if not federation.turn(coordinator, kept) or coordinator.round > 3:
                 break
         federation.records = federation.ledger(federation.coordinator_keys).records()
+        federation.found = then(federation)
     return federation
 
 
@@ -78,6 +80,24 @@ def test_a_client_that_looks_away_is_read(tmp_path, nobody_looks_around):
     victim, weight = trained[VICTIM]
     read = (closed * sum(weights.values()) - others) / weight
     assert np.abs(read - victim).max() < 1e-5
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_sybil_tail_needs_the_keys_of_half_of_the_members(tmp_path, monkeypatch, nobody_looks_around, size):
+    """Who has the keys of the coordinator and of some members goes on alone, in blocks that it makes."""
+
+    def audited(made):
+        monkeypatch.undo()
+        return made.audit()
+
+    made = played(tmp_path, tuple(range(1, size + 1)), audited)
+    assert closed_rounds(made) == [1, 2]
+    if 2 * size >= MEMBERS:
+        assert made.found.verdict == "verified"  # a published head alone tells it from another history
+        return
+    bad = made.found.first_bad_record
+    assert made.found.verdict == "bad record" and (bad.round, bad.field) == (2, "closed.policy")
+    assert "only 3 of the 8 members" in bad.reason
 
 
 def rounds_of(committed: list[set[int]], order: tuple[int, ...], clients: int, rate: int = 1_000_000):

@@ -288,7 +288,7 @@ def test_thousands_of_odd_calls_are_read():
 def long_walk(seed: int) -> tuple[Counter, Counter, set[type]]:
     """Calls that took effect, calls whose record the law refused, and the kinds of the records of a walk."""
     with embedded() as network:
-        walked = Walk(network, seed, (DYNAMIC_FEE,), far=1)
+        walked = Walk(network, seed, (DYNAMIC_FEE,), far=3)
         for _ in range(LONG_STEPS):
             walked.step()
         return Counter(walked.taken), Counter(walked.refused), set(map(type, walked.ledger.records()))
@@ -301,6 +301,7 @@ def test_the_law_takes_what_the_contracts_take_and_nothing_else(seed):
 
 
 @pytest.mark.walk
+@pytest.mark.timeout(3_600)
 def test_long_walks_leave_each_record_and_have_each_call_taken_and_refused():
     walks = list(map(long_walk, range(WALKS)))
     taken, refused = (sum(counts, Counter()) for counts in list(zip(*walks, strict=True))[:2])

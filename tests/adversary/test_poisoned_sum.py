@@ -167,7 +167,8 @@ class Insider(Client):
         return words.tobytes()
 
     def _words(self, inputs, peer):
-        samples, vector = len(peer.context.work._trainer), flatten(load(peer.context.journal.read(1, "update")))
+        samples, trained = len(peer.context.work._trainer), peer.context.journal.read(1, "update")
+        vector = flatten(inputs.previous if trained is None else load(trained))  # where training failed
         return encode(vector, inputs.layout, samples, inputs.graph.total_samples, BOUND)
 
     def _bias(self, layout):

@@ -28,9 +28,9 @@ from fedgrove.node.roles.client.role import Duty
 from tests.adversary import clustered
 from tests.node.federation import Federation, with_phase
 
-GROUPS = (0, 0, 0, 1, 1, 1, 1)
-ATTACKER = 4
-ITS_CLUSTER = {4, 5, 6, 7}
+GROUPS = (0, 0, 0, 0, 1, 1, 1, 1, 1)
+ATTACKER = 5
+ITS_CLUSTER = {5, 6, 7, 8, 9}
 FIRST = 2
 """Rounds before training, without committees."""
 
@@ -84,8 +84,8 @@ def of_the_last_round(made: Federation) -> set[int]:
 def test_a_sum_beyond_the_bound_is_no_model_and_bars_nobody(federation):
     states = run(federation, monster)
     before, last = next(state for state in states if state.trained == 1), states[-1]
-    assert last.trained == 3 and [len(last.groups[k]) for k in last.spoilt] == [4]
-    assert models_of(last)[4] == models_of(before)[4] and models_of(last)[1] != models_of(before)[1]
+    assert last.trained == 3 and [len(last.groups[k]) for k in last.spoilt] == [5]
+    assert models_of(last)[5] == models_of(before)[5] and models_of(last)[1] != models_of(before)[1]
     assert not idle(federation) and federation.audit().verdict == "verified"
     bound = federation.config.masking.bound
     assert all(np.abs(flatten(model)).max() <= bound for model in last.models)
@@ -149,7 +149,7 @@ def test_if_it_stayed_its_cluster_would_never_train_again(federation, monkeypatc
     monkeypatch.setattr("fedgrove.node.methods.procfl.suspicion.without", lambda state, expelled: state)
     states = run(federation, lambda data: data[:-4])
     before = next(state for state in states if state.trained == 1)
-    assert not states[-1].expelled and models_of(states[-1])[4] == models_of(before)[4]
+    assert not states[-1].expelled and models_of(states[-1])[5] == models_of(before)[5]
 
 
 LOW = bytes(32)  # a point of low order: whoever agrees on a key with it gets zero

@@ -7,6 +7,7 @@ otherwise, and then everybody looks.
 """
 
 import math
+from collections.abc import Collection
 from functools import partial
 from types import SimpleNamespace
 
@@ -27,11 +28,11 @@ MODEL = TaskSettings.of_network(ModelSpec("small-cnn", (1, 8, 8), 10))
 TERMS = FederationConfig(TrainingTerms(), task=MODEL, federation=FederationSettings(checkers=CHECKERS))
 
 
-def closing(number: int) -> SimpleNamespace:
-    """A closed round in which everybody committed."""
+def closing(number: int, against: Collection[int] = ()) -> SimpleNamespace:
+    """A closed round in which everybody committed, and that some members judge to be wrong."""
     end = Closed(Position(1, bytes(32), 0), number, number.to_bytes(32, "big"), bytes(32))
-    nobody = {"judgements": lambda asked: {}, "overruled": lambda client: False}
-    return SimpleNamespace(number=number, end=end, result=end, commits=dict.fromkeys(range(MEMBERS)), **nobody)
+    judged = {"judgements": lambda asked: dict.fromkeys(against), "overruled": lambda client: True}
+    return SimpleNamespace(number=number, end=end, result=end, commits=dict.fromkeys(range(MEMBERS)), **judged)
 
 
 def member(keys: Keys, seen: list[int], terms: FederationConfig = TERMS) -> Closings:
@@ -46,13 +47,15 @@ def everybody() -> list[Keys]:
     return [Keys.generate() for _ in range(MEMBERS)]
 
 
-def looked_at(everybody: list[Keys], honest: int, terms: FederationConfig = TERMS) -> list[int]:
+def looked_at(
+    everybody: list[Keys], honest: int, terms: FederationConfig = TERMS, against: Collection[int] = ()
+) -> list[int]:
     """How many honest members recompute each of the rounds."""
     seen: list[int] = []
     for keys in everybody[:honest]:
         looks = member(keys, seen, terms)
         for number in range(1, ROUNDS + 1):
-            looks.fault(closing(number))
+            looks.fault(closing(number, against))
     return [seen.count(number) for number in range(1, ROUNDS + 1)]
 
 
@@ -82,13 +85,9 @@ def test_in_a_small_round_everybody_looks(everybody):
     assert seen == [1]
 
 
-def test_one_judgement_makes_everybody_look(everybody):
-    seen: list[int] = []
-    current = closing(1)
-    current.judgements, current.overruled = lambda asked: {7: None}, lambda client: True
-    for keys in everybody[:20]:
-        member(keys, seen).fault(current)
-    assert seen == [1] * 20
+def test_one_judgement_makes_twice_as_many_look(everybody):
+    mean = sum(looked_at(everybody, MEMBERS, against=(7,))) / ROUNDS
+    assert abs(mean - 2 * CHECKERS) < 5 * math.sqrt(2 * CHECKERS / ROUNDS)
 
 
 def test_a_member_that_starts_again_has_the_same_lot(everybody):

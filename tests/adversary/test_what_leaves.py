@@ -51,6 +51,7 @@ from fedgrove.node.roles.logs import ServiceLog
 from fedgrove.node.tasks.sandbox import worker
 from fedgrove.node.tasks.sandbox.faults import JobRaised
 from fedgrove.node.tasks.sandbox.worker import Reply
+from tests.embedded_evm import py_evm
 from tests.node.federation import Federation
 
 VICTIM, MEMBERS = 2, 4
@@ -110,6 +111,8 @@ def seeded(monkeypatch):
     genesis = PyEVMBackend.generate_genesis_params() | {"timestamp": NOW}
     monkeypatch.setattr(PyEVMBackend, "generate_genesis_params", lambda *_: dict(genesis))
     monkeypatch.setattr(evm, "time", SimpleNamespace(time=lambda: NOW))
+    if embedded is not py_evm:  # that of Python 3.13 has no pyrevm
+        monkeypatch.setattr("tests.revm_network.time", SimpleNamespace(time=lambda: NOW))
     return streams.clear
 
 

@@ -11,6 +11,7 @@ interface Vm {
     function parseJsonBytesArray(string calldata json, string calldata key) external pure returns (bytes[] memory);
     function parseJsonBytes32Array(string calldata json, string calldata key) external pure returns (bytes32[] memory);
     function expectRevert(bytes calldata data) external;
+    function mockCall(address target, bytes calldata data, bytes calldata answer) external;
 }
 
 /// @notice The VRF library against published vectors, the Python prover, forgeries and mutated messages.
@@ -133,12 +134,27 @@ contract ECVRFTest {
     }
 
     function test_AForgeryThatLiesAboutB_IsRefusedAtB() public view {
-        (Columns memory rows,) = _read("ecvrf_forged");
-        try harness.verify(rows.x[1], rows.y[1], bytes32(rows.alpha[1]), rows.message[1]) {
-            revert("a forgery was accepted");
-        } catch (bytes memory reason) {
-            require(bytes4(reason) == ECVRF.PointBInvalid.selector, "refused elsewhere");
-        }
+        _refusesForgery(1, ECVRF.PointBInvalid.selector);
+    }
+
+    function test_AForgeryThatLiesAboutA_IsRefusedAtA() public view {
+        _refusesForgery(3, ECVRF.PointAInvalid.selector);
+    }
+
+    function test_AnotherPointU_IsRefused() public view {
+        Row memory row = _row(AT_COUNTER_0);
+        _setWord(row.message, 64, _word(row.message, 64) ^ 1);
+        _refusedAt(row, ECVRF.PointUInvalid.selector);
+    }
+
+    /// @dev One hash of 2^224 is that large, so SHA-256 is replaced.
+    function test_ACandidateThatIsNoCoordinate_IsRefused() public {
+        Row memory row = _row(AT_COUNTER_0);
+        bytes memory input = abi.encodePacked(bytes2(0xFE01), uint8(2 + (row.y & 1)), row.x, row.alpha, bytes2(0));
+        VM.mockCall(address(2), input, abi.encode(P - 1));
+        _expect(row, abi.encodeWithSelector(ECVRF.RootInvalid.selector, 0, _word(row.message, 257)));
+        VM.mockCall(address(2), input, abi.encode(P));
+        _expect(row, abi.encodeWithSelector(ECVRF.CandidateOutOfRange.selector, 0, P));
     }
 
     function test_EveryOtherLength_IsRefused() public {
@@ -241,6 +257,19 @@ contract ECVRFTest {
         Row memory row = _row(AT_COUNTER_0);
         _setWord(row.message, offset, value);
         _expect(row, abi.encodeWithSelector(selector, value));
+    }
+
+    function _refusesForgery(uint256 i, bytes4 selector) private view {
+        (Columns memory rows,) = _read("ecvrf_forged");
+        _refusedAt(Row(rows.x[i], rows.y[i], bytes32(rows.alpha[i]), rows.message[i], 0), selector);
+    }
+
+    function _refusedAt(Row memory row, bytes4 selector) private view {
+        try harness.verify(row.x, row.y, row.alpha, row.message) {
+            revert("a forgery was accepted");
+        } catch (bytes memory reason) {
+            require(bytes4(reason) == selector, "refused elsewhere");
+        }
     }
 
     function _expect(Row memory row, bytes memory reason) private {

@@ -13,7 +13,6 @@ from fedgrove.chain.records import Record
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, chain_facts, write_archive
 from fedgrove.node.audit.auditor import Auditor
-from fedgrove.node.audit.verdict import Verdict
 from fedgrove.node.devnet.demo import Demo
 from fedgrove.node.devnet.subject import Subject
 from fedgrove.node.devnet.subjects import DatasetSubject
@@ -46,7 +45,7 @@ def run_federation(directory: Path, plan: Scenario, subject: Subject | None = No
         history = capture(network, demo.deployment)
     history.verify()
     report = build_report(history, store, demo.seconds)
-    report["audit"] = Verdict("verified", practice=True).entry()
+    report["audit"] = Auditor(chain_facts(history), history.records(), store).run().entry()
     write_archive(directory, history, report)
     saved = LedgerHistory.load(directory / LEDGER)
     return Run(directory, saved, saved.records(), store, chain_facts(saved), report)

@@ -59,7 +59,7 @@ class KMeans(Method[KMeansState, BinCounts, np.ndarray]):
     ) -> RoundInputs[KMeansState]:
         state = state_before(rounds, current, self.config, store, model)
         groups = groups_of(rounds, current, state, self.config)
-        least = crowd_of(current, self.config.masking.assumed)
+        least = crowd_of(current, self.config)
         graph = current.graph(*ledger, self.config.masking, groups, least)
         return RoundInputs(rounds, current, graph, self.config, store, lambda: state)
 

@@ -69,7 +69,7 @@ def groups_of(
 
     After a sum that could not be decoded there are twice as many groups as before, none smaller than the terms allow.
     """
-    size, least = len(current.order), crowd_of(current, config.masking.assumed)
+    size, least = len(current.order), crowd_of(current, config)
     wanted = before.groups << min(_failures(rounds, before, current.number), _MOST_DOUBLINGS)
     count = max(1, min(wanted, size // max(least, terms_of(config).smallest_group)))
     if count == 1:

@@ -133,7 +133,7 @@ def seated(
 
 def groups_of(current: RoundRecords, state: ClusterState, config: FederationConfig) -> tuple[Group, ...]:
     """Leaf positions of those who are summed together in a sealed round: no fewer than hide each other."""
-    least = crowd_of(current, config.masking.assumed)
+    least = crowd_of(current, config)
     groups = course_of(config).groups(state, numbers_in(current.draws), least)
     return tuple(Group.of(current.positions(group), least) for group in groups)
 

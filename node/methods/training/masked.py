@@ -21,7 +21,12 @@ from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, uploaded, weight_of
-from fedgrove.node.methods.training.metric_sums import members_metrics, metric_words, raised_in, words_behind
+from fedgrove.node.methods.training.metric_sums import (
+    members_metrics,
+    metric_words,
+    raised_in,
+    words_behind,
+)
 from fedgrove.node.privacy.weighted import WeightedMean
 from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum

@@ -1,6 +1,6 @@
 """Conclude: a client releases shares, so that the sum can be unmasked, and judges what the round came to."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 
@@ -89,6 +89,7 @@ class ReleaseShares(ClientUnit):
         if self._published != turn.current.number:
             blob = self.context.disclosure.listed_release(turn.current, turn.client)
             if blob is not None and not self.context.store.has(turn.current.releases[turn.client].digest):
+                self.context.journal.count_release(turn.current.number)  # a chain may drop what it lists now
                 self.context.store.put(blob)
                 self._published = turn.current.number
                 return Step.act("recover", "published the shares that it released")
@@ -111,7 +112,7 @@ class Judge(ClientUnit):
         if base is None:
             return None
         refused = self.context.view.rounds.refused_by(turn.client)
-        if refused is not None:
+        if refused is not None and not self._is_right_now(refused, turn.client):
             reason = f"other members: this client judges that round {refused.number} has another result"
             return Step.wait("judge", reason)
         fault = self._fault(turn, base)
@@ -119,16 +120,27 @@ class Judge(ClientUnit):
             return None
         if turn.client not in base.commits:
             return Step.wait("judge", f"members of round {base.number}: this client refuses its model, {fault}")
-        # Whoever closed first and let nobody recompute would be right for ever: shares are released behind it, too.
-        if base is turn.current and turn.block < turn.deadlines.recover_end and turn.client not in base.releases:
-            return ReleaseShares(self.context).act(turn)
+        # Whoever closed first and let nobody recompute would be right for ever: shares are released behind it, too, and
+        # nobody says that there is no result while others' shares may make one.
+        deadlines = self.context.view.deadlines(base)
+        if turn.block < deadlines.recover_end and turn.client not in base.releases:
+            return ReleaseShares(self.context).act(replace(turn, current=base, deadlines=deadlines))
         right = self.context.closings.right_result(base)
+        if right is None and turn.block < deadlines.recover_end:
+            reason = f"members of round {base.number} to release shares: this client refuses its model, {fault}"
+            return Step.wait("judge", reason, deadlines.recover_end)
         digests = (NOTHING, NOTHING)
         if right is not None:
             self.context.store.put(right.record)
             digests = (self.context.store.put(right.model).digest, self.context.store.put(right.metrics).digest)
         send = partial(self.context.ledger.judge, base.number, Phase.CLOSED, *digests)
         return self.context.outbox.send(base, "judge", f"judged round {base.number} wrong: {fault}", send, Kind.JUDGED)
+
+    def _is_right_now(self, refused: RoundRecords, client: int) -> bool:
+        """Whether a round in which this client saw no result has the right one by now, which others put there."""
+        saw_none = not any(refused.judgements(Phase.CLOSED)[client].model_digest)
+        replaced = refused.replaced is not None
+        return saw_none and replaced and not self.context.closings.fault(refused, client, certainly=True)
 
     def tell(self, turn: ClientTurn) -> Step | None:
         """Say that the last closing is right where this client recomputed it, and not all do; None: nothing to say."""

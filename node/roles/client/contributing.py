@@ -7,6 +7,7 @@ from fedgrove.chain.records import Phase
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import MaskingRefused
+from fedgrove.node.protocol.clock import slot_ends
 from fedgrove.node.protocol.local_work import BeginsAnew, CannotTakePart, StateLost
 from fedgrove.node.protocol.step import Kind, Step, missing
 from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
@@ -87,12 +88,7 @@ class Commit(ClientUnit):
         return Step.wait("commit", "the end of this client's slot (federation.commit_slots)", self._due[1])
 
     def _slot_ends(self, turn: ClientTurn) -> list[int]:
-        """The blocks after which clients commit; none where they commit once they are ready.
-
-        Behind the last slot there is as much of the window left as a slot has, for the transactions.
-        """
-        slots, first, last = self.context.config.commit_slots, turn.deadlines.share_end, turn.deadlines.commit_end
-        return [first + slot * (last - first) // (slots + 1) for slot in range(1, slots + 1)]
+        return slot_ends(self.context.config.commit_slots, turn.deadlines.share_end, turn.deadlines.commit_end)
 
     def _commit(self, turn: ClientTurn, masked: bytes, remark: str, caution: str) -> Step:
         """List the digest of the masked update, and remember when that is confirmed."""

@@ -58,7 +58,8 @@ class Draw(ClientUnit):
 
     def _still(self, turn: ClientTurn) -> str:
         """Why nobody takes part any more, as too many sums were opened; empty where that is not so."""
-        still = standstill(self.context.view.rounds, self.context.config, turn.current.number)
+        released = self.context.journal.releases()
+        still = standstill(self.context.view.rounds, self.context.config, turn.current.number, released)
         return f"people: {still}" if still else ""
 
     def _unaffordable(self, turn: ClientTurn) -> str:

@@ -222,8 +222,8 @@ class Client:
         running = current.end is None
         if self.view.rounds.left(member.client) and not (running and member.client in current.draws):
             return self._leave(current)
-        # (4) secrets of rounds that nobody can sum any more are destroyed; the last round's stay while it may be voided
-        self.context.journal.destroy(before=current.number - 1 if running else current.number)
+        # (4) secrets of rounds that nobody can sum any more are destroyed
+        self.context.journal.destroy(before=self._last_summed(current))
         # (5) the closing that the model in force comes from is judged before this client trains from it
         turn = ClientTurn(current, self.view.deadlines(current), self.view.block, member)
         step = self._judge.act(turn)
@@ -240,6 +240,14 @@ class Client:
         self.finished = bool(over) and (step is None or not step.acted)
         who = f"nobody: {over}" if over else "the coordinator: the next round is not yet open"
         return step or Step.wait("open", who)
+
+    def _last_summed(self, current: RoundRecords) -> int:
+        """The last round in which nobody needs this client's shares any more: behind a wrong closing they are taken."""
+        last = current.number - 1 if current.end is None else current.number
+        base = self.view.rounds.base
+        if base is not None and self.view.block < self.view.deadlines(base).recover_end:
+            last = min(last, base.number - 1)
+        return last
 
     def _leave(self, current: RoundRecords) -> Step:
         """Nothing of this client is summed any more: destroy what it kept for that."""

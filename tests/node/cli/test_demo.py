@@ -86,7 +86,7 @@ class Faulty(fg.Task):
 """
 
 
-def test_a_run_in_which_no_round_closed_fails_and_names_why_clients_sat_out(tmp_path):
+def test_data_that_no_weight_can_be_counted_of_are_named_before_the_first_round(tmp_path):
     for name in ("faulty", "each"):
         (tmp_path / name).mkdir()
     (tmp_path / "faulty" / "task.py").write_text(FAULTY)
@@ -99,10 +99,7 @@ def test_a_run_in_which_no_round_closed_fails_and_names_why_clients_sat_out(tmp_
         ("one", "there are 2 samples for 3 clients: each needs at least one"),
     ):
         result = fedgrove(*command, f"run-{source}", "--data", source, cwd=tmp_path)
-        assert result.returncode == 1
-        assert f"repeated up to 1 times; a client sat out the last one: {why}" in result.stdout
-    saved = fedgrove("model", "save", "run-one", "first.safetensors", cwd=tmp_path)
-    assert saved.returncode == 0 and "the first model, as no round closed, bafkrei" in saved.stdout
+        assert result.returncode == 1 and f"fedgrove: {why}" in result.stderr
 
 
 INTERRUPTED = """

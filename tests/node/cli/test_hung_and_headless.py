@@ -4,7 +4,7 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGKILL
 
 import pytest
 
@@ -22,6 +22,7 @@ from fedgrove.node.devnet.testnet.supervisor import ENDED, RUNNING
 from fedgrove.node.protocol.clock import phase_of
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
+from scripts.chaos import hang
 from tests.node.cli.test_bad_input import fedgrove
 from tests.node.cli.test_network import up
 
@@ -29,8 +30,8 @@ ROUNDS = 3
 SECONDS = 400.0
 POLL_SECONDS = 0.05
 WINDOWS = 60
-# Seconds that processes have in each window that passes at once, to see its blocks and to act.
-SECONDS_A_WINDOW = 0.5
+# Seconds that processes have after a block, or a window that passes at once, to see it and to act.
+SECONDS_A_BLOCK = 0.5
 TESTNET = ("--clients", "3", "--rounds", str(ROUNDS), "--store", "disk", "--chain", "anvil", "--no-explorer")
 
 
@@ -60,6 +61,11 @@ class Watched:
         while not condition():
             assert time.monotonic() < deadline, f"{what}: not in {SECONDS:g} s; {self.phase.name} of {self.current}"
             time.sleep(POLL_SECONDS)
+
+    def one_block(self) -> None:
+        """Let all act on the latest block, and make the next."""
+        time.sleep(SECONDS_A_BLOCK)
+        self.network.mine()
 
     def process(self, name: str) -> Identity:
         """The process of a participant that runs."""
@@ -115,30 +121,34 @@ def check_rounds(watched: Watched, place: Path, after: int = ROUNDS) -> None:
     assert json.loads(audit.stdout)["verdict"] == "verified"
 
 
-def stop_between_rounds(watched: Watched, member: Identity, index: int) -> None:
-    """Stop a member's process when it has done its part in the latest round, and others close it without the member."""
-    number = watched.current.number
-    watched.until(lambda: index in watched.current.releases or watched.current.number > number, "the member's release")
-    assert member.send(SIGSTOP)
-    watched.until(lambda: watched.current.number > number, "the next round")
-    time.sleep(SECONDS_A_WINDOW)  # for what it sent before
-    assert watched.current.number == number + 1 and index not in watched.current.draws
+def stop_between_rounds(watched: Watched, name: str, index: int) -> list[Identity]:
+    """Stop a member's processes before it draws in the second round; the test makes the blocks, one by one."""
+    watched.network.request("evm_setIntervalMining", 0)
+    while index not in watched.current.releases and not watched.current.stands:
+        watched.one_block()
+    hung = hang(watched.layout, name)
+    while watched.current.number == 1:
+        watched.one_block()
+    assert index not in watched.current.draws
+    return hung
 
 
 def wait_for_a_hung_member(watched: Watched, windows: int) -> None:
     """Stop a member below the quorum for some windows of a draw; the round waits, and goes on when it is back."""
     watched.until(lambda: watched.current is not None, "a first round")
-    hung, index = watched.process("client-02"), watched.client("client-02")
+    assert watched.current.number == 1
+    index, hung = watched.client("client-02"), []
     try:
-        stop_between_rounds(watched, hung, index)
-        number = watched.current.number
+        hung = stop_between_rounds(watched, "client-02", index)
         for _ in range(windows):
             watched.network.mine(watched.view.settings.draw_window)
-            time.sleep(SECONDS_A_WINDOW)
-        assert watched.current.number == number and watched.phase is Phase.DRAW
+            time.sleep(SECONDS_A_BLOCK)
+        assert watched.current.number == 2 and watched.phase is Phase.DRAW
         assert set(watched.current.able) - set(watched.current.draws) == {index}
     finally:
-        hung.send(SIGCONT)
+        for each in hung:
+            each.send(SIGCONT)
+    watched.network.request("evm_setIntervalMining", 1)
 
 
 def lose_the_coordinator(watched: Watched) -> int:

@@ -100,7 +100,7 @@ def test_too_many_dropouts_fail_the_round_and_the_model_before_stands(tmp_path):
     assert len(run.report["rounds"]) == 3
     assert {each["accuracy"] for each in run.report["rounds"]} == {None}
     assert len({each["model_cid"] for each in run.report["rounds"]}) == 1
-    assert fedgrove("audit", str(run.directory)).returncode == 0
+    assert fedgrove("audit", str(run.directory)).returncode == 2  # there is nothing to verify
 
 
 def test_nobody_looks_for_an_update_that_its_owner_has_yet_to_publish(tmp_path):
@@ -131,7 +131,7 @@ def test_clients_never_tell_the_store_their_weights(run):
     for record in run.records:
         if isinstance(record, Committed) and record.round == closed.round:
             masked = np.frombuffer(run.store.fetch(record.digest, 1 << 26), "<u4").astype(np.float64)
-            assert masked.shape == weights.shape
+            masked = masked[: len(weights)]  # a word behind them counts who could not train
             # Under uniform masks r·√n is about standard normal; 5 is exceeded with probability 6e-7.
             assert abs(np.corrcoef(masked, weights)[0, 1]) * np.sqrt(len(weights)) < 5
 

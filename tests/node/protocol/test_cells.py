@@ -1,5 +1,7 @@
 """Cells: which rounds are summed in them, that they stay, and what makes others of them."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -12,6 +14,7 @@ from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.policy import standstill
 from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
+from fedgrove.node.protocol.terms import MembershipSettings
 
 TABLES = {"model": {"name": "small-mlp", "input_shape": [1, 8, 8], "classes": 10}, "federation": {"repeats": 100}}
 MODEL, KEY = b"\x01" * 32, b"\x11" * 32
@@ -48,18 +51,31 @@ class Ledger:
         self.rounds.add(RoundOpened(self.at(block), number, model, bytes(32), 1_000_000, block, block + 1, ()))
         return self.rounds.last
 
-    def hold(self, closes: bool = False, away: tuple[int, ...] = (), released: int = 99) -> RoundRecords:
+    def hold(self, closes: bool = False, away: Sequence[int] = (), released: int = 99) -> RoundRecords:
         """A round in which all but a few draw and commit, that closes or fails."""
+        return self.end(self.seal(away), closes, released=released)
+
+    def seal(self, away: Sequence[int] = ()) -> RoundRecords:
+        """A round in which all but a few draw, up to its order."""
         current = self.open()
         number, block = current.number, current.opened.opened_at + 2
-        able = [client for client in current.able if client not in away]
-        for client in able:
+        current.order = tuple(client for client in current.able if client not in away)
+        for client in current.order:
             current.of(Drawn)[client] = Drawn(self.at(block), number, client, 1, KEY, KEY, bytes(81))
+        seed = number.to_bytes(32, "big")
+        current.once[Sealed] = Sealed(self.at(block), number, len(current.order), seed, bytes(32))
+        return current
+
+    def end(
+        self, current: RoundRecords, closes: bool = False, away: Sequence[int] = (), released: int = 99
+    ) -> RoundRecords:
+        """All but a few that drew commit, and the round closes or fails."""
+        number, block = current.number, current.opened.opened_at + 2
+        there = [client for client in current.order if client not in away]
+        for client in there:
             current.of(Committed)[client] = Committed(self.at(block), number, client, bytes(32), bytes(32))
-        for client in able[:released]:
+        for client in there[:released]:
             current.of(Released)[client] = Released(self.at(block), number, client, bytes(32))
-        current.once[Sealed] = Sealed(self.at(block), number, len(able), number.to_bytes(32, "big"), bytes(32))
-        current.order = tuple(able)
         end = Closed(self.at(block + 3), number, number.to_bytes(32, "big"), MODEL) if closes else None
         current.end = end or Failed(self.at(block + 3), number)
         return current
@@ -77,9 +93,10 @@ def test_the_jth_spoilt_round_is_followed_by_two_to_the_j_rounds_in_cells():
 def test_cells_stay_whoever_is_away_leaves_or_comes():
     ledger = Ledger(24)
     ledger.hold()
-    first = ledger.cells.partition(2)
-    assert first is not None and sorted(client for cell in first.cells for client in cell) == list(range(1, 25))
+    assert ledger.cells.partition(2).cells == ()  # nobody knows them before the order is sealed
     ledger.hold(closes=True, away=(3, 4))
+    first = ledger.cells.partition(2)
+    assert sorted(client for cell in first.cells for client in cell) == list(range(1, 25))
     ledger.join(25, block=next(ledger.blocks))
     ledger.leave(first.cells[0][0], next(ledger.blocks))
     assert ledger.cells.partition(3).cells == first.cells
@@ -89,6 +106,7 @@ def test_all_cells_are_large_enough_to_hide_their_members():
     for n in (8, 12, 20, 50, 100, 300):
         ledger = Ledger(n)
         ledger.hold()
+        ledger.hold()
         partition = ledger.cells.partition(2)
         least = crowd(n, ledger.config.masking.assumed)
         assert partition is None if n < 2 * least else min(map(len, partition.cells)) >= least
@@ -97,8 +115,9 @@ def test_all_cells_are_large_enough_to_hide_their_members():
 def test_others_follow_only_where_each_cell_had_enough_and_the_round_fell():
     ledger = Ledger(24)
     ledger.hold()
+    current = ledger.seal()
     first = ledger.cells.partition(2)
-    ledger.hold(away=first.cells[0][: len(first.cells[0]) // 2 + 1])  # that cell has no majority left
+    ledger.end(current, away=first.cells[0][: len(first.cells[0]) // 2 + 1])  # that cell has no majority left
     assert ledger.cells.partition(3).cells == first.cells
     ledger.hold()
     while not ledger.rounds.is_next_apart():
@@ -120,6 +139,60 @@ def test_members_that_come_later_go_where_they_cannot_choose_and_do_not_count():
     assert current.order.index(25) not in own.counted
 
 
+def test_a_cell_is_summed_twice_from_one_model_and_waits_then_for_the_others():
+    """Who spoils its cell while the others lack members stops nobody: those are summed as soon as they are there."""
+    ledger = Ledger(24)
+    ledger.hold()
+    for number in (2, 3, 4):
+        current = ledger.seal()
+        first = ledger.cells.partition(2)
+        away = [client for cell in first.cells[1:] for client in cell[: len(cell) // 2 + 1]]
+        ledger.end(current, away=away)
+        assert ledger.cells.opened(current) == ({0} if number < 4 else set())
+        assert not standstill(ledger.rounds, ledger.config, number + 1)
+    current = ledger.hold(closes=True)
+    assert ledger.cells.partition(current.number) == first
+    assert ledger.cells.opened(current) == set(range(1, len(first.cells)))
+
+
+@pytest.mark.parametrize("keep", [{3, 4}, set(range(1, 17))], ids=["stays away", "is revoked"])
+def test_nobody_makes_cells_smaller(keep):
+    """How many hide each other follows from all whom the terms name or who ever registered."""
+    ledger = Ledger(24)
+    least = crowd(24, ledger.config.masking.assumed)
+    for client in set(ledger.rounds.members) - keep if len(keep) > 2 else ():
+        ledger.rounds.members[client] = replace(ledger.rounds.members[client], approved=False)
+    first = ledger.hold(away=tuple(keep) if len(keep) == 2 else ())
+    ledger.hold()
+    partition = ledger.cells.partition(2)
+    assert ledger.cells.crowd(first) == least
+    assert partition is None or min(map(len, partition.cells)) >= least
+
+
+def test_accounts_that_the_terms_name_count_before_they_register():
+    ledger = Ledger(6)
+    ledger.config = replace(ledger.config, membership=MembershipSettings(members=tuple(map(account, range(1, 25)))))
+    ledger.cells = Cells(ledger.rounds, ledger.config)
+    ledger.hold()
+    ledger.hold()
+    assert ledger.cells.crowd(ledger.rounds.last) == crowd(24, ledger.config.masking.assumed)
+    assert ledger.cells.partition(2) is None
+
+
+def test_members_that_come_later_do_not_make_cells_too_small():
+    ledger = Ledger(8)
+    ledger.hold()
+    ledger.hold(closes=True)
+    for client in range(9, 14):
+        ledger.join(client, block=next(ledger.blocks))
+    while not ledger.rounds.is_next_apart():
+        ledger.hold()
+    current = ledger.hold(closes=True)
+    assert ledger.cells.crowd(current) > ledger.cells.partition(2).least
+    assert ledger.cells.partition(current.number) == ledger.cells.partition(2)
+    assert len(ledger.cells.opened(current)) == 2
+
+
 @pytest.mark.parametrize("n", [8, 20, 64])
 def test_a_spoiler_in_every_cell_brings_the_federation_to_a_standstill(n):
     """From one model all together are opened twice at most, and each partition, and there are few partitions."""
@@ -130,7 +203,13 @@ def test_a_spoiler_in_every_cell_brings_the_federation_to_a_standstill(n):
         ledger.hold()
     opened = [each for each in ledger.rounds.rounds.values() if Openings(ledger.rounds, ledger.config).was_opened(each)]
     plans = [ledger.cells.partition(each.number) for each in opened]
-    assert max(plans.count(plan) for plan in plans) <= 2
+    summed = [
+        (plan.number, cell)
+        for each, plan in zip(opened, plans, strict=True)
+        if plan
+        for cell in ledger.cells.opened(each)
+    ]
+    assert max(summed.count(cell) for cell in summed) <= 2 and plans.count(None) <= 2
     assert len({plan.number for plan in plans if plan}) <= max(1, n // 8)
     assert "it stands still" in standstill(ledger.rounds, ledger.config, len(ledger.rounds.rounds) + 1)
 
@@ -140,6 +219,14 @@ def test_rounds_in_which_nobody_released_shares_opened_nothing():
     for _ in range(12):
         ledger.hold(released=0)
     assert not standstill(ledger.rounds, ledger.config, 13)
+
+
+def test_who_published_shares_counts_the_round_whatever_the_ledger_lists():
+    ledger = Ledger(6)  # too few for cells
+    for _ in range(2):
+        ledger.hold(released=0)
+    assert not standstill(ledger.rounds, ledger.config, 3, released=(1,))
+    assert "it stands still" in standstill(ledger.rounds, ledger.config, 3, released=(1, 2))
 
 
 def test_a_model_that_moved_is_opened_anew():

@@ -93,16 +93,18 @@ while True:
 """
 
 
-def test_rounds_with_an_upload_are_remembered_for_good(journal, tmp_path):
-    assert journal.uploads() == ()
+@pytest.mark.parametrize(("name", "count"), [("uploads", Journal.count_upload), ("releases", Journal.count_release)])
+def test_rounds_with_an_upload_or_a_release_are_remembered_for_good(journal, tmp_path, name, count):
+    assert getattr(journal, name)() == ()
     for number in (2, 1, 2):
-        journal.count_upload(number)
+        count(journal, number)
     journal.destroy(before=9)
-    assert Journal(tmp_path / "journal", KEY).uploads() == (1, 2)
-    path = tmp_path / "journal" / "uploads.sealed"
+    again = Journal(tmp_path / "journal", KEY)
+    assert getattr(again, name)() == (1, 2)
+    path = tmp_path / "journal" / f"{name}.sealed"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(JournalDamaged, match="remove it"):
-        journal.uploads()
+        getattr(again, name)()
 
 
 def test_a_killed_writer_leaves_the_old_or_the_new_bytes(tmp_path):

@@ -412,6 +412,22 @@ def test_an_order_is_placed_in_chunks_in_its_window_and_of_those_that_drew():
     assert told(one, first, 1) == "order.count"
 
 
+def test_each_places_an_order_of_its_own_and_the_last_piece_seals_the_round():
+    def chunk(author: int, placed: int) -> SealChunk:
+        return SealChunk(story.at(story.deadlines.order_block + 1, ACCOUNTS[author]), 1, placed)
+
+    story = Story().to_drawn(1, 2, 3)
+    story.add(chunk(1, 2), chunk(2, 1))
+    assert [story.bad(chunk(1, placed)) is None for placed in (1, 2, 3)] == [False, False, True]
+    assert [story.bad(chunk(2, placed)) is None for placed in (1, 2, 3)] == [False, True, True]
+    story.add(last := chunk(1, 3))
+    sealed = replace(story.sealed(), at=last.at)
+    for other in (chunk(2, 2), story.sealed(), replace(sealed, order_root=NOTHING), replace(sealed, drawn=2)):
+        assert "that follows from the one before" in story.bad(other).reason
+    story.add(sealed)
+    assert story.current.order
+
+
 # --- releases and closings --------------------------------------------------------------------------------------------
 
 

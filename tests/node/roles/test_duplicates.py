@@ -51,3 +51,21 @@ def test_records_from_before_the_watch_are_nobody_elses(tmp_path):
     duplicates = watching(tmp_path, 0, rounds_with())
     duplicates.look(rounds_with((1, 10)), ME, 20)
     assert not duplicates.alarm
+
+
+@pytest.mark.parametrize("kept", [{"releases": (1, 2, 3)}, {"file": 4}])
+def test_what_an_endpoint_that_was_behind_shows_later_is_its_own(tmp_path, kept):
+    """At its start the client was shown block 10; its journal has destroyed what it made since."""
+    journal = Journal(tmp_path, bytes(32))
+    journal.keep("begun", b"1")
+    for number in kept.get("releases", ()):
+        journal.count_release(number)
+    if "file" in kept:
+        journal.write(kept["file"], "state", b"its strategy's")
+    behind, later = rounds_with((1, 5)), rounds_with((1, 5), (2, 15), (3, 25))
+    duplicates = Duplicates(journal)
+    duplicates.look(behind, ME, 10)
+    duplicates.look(later, ME, 30)
+    assert not duplicates.alarm
+    duplicates.look(rounds_with((1, 5), (2, 15), (3, 25), (5, 35)), ME, 40)
+    assert "in round 5" in duplicates.alarm

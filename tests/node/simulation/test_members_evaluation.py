@@ -80,7 +80,7 @@ def test_where_the_task_holds_out_the_numbers_are_those_of_a_federation(tmp_path
 
 def test_the_loss_ends_a_simulation_when_it_ends_a_federation(tmp_path):
     place = place_with(tmp_path, 0.0)
-    stalled = TERMS.replace("learning_rate = 0.1", "learning_rate = 1e-9") + EVALUATION.format(0.0)
+    stalled = TERMS.replace("learning_rate = 0.1", "learning_rate = 1e-6") + EVALUATION.format(0.0)
     (place / "points" / "terms.toml").write_text(stalled)
     store = DiskStore(place / "store")
     history = federated(place, store, dict(clients=3, rounds=6, strategy="fedavg", seed=5, patience=2))

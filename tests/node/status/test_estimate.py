@@ -129,5 +129,7 @@ def test_a_round_takes_at_least_a_block_a_step_and_at_most_its_windows(terms):
     assert span.least == ended.commit_end + 2  # the releases, and the closing
     assert span.most == Deadlines.of(0, settings, Ends()).recover_end
     assert span.to_dict()["least_seconds"] == 12 * span.least
+    slots = replace(terms, federation=FederationSettings(commit_slots=4))
+    assert estimate(slots, 6, 1, 12.0).span.least == span.least + settings.commit_window // 5  # the first one's end
     sampled = replace(terms, federation=FederationSettings(sampling_rate=0.5))
     assert estimate(sampled, 6, 1, 12.0).span.least == span.least + settings.draw_window - 1

@@ -35,6 +35,7 @@ class Releasing:
             self.events,
             view_at(52, rounds=Rounds(), refresh=self._refresh if mined else lambda: None),
             refuses=refuses,
+            journal=SimpleNamespace(count_release=self.events.noting("count")),
             disclosure=SimpleNamespace(
                 unpublished=lambda current, client: list(gone),
                 released=self.events.noting("journal", released),
@@ -62,7 +63,7 @@ def test_shares_are_in_the_journal_then_on_the_ledger_then_in_the_store():
     place = Releasing()
     step = place.act()
     assert (step.phase, step.acted) == ("recover", "released shares")
-    assert place.events.names() == ["journal", "release", "put"]
+    assert place.events.names() == ["journal", "release", "count", "put"]
     assert place.events[1] == ("release", 1, cid_of(SHARES).digest)
 
 
@@ -78,7 +79,7 @@ def test_what_is_listed_is_published_once_also_after_a_crash():
     assert place.act().acted == "published the shares that it released"
     step = place.act()
     assert (step.phase, step.acted, step.until) == ("close", "", DEADLINES.recover_end)
-    assert place.events.names() == ["put"]
+    assert place.events.names() == ["count", "put"]
 
 
 def test_it_gives_others_half_of_the_window_to_publish():
@@ -143,6 +144,7 @@ def test_it_releases_nothing_for_a_round_that_is_overdue():
 
 
 RIGHT = Result(b"model", b"metrics", b"record")
+OTHER = (b"o" * 32, b"p" * 32)
 WINDOW_END = 16
 HELD = b"a model that the store has"
 CLOSING = SimpleNamespace(model_digest=cid_of(HELD).digest, metrics_digest=b"s" * 32)
@@ -218,16 +220,25 @@ def test_a_wrong_round_is_judged_with_what_is_right():
     assert place.context.store.has(cid_of(b"record").digest)
 
 
-def test_a_wrong_round_that_came_to_nothing_is_judged_with_zeros():
+def test_a_wrong_round_that_came_to_nothing_is_judged_with_zeros_once_no_shares_can_come():
     place = Judging(fault="its model is not the sum", right=None)
-    place.act()
+    step = place.act(block=DEADLINES.recover_end - 1)
+    assert (step.acted, step.until) == ("", DEADLINES.recover_end) and "judge" not in place.events.names()
+    place.act(block=DEADLINES.recover_end)
     assert place.events[-1] == ("judge", 1, Phase.CLOSED, NOTHING, NOTHING)
 
 
 def test_shares_are_released_behind_a_wrong_closing_while_the_ledger_takes_them():
     place = Judging(fault="its model is not the sum", releases=())
     assert place.in_its_round(52).acted == "released shares"
+    assert place.act(52).acted == "released shares"  # when the next round runs, too
     assert place.in_its_round(DEADLINES.recover_end).phase == "judge"
+
+
+def test_who_saw_no_result_goes_on_from_one_that_others_put_in_place():
+    place = Judging(own=(NOTHING, NOTHING))
+    assert place.act() is None
+    assert "round 1 has another result" in Judging(own=(NOTHING, NOTHING), fault="it is wrong").act().waiting
 
 
 def test_a_client_that_did_not_commit_waits_for_those_that_did():
@@ -238,7 +249,7 @@ def test_a_client_that_did_not_commit_waits_for_those_that_did():
 
 
 def test_a_client_that_judged_an_earlier_round_otherwise_draws_in_no_later_one():
-    place = Judging(own=(NOTHING, NOTHING))
+    place = Judging(own=OTHER)
     later = entry_with(2, draws=(2, 3), commits=(2, 3), end=object.__new__(Closed))
     later.once[Replaced] = CLOSING
     place.context.view.rounds.rounds[2] = later
@@ -246,7 +257,7 @@ def test_a_client_that_judged_an_earlier_round_otherwise_draws_in_no_later_one()
 
 
 def test_a_client_that_judged_otherwise_waits_and_looks_no_more():
-    place = Judging(fault="its model is not the sum", own=(NOTHING, NOTHING))
+    place = Judging(fault="its model is not the sum", own=OTHER)
     assert "this client judges that round 1 has another result" in place.act().waiting and not place.events
 
 

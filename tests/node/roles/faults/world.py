@@ -319,6 +319,11 @@ class World:
         """Let the window for draws pass, after which a round of all members waits for its quorum."""
         self._skip(draw_window_end(self.latest, self.federation.config.ledger))
 
+    def skip_the_pause(self) -> None:
+        """Let the blocks pass for which nobody opens a round, as several in a row left no model."""
+        pause = self.rounds().pause(self.federation.config.ledger.draw_window)
+        self._skip(self.latest.ending.at.block + pause)
+
     def _skip(self, end: int) -> None:
         self.network.mine(max(0, end - self.network.block_number()))
 

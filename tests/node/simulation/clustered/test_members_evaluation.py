@@ -12,6 +12,7 @@ from fedgrove.node.base.tensors import dump
 from fedgrove.node.learning.settings import EvaluationSettings, PartitionSettings
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.scenario.clusters import GlobalSettings, IfcaSettings, SimulatedProCfl
 from fedgrove.node.scenario.method import TrainingChoice
 from fedgrove.node.scenario.poisoning import AttackSettings
@@ -44,6 +45,7 @@ class Federated:
         clusters = {name: getattr(plan.method, name) for name in ("alpha", "global_share", "seats")}
         terms = {name: getattr(plan, name) for name in ("evaluation", "training", "seed")}
         terms["patience"] = plan.federation.patience
+        terms["masking"] = MaskingSettings(colluders=0)  # a simulation has no masks: it sums three clients, and more
         with embedded() as network:
             made = found(network, directory, [0] * CLIENTS, COMPARING + plan.rounds, **terms, **clusters)
             made.samples = [data.training.take(part) for part in data.parts]
