@@ -223,7 +223,7 @@ class Client:
         if self.view.rounds.left(member.client) and not (running and member.client in current.draws):
             return self._leave(current)
         # (4) secrets of rounds that nobody can sum any more are destroyed
-        self.context.journal.destroy(before=self._last_summed(current))
+        self.context.journal.destroy(before=self._last_summed(current, member.client))
         # (5) the closing that the model in force comes from is judged before this client trains from it
         turn = ClientTurn(current, self.view.deadlines(current), self.view.block, member)
         step = self._judge.act(turn)
@@ -241,13 +241,17 @@ class Client:
         who = f"nobody: {over}" if over else "the coordinator: the next round is not yet open"
         return step or Step.wait("open", who)
 
-    def _last_summed(self, current: RoundRecords) -> int:
-        """The last round in which nobody needs this client's shares any more: behind a wrong closing they are taken."""
+    def _last_summed(self, current: RoundRecords, client: int) -> int:
+        """The last round in which nobody needs this client's shares any more.
+
+        Behind a closing that is wrong, for all it knows, it may have to release what it has not released yet.
+        """
         last = current.number - 1 if current.end is None else current.number
-        base = self.view.rounds.base
-        if base is not None and self.view.block < self.view.deadlines(base).recover_end:
-            last = min(last, base.number - 1)
-        return last
+        base, closings = self.view.rounds.base, self.context.closings
+        if base is None or client in base.releases or closings.is_found_right(base):
+            return last
+        may_release = self.view.block < self.view.deadlines(base).recover_end
+        return min(last, base.number - 1) if may_release else last
 
     def _leave(self, current: RoundRecords) -> Step:
         """Nothing of this client is summed any more: destroy what it kept for that."""

@@ -78,7 +78,7 @@ def test_the_update_leaves_only_after_its_commitment_and_secrets_go_with_the_rou
     assert seen == {"held back", "published"}
     watched.step()
     left = {path.name for path in (federation.directory / "client-1").iterdir()}
-    assert left == {"keys", "begun.sealed", "weight.sealed", "federation.sealed"}
+    assert left == {"keys", "releases.sealed", "begun.sealed", "weight.sealed", "federation.sealed"}
 
 
 def test_a_client_refuses_the_journal_of_another_federation(federation, network, tmp_path):

@@ -45,7 +45,7 @@ class Federated:
         clusters = {name: getattr(plan.method, name) for name in ("alpha", "global_share", "seats")}
         terms = {name: getattr(plan, name) for name in ("evaluation", "training", "seed")}
         terms["patience"] = plan.federation.patience
-        terms["masking"] = MaskingSettings(colluders=0)  # a simulation has no masks: it sums three clients, and more
+        terms["masking"] = MaskingSettings(colluders=0.0)  # a simulation has no masks: it sums three clients, and more
         with embedded() as network:
             made = found(network, directory, [0] * CLIENTS, COMPARING + plan.rounds, **terms, **clusters)
             made.samples = [data.training.take(part) for part in data.parts]
@@ -57,7 +57,8 @@ class Federated:
             with patch("fedgrove.node.methods.training.learner.hold_out_of", rule):
                 made.register()
                 made.run(coordinator(made))
-            assert made.audit().verdict == "verified"
+            verdict = made.audit()
+            assert verdict.verdict == "verified", verdict.reason
             closed = made.of(Closed)[COMPARING:]
         fetch = made.store.fetch
         self.stated = [Metrics.from_bytes(fetch(end.metrics_digest, 1 << 20)).members for end in closed]
