@@ -175,7 +175,8 @@ def test_groups_are_halved_after_each_failure(failures):
     rounds = SimpleNamespace(rounds=spoilt, quorum=3)
     order = tuple(range(1, 42))
     opened = SimpleNamespace(opened_at=9)
-    current = SimpleNamespace(number=failures + 1, order=order, known=order, registered=len(order), draws_all=True, opened=opened)
+    known = {"known": order, "registered": len(order)}
+    current = SimpleNamespace(number=failures + 1, order=order, draws_all=True, opened=opened, **known)
     terms = FederationConfig(replace(TERMS, smallest_group=5), masking=MaskingSettings(colluders=0.05))
     groups = groups_of(rounds, current, KMeansState.empty(2), terms)
     assert len(groups) == min(2**failures, 8)

@@ -80,7 +80,8 @@ class Federation:
         dataset = _digits()
         config = terms_on(scenario(clients=clients, rounds=rounds, strategy="fedavg"), dataset, b"")
         # Long enough for all to release, a block each, before a stand-by may act.
-        config = replace(config, ledger=replace(config.ledger, coordinator_grace=8))
+        grace = min(8, config.ledger.recover_window // 4)
+        config = replace(config, ledger=replace(config.ledger, coordinator_grace=grace))
         values = {name: getattr(config, name) for name in config.__dataclass_fields__}
         coordinator, keys = coordinator or Keys.generate(), [Keys.generate() for _ in range(clients)]
         config = FederationConfig(**{**values, **changes})

@@ -51,7 +51,7 @@ def test_every_record_is_a_row_with_its_author_and_fields(history):
 
 def test_metrics_are_numbers_by_name(history):
     table = tables_of(history.rounds, history.records)["metrics"]
-    assert {row["metric"] for row in rows(table)} == {"accuracy", "loss", "samples"} | {
+    assert {row["metric"] for row in rows(table)} == {"accuracy", "loss", "samples", "raised"} | {
         f"scores.{name}" for name in ("auc", "balanced_accuracy", "brier", "calibration_error")
     }
     assert [value for number, name, value in table.rows if name == "loss"] == [each.loss for each in history.rounds]
@@ -60,7 +60,7 @@ def test_metrics_are_numbers_by_name(history):
 def test_names_that_a_spreadsheet_could_run_are_left_out(run):
     history = fg.History(run.directory)
     stated = {"good": {"deep": 2}, "=1+1": 3, "told": "words", "yes": True}
-    rounds = [replace(history.rounds[0], accuracy=None, loss=0.5, samples=9, scores=None, stated=stated)]
+    rounds = [replace(history.rounds[0], accuracy=None, loss=0.5, samples=9, scores=None, raised=None, stated=stated)]
     found = tables_of(rounds, history.records)["metrics"].rows
     assert found == ((1, "loss", 0.5), (1, "samples", 9), (1, "stated.good.deep", 2))
 

@@ -33,7 +33,7 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.content import Metrics
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import Rounds
-from fedgrove.node.protocol.terms import FederationSettings
+from fedgrove.node.protocol.terms import FederationSettings, MaskingSettings
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.scenario.clusters import SimulatedProCfl
@@ -177,6 +177,8 @@ def _tell(directory: Path) -> Iterator[Story]:
             "federation": settings,
             "training": QUICK,
             "method": terms,
+            # As a simulation has it, three clients may be summed.
+            "masking": MaskingSettings(colluders=0.0),
         }
         made = Federation.found(network, directory, CLIENTS + 1, coordinator=keys, **changes)
         data = simulation.data
