@@ -45,7 +45,7 @@ SERVICES = ("client", "coordinator")
 MOST_AWAY = 3
 POLL_SECONDS = 0.2
 LIMIT_SECONDS = 600.0
-TESTNET = ("--store", "kubo", "--kubo-nodes", "2", "--block-seconds", "0.5", "--standby", "2", "--no-explorer")
+TESTNET = ("--store", "kubo", "--kubo-nodes", "2", "--block-seconds", "0.5", "--no-explorer")
 FEDGROVE = (sys.executable, "-m", "fedgrove.node.cli")
 
 
@@ -74,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(layout: TestnetPaths, options: argparse.Namespace) -> dict:
     """Bring up, kill, wait, audit, take down, look; raises ChaosFailed."""
-    plan = ("--clients", options.clients, "--rounds", options.rounds, "--seed", options.seed)
+    standby = options.clients if options.standby is None else options.standby
+    plan = ("--clients", options.clients, "--rounds", options.rounds, "--seed", options.seed, "--standby", standby)
     _must("network", "up", "--dir", layout.root, *plan, *TESTNET)
     testnet = read_record(layout)
     harassment = Harassment(layout, testnet, options)
@@ -286,6 +287,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clients", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--standby", type=int, help="how many clients stand by; default: all")
     parser.add_argument("--seed", type=int, default=1, help="of the data, the training, and who is killed when")
     parser.add_argument("--dir", type=Path, help="the testnet's directory, kept; default: a temporary one")
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between two kills, on average")

@@ -343,7 +343,8 @@ def cut(scale: Scale) -> Iterator[list[str]]:
         play = Play(n)
         assumed = play.config.masking.assumed.colluders_of(n)
         play.spoilers = frozenset(range(1, n + 1))
-        play.hold(range(1, n + 1))
+        for _ in range(2):
+            play.hold(range(1, n + 1))
         partition = play.cells.partition(2)
         sizes = sorted(map(len, partition.cells)) if partition else []
         fewest = play.cells.crowd(play.rounds.last)

@@ -99,10 +99,12 @@ def run(command: tuple[str, ...], folder: Path) -> str:
 
 
 def of_report(report: dict[str, Any]) -> dict[str, Any]:
-    """A federation's terms and, by round, its model and what it scores."""
+    """A federation's terms, with how many members they name, and, by round, its model and what it scores."""
+    terms = report["config"]
+    terms["membership"]["members"] = len(terms["membership"]["members"])  # their keys are new each time
     kept = ("round", "status", "accuracy", "loss", "drawn", "committed", "model_cid", "model")
     return {
-        "terms": report.get("config"),
+        "terms": terms,
         "rounds": [{key: each[key] for key in kept if key in each} for each in report["rounds"]],
         "bytes": report.get("bytes"),
     }

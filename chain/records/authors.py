@@ -71,6 +71,8 @@ def _founder(contract: str, transaction: SignedTransaction, deployment: Deployme
     created = created_address(transaction.sender, transaction.nonce)
     if transaction.to is not None or created != deployment.contracts[contract]:
         raise InvalidContent("it does not create the contract")
+    if transaction.sender != deployment.founder:
+        raise InvalidContent("it is not by the account that the history calls the founder")
     if transaction.data != creation_data(contract, deployment):
         raise InvalidContent(f"it does not create the {contract} of this version with these terms")
     return transaction.sender

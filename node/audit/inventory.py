@@ -66,6 +66,8 @@ def _of_terms(config: bytes, store: ContentReader, bases: bool = False) -> Itera
         return
     if terms.shared.digest:
         yield bytes.fromhex(terms.shared.digest)
+    if terms.task is None:  # as with K-means
+        return
     named = [terms.task.bundle, *(base.cid for base in terms.task.bases if bases)]
     pending, seen = [CID.parse(cid) for cid in named if cid], set[CID]()
     while pending:

@@ -254,7 +254,7 @@ def between_clients_variance(total: np.ndarray, squares: float, clients: int) ->
 def update_scale(total: np.ndarray, clients: int) -> float:
     """U_s: the square of a parameter's mean update, averaged over the parameters."""
     mean = total.ravel() / clients
-    return float(np.square(mean).sum()) / mean.size  # BLAS would give the last digits of so many threads as it starts
+    return float(np.square(mean).sum()) / mean.size  # with BLAS the last digits follow its threads
 
 
 def _round(update: np.ndarray, scale: float, random: Random, out: np.ndarray) -> float:

@@ -136,6 +136,10 @@ class Cells:
         """The cells of a sealed round whose sum somebody may have read, given that shares were released in it."""
         return self._opened(current, self.groups(current))
 
+    def waiting(self, current: RoundRecords) -> frozenset[int]:
+        """The cells of a sealed round in cells that are not summed, as they were often enough from its model."""
+        return self._tired(current, self.partitions(current.number))
+
     def crowd(self, current: RoundRecords) -> int:
         """The fewest that are summed together in a round: as many as hide each other."""
         return crowd_of(current, self.config)

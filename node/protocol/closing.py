@@ -100,8 +100,8 @@ class Closings:
     def is_confirmed(self, current: RoundRecords) -> bool:
         """Whether as many members as are to check a closing say that it is right.
 
-        They are twice as many for each that says that it is wrong and was never wrong before, as that many look: one
-        liar makes few look for nothing, and colluders that confirm a lie are too few once some honest members have
+        They are twice as many for each that says that it is wrong and was never wrong before, as twice as many look:
+        one liar makes few look for nothing, and colluders that confirm a lie are too few once some honest members have
         looked. Where all check, each relies on itself.
         """
         said = current.judgements(Phase.CLOSED)

@@ -195,7 +195,7 @@ class Journal:
         self.keep(_UPLOADS, canonical_json(sorted({*self.uploads(), round_number})))
 
     def newest_round(self) -> int:
-        """The last round of which it keeps anything, or in which it published shares; 0 for none."""
+        """The last round about which it keeps something, or in which it published shares; 0 for none."""
         return max([0, *map(_round_of, self._directory.iterdir()), *self.releases()])
 
     def releases(self) -> tuple[int, ...]:

@@ -63,8 +63,8 @@ class Openings:
         cut = {earlier.number: earlier for _, earlier in opened if earlier is not None}
         if partition.number in cut or len(cut) < self.most_partitions(number):
             return ""
-        last = self._said(cut[max(cut)])
-        return f"{last} a member that spoils, and members are not cut into others after {len(cut)} times"
+        last, cuts = self._said(cut[max(cut)]), f"{len(cut)} cut{'s' if len(cut) != 1 else ''}"
+        return f"{last} a member that spoils, and members are not cut into other cells after {cuts}"
 
     def are_repeated(self, current: RoundRecords) -> bool:
         """Whether somebody may know a sum of words that say the same of a round's model each time, as metrics do.

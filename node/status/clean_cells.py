@@ -42,13 +42,19 @@ class CellReader:
         return {"clean": dict(sorted(counts.items()))}
 
     def _cells_of(self, rounds: Rounds, current: RoundRecords) -> dict[int, bool]:
-        """Of each client that was in a cell in a round, whether that was summed."""
+        """Of each client whose cell was to be summed in a round, whether it was."""
         key = (current.number, current.result.metrics_digest if current.stands else b"")
         if key not in self._known:
-            cells = Cells(rounds, self._terms).clients(current.number)
+            book = Cells(rounds, self._terms)
+            cells = book.clients(current.number)
+            waiting = book.waiting(current) if cells else ()
             summed = self._summed(rounds, current) if current.stands and cells else len(cells) * [False]
-            cells_with = zip(cells, summed, strict=True)
-            self._known[key] = {client: clean for clients, clean in cells_with for client in clients}
+            self._known[key] = {
+                client: clean
+                for number, (clients, clean) in enumerate(zip(cells, summed, strict=True))
+                for client in clients
+                if number not in waiting
+            }
         return self._known[key]
 
     def _summed(self, rounds: Rounds, current: RoundRecords) -> list[bool]:

@@ -115,7 +115,8 @@ class StatusReader:
         self._costs = CostReader(network, ledger)
         self._on_request = method_of(terms).schedule.on_request
         self._parts: dict[str, Callable[[LedgerView], dict[str, Any]]] = {}
-        self._at_standstill = dict(self._parts)  # which fetch all updates of some rounds
+        # Read at a standstill only, as it takes all updates of some rounds.
+        self._at_standstill: dict[str, Callable[[LedgerView], dict[str, Any]]] = {}
         if store is not None:
             self._parts["last model"] = LastRoundReader(terms, store).read
             if terms.privacy is not None:

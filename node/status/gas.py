@@ -13,7 +13,7 @@ REGISTER_OPEN, REGISTER_APPROVED = 97_600, 81_000
 FIRST_REGISTRATION = 17_100
 """What the very first registration costs more than the others."""
 
-OPEN, FIRST_OPENING = 95_000, 12_390
+OPEN, FIRST_OPENING = 96_000, 12_390
 FIX_SEED = 56_400
 DRAW, FIRST_DRAW = 68_540, 39_320
 """A proof has two roots on average; 1,130 for each more or less. A member's first draw fills fresh storage."""

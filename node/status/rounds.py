@@ -71,7 +71,7 @@ class Round:
     active_members : int
         Members that could draw when it was opened.
     drawn_clients, committed_clients, judged : tuple of int
-        Who drew, whose uploads are listed, and who judged its closing to be wrong, ascending.
+        Who drew, whose uploads are listed, and who judged it to have another result than what stands, ascending.
     dropped, undrawn : tuple of int
         Who drew and did not commit, and who did not draw where everybody was to; empty while it runs.
     model_digest, model_cid : str

@@ -17,7 +17,7 @@ from fedgrove.chain.records import (
     RoundOpened,
     Shared,
 )
-from fedgrove.chain.records.deployment import Deployment, creation_data
+from fedgrove.chain.records.deployment import MEMBERSHIPS, Deployment, creation_data
 from tests.adversary.forgery import LIMIT, Draft, Forgery, samples
 from tests.adversary.forging import STRANGER, Place, other_value
 from tests.adversary.kept_runs import Kept
@@ -59,7 +59,8 @@ def _other_deployments(deployment: Deployment) -> Iterator[tuple[str, Deployment
                 other = _other_term(part, getattr(value, part), asdict(value))
                 yield f"{name}.{part}", replace(deployment, **{name: replace(value, **{part: other})})
         else:
-            other = "approved" if name == "membership" else other_value(value)
+            modes = [mode for mode in MEMBERSHIPS if mode != value]
+            other = modes[0] if name == "membership" else other_value(value)
             yield name, replace(deployment, **{name: other})
 
 

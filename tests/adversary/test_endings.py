@@ -54,6 +54,13 @@ def test_coordinator_fails_no_round_by_a_judgement_of_its_own(federation):
     refuses("NotCommitted", federation.coordinator.judge, number, Phase.RECOVER, ZERO, ZERO)
 
 
+def test_coordinator_closes_nothing_that_nobody_could_recompute(federation):
+    """With fewer shares than open the sum, no right result would ever be known."""
+    number = committed(federation, 4)
+    federation.clients[0].release(number, b"r" * 32)
+    refuses("ReleasesMissing", federation.coordinator.close, number, b"\x08" * 32, b"M" * 32)
+
+
 def test_grace_lets_no_member_fail_a_round_whose_update_it_withholds(federation):
     number = committed(federation, 4)
     federation.network.mine(3)  # more than the coordinator's grace
@@ -118,6 +125,7 @@ def test_hung_member_uses_no_repeat():
 
 GUARDS = {
     "contracts/TrainingLedger.sol": {
+        "        if (state.released() < releases) revert ReleasesMissing(round, state.released(), releases);\n": "",
         "            revert WrongPhase(round, current, Phase.Overdue);\n": "",
     },
     "contracts/ledger/JudgePhase.sol": {
@@ -177,6 +185,12 @@ def coordinator_fails_by_judging(network) -> bool:
     return federation.coordinator.round(number).phase is Phase.FAILED
 
 
+def coordinator_closes_first(network) -> bool:
+    federation = found(network)
+    federation.coordinator.close(committed(federation, 4), b"\x08" * 32, b"M" * 32)
+    return federation.coordinator.current_model() == b"\x08" * 32
+
+
 def withheld_after_the_grace(network) -> bool:
     federation = found(network)
     number = committed(federation, 4)
@@ -220,6 +234,7 @@ def hung_member(network) -> bool:
 ATTACKS = (
     coordinator_fails,
     coordinator_fails_by_judging,
+    coordinator_closes_first,
     withheld_after_the_grace,
     junk_judgement,
     barred_at_will,

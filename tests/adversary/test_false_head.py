@@ -44,7 +44,10 @@ def federation(tmp_path):
 def run(federation):
     """The rounds whose closing was replaced, how many members said the same of it, and the verdict."""
     coordinator = federation.coordinator(with_phase(Coordinator, Phase.RECOVER, NamesAnotherBlock))
-    federation.run(coordinator, with_standbys(federation, federation.clients()))
+    clients = federation.clients()
+    while not federation.of(Closed):
+        federation.turn(coordinator, clients)
+    federation.run(coordinator, with_standbys(federation, clients))
     records = federation.history().records()
     replaced = {record.round: record.metrics_digest for record in records if isinstance(record, Replaced)}
     judged = [record for record in records if isinstance(record, Judged)]

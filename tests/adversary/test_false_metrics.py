@@ -14,6 +14,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Drawn, Failed, Replaced, RoundOpened
 from fedgrove.node.learning.settings import EvaluationSettings, TrainingSettings
 from fedgrove.node.masking.ring import WORD
+from fedgrove.node.methods.training.metric_sums import SENT_BEFORE
 from fedgrove.node.protocol import members_metrics
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics
 from fedgrove.node.protocol.terms import FederationSettings
@@ -138,8 +139,18 @@ def test_in_a_smaller_sum_after_a_spoilt_round_the_samples_are_those_of_its_memb
     """
     federation = attacked(lying((-1, round(1.95 * 2**30)), until=3), patience=0, rounds=2, repeats=3, size=8)
     assert [record.round for record in federation.of(Failed)] == [1]
-    assert [(each.there, each.samples) for each in stated(federation)] == [(False, 0), (True, 48), (True, 96)]
+    first, *others = stated(federation)
+    assert first == SENT_BEFORE and [(each.there, each.samples) for each in others] == [(True, 48), (True, 96)]
     assert federation.audit().verdict == "verified"
+
+
+def test_the_audit_names_who_states_metrics_that_nobody_sends_again(attacked):
+    told = MembersMetrics(48, {"right": 40, "loss": 1 << 24, "squared_loss": 1 << 24})
+    liar = misstating(lambda said: told if said == SENT_BEFORE else said)
+    spoilt = {"patience": 0, "rounds": 2, "repeats": 3, "size": 8, "checkers": 0.0}
+    found = attacked(lying((-1, round(1.95 * 2**30)), until=3), liar, **spoilt).audit()
+    assert found.verdict == "bad record" and NO_SUM in found.reason
+    assert (found.first_bad_record.round, found.first_bad_record.field) == (2, "closed.metrics")
 
 
 def test_void_metrics_do_not_end_the_training(attacked):

@@ -28,7 +28,7 @@ from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.closing import Closings
 from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
-from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings
+from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings, MembershipSettings
 from fedgrove.node.roles.client.concluding import ReleaseShares
 from tests.adversary.test_isolation import rounds_of, terms
 from tests.node.protocol.test_cells import KEY, TABLES, Ledger, account
@@ -100,6 +100,7 @@ def chooses_its_cell(change: Callable[[Ledger, int], None]) -> bool:
         ledger.hold()
         for client in (1, 2):
             doing(ledger, client)
+        ledger.hold(closes=True)
         there.add(ledger.cells.partition(3).cells)
     return len(there) > 1
 
@@ -241,7 +242,7 @@ def of_kmeans(current: RoundRecords) -> tuple[Group, ...]:
 def of_clusters(current: RoundRecords) -> tuple[Group, ...]:
     """Two clusters of five, of which each member chose its own."""
     course = SimpleNamespace(groups=lambda state, stated, least: divided(sorted(stated), least))
-    config = SimpleNamespace(masking=MaskingSettings())
+    config = SimpleNamespace(masking=MaskingSettings(), membership=MembershipSettings())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_inputs, "course_of", lambda config: course)
         patch.setattr(cluster_inputs, "is_low_order", lambda key: False)

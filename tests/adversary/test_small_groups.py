@@ -15,13 +15,12 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Failed
 from fedgrove.node.base.tensors import flatten
 from fedgrove.node.learning.settings import TrainingSettings
-from fedgrove.node.masking.graph import MIN_CLIENTS
+from fedgrove.node.masking.graph import MIN_CLIENTS, Group
 from fedgrove.node.masking.opening import open_update
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, crowd, partners_needed
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.training.codec import weight_of
 from fedgrove.node.protocol.aggregation import named_recovery
-from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.roles.client import Client
 from tests.node.federation import Federation, sending, with_word
 from tests.node.protocol.test_cells import Ledger
@@ -93,7 +92,8 @@ def test_of_a_cell_so_many_must_survive_that_colluders_are_never_alone_with_one(
 
 def test_with_three_survivors_and_more_than_half_they_read_an_update(tmp_path, monkeypatch):
     """Takes the mend out: a cell counts with three survivors, if they are more than half of it."""
-    monkeypatch.setattr(Cells, "crowd", lambda cells, current: MIN_CLIENTS)
+    of = Group.of
+    monkeypatch.setattr(Group, "of", lambda positions, least, *counted: of(positions, MIN_CLIENTS, *counted))
     assert read_an_update(tmp_path)
 
 
@@ -102,7 +102,8 @@ def test_whoever_drops_out_of_a_cell_no_honest_member_is_left_alone(n):
     """Up to as many colluders as the terms assume, wherever they stand; beyond 99 clients with a chance of 1 − 2⁻⁸⁰."""
     least, colluders = crowd(n, DEFAULT_ASSUMED), DEFAULT_ASSUMED.colluders_of(n)
     ledger = Ledger(n)
-    ledger.hold()
+    for _ in range(2):
+        ledger.hold()
     partition = ledger.cells.partition(2)
     cells = partition.cells if partition is not None else ()
     assert all(len(cell) >= least for cell in cells) and (len(cells) > 1) == (n >= 2 * least)

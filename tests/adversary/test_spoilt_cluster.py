@@ -17,7 +17,6 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Committed, RoundOpened
 from fedgrove.node.base.tensors import dump, flatten, unflatten
 from fedgrove.node.masking.ring import WORD
-from fedgrove.node.methods.procfl import round_inputs as cluster_rounds
 from fedgrove.node.methods.procfl import sums as cluster_sums
 from fedgrove.node.methods.procfl.local_training import ClusterTraining
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -192,13 +191,6 @@ def test_who_cannot_mask_is_in_no_sum_and_its_cluster_trains(federation):
     states = no_masks(federation)
     assert ITS_CLUSTER - {ATTACKER} in map(set, states[-1].groups) and not states[-1].spoilt
     assert not idle(federation)
-
-
-@pytest.mark.mutants
-def test_if_it_were_in_the_sum_there_would_be_none(federation, monkeypatch):
-    monkeypatch.setattr(cluster_rounds, "is_low_order", lambda _: False)
-    states = no_masks(federation)
-    assert not any(set(group) & ITS_CLUSTER for group in states[-1].groups)
 
 
 # --- the next attacker: just below the bound --------------------------------------------------------------------------

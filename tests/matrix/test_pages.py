@@ -230,5 +230,8 @@ def test_the_runs_are_of_the_kinds_that_they_are_named_after(shows):
     none = dict.fromkeys(("no-round", "no-member", "stuck"), "Consistent")
     assert badges == dict.fromkeys(KINDS, "Verified (practice)") | bad | none | {"live": "Verified so far"}
     assert records("kmeans").count("Withdrawn") == 3
+    pages = {kind: [shows.of(kind).client.get(f"/rounds/{number}/").text for number in (1, 2, 3, 4)] for kind in KINDS}
+    replaced = {kind for kind in KINDS if any("their result takes its place" in page for page in pages[kind])}
+    assert replaced == {"eventful", "voided"}
     stuck = {kind for kind in KINDS if "It stands still" in shows.of(kind).client.get("/").text}
     assert stuck == {"stuck"} and "each of the cells" in shows.of("stuck").client.get("/").text

@@ -43,7 +43,7 @@ def standstill_of(index: Index) -> str:
     last = "SELECT number FROM rounds WHERE status != 'running' ORDER BY number DESC LIMIT 1"
     number = index.value(f"SELECT number FROM ({last}) JOIN rounds USING (number) WHERE status IN ('failed', 'voided')")
     config = index.config_of(number) if number is not None else None
-    if config is None:
+    if number is None or config is None:
         return ""
     try:
         return sums_used_up(_rounds(index, number), config, number + 1)

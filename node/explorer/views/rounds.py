@@ -68,6 +68,7 @@ class RoundPage:
     config: Blob
     model: Blob | None
     metrics: str
+    replaced: bool
     previous: int | None
     next: int | None
     groups: list[tuple[str, list[RecordRow]]]
@@ -130,6 +131,7 @@ def one_round(index: Index, checks: Checks, number: int) -> RoundPage | None:
         config=blob_of(index, row["config"], "config"),
         model=blob_of(index, row["model"], "model") if row["model"] else None,
         metrics=text_of(index, row["metrics"]) if row["metrics"] else "",
+        replaced=row["replaced"] is not None,
         previous=index.value("SELECT max(number) FROM rounds WHERE number < ?", number),
         next=index.value("SELECT min(number) FROM rounds WHERE number > ?", number),
         groups=_grouped(records),

@@ -122,7 +122,7 @@ def wage(made: Watched) -> Callable[[], None]:
             made.poison(attackers.pop())
         if told.awaited and not made.was_killed("client", told.stage):
             made.kill(made.name(told.awaited[0]), told.stage)
-        if current.releases and current.recovered is None and not made.was_killed(COORDINATOR, told.stage):
+        if current.releases and not made.was_killed(COORDINATOR, told.stage):
             made.kill(COORDINATOR, told.stage)
 
     return each

@@ -12,6 +12,7 @@ from fedgrove.node.base.tensors import dump, load
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.step import Step
+from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.coordinator.summing import Close
 from tests.node.federation import Federation, LyingCoordinator, with_phase
@@ -143,13 +144,18 @@ def test_a_minority_refuses_for_good_and_says_so(federation):
     assert (verdict.first_bad_record.round, verdict.first_bad_record.field) == (2, "closed.model")
 
 
-def test_clients_that_check_no_round_look_when_somebody_judges_it_wrong(federation):
-    clients = {number: federation.client(number, check_rounds=0.0) for number in range(2, 6)}
-    for client in clients.values():
-        client.context.closings.lot = lambda end: 1.0
-    clients = {1: federation.client(1, check_rounds=1.0), **clients}
-    federation.run(federation.coordinator(LiesInRoundTwo), clients)
-    assert [record.round for record in federation.of(Replaced)] == [2]
+def test_clients_that_check_no_round_look_when_somebody_judges_it_wrong(tmp_path):
+    """One checker of five members looks by lot, and two where one judges the closing wrong."""
+    with embedded() as network:
+        terms = FederationSettings(rounds=4, checkers=1.0)
+        federation = Federation.found(network, tmp_path, clients=5, rounds=4, training=QUICK, federation=terms)
+        federation.register()
+        clients = {number: federation.client(number, check_rounds=0.0) for number in range(2, 6)}
+        for client in clients.values():
+            client.context.closings.lot = lambda end: 0.3
+        clients = {1: federation.client(1, check_rounds=1.0), **clients}
+        federation.run(federation.coordinator(LiesInRoundTwo), clients)
+        assert [record.round for record in federation.of(Replaced)] == [2]
 
 
 def dissatisfied(client, right=None):

@@ -11,6 +11,7 @@ from fedgrove.chain.records import Closed, Committed, Failed, Registered, Releas
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.store import Unreachable
 from fedgrove.ipfs.unixfs import cid_of
+from fedgrove.node.audit.verdict import NONE_CLOSED
 from fedgrove.node.base.tensors import flatten, load
 from fedgrove.node.devnet.windows import windows
 from fedgrove.node.learning.settings import TrainingSettings
@@ -77,7 +78,7 @@ def test_the_update_leaves_only_after_its_commitment_and_secrets_go_with_the_rou
     assert seen == {"held back", "published"}
     watched.step()
     left = {path.name for path in (federation.directory / "client-1").iterdir()}
-    assert left == {"keys", "begun.sealed", "federation.sealed"}
+    assert left == {"keys", "begun.sealed", "weight.sealed", "federation.sealed"}
 
 
 def test_a_client_refuses_the_journal_of_another_federation(federation, network, tmp_path):
@@ -108,7 +109,7 @@ def test_a_parameter_over_the_bound_keeps_the_client_out_and_names_the_tensor(ne
     (failed,) = federation.of(Failed)
     current = federation.coordinator().view.refresh()
     assert not current.commits and failed.at.block <= current.deadlines(federation.config.ledger).recover_end
-    assert federation.audit().verdict == "verified"
+    assert federation.audit().verdict == NONE_CLOSED
 
 
 def test_diverging_training_keeps_the_client_out(network, tmp_path):
@@ -160,7 +161,7 @@ def test_what_was_released_never_changes(federation):
     released = [r for r in federation.history().records() if isinstance(r, Released) and r.client == 3]
     assert [federation.store.fetch(r.digest, 100) for r in released] == [b"written before the crash"]
     verdict = federation.audit()
-    assert verdict.verdict == "verified" and [remark.field for remark in verdict.remarks] == ["release.content"]
+    assert verdict.verdict == NONE_CLOSED and [remark.field for remark in verdict.remarks] == ["release.content"]
 
 
 class OneUnitOff(LyingCoordinator):
@@ -204,7 +205,7 @@ def test_a_round_with_an_update_that_nobody_can_fetch_fails_and_the_member_is_na
     assert len(federation.of(Failed)) == 1 and not federation.of(Closed)
     assert any("the update of client 2 is not available" in wait for wait in waits), waits
     verdict = federation.audit()
-    assert verdict.verdict == "verified"
+    assert verdict.verdict == NONE_CLOSED
     assert [(remark.client, remark.field) for remark in verdict.remarks] == [(2, "commit.content")]
 
 
@@ -225,7 +226,7 @@ def test_a_coordinator_that_never_closes_is_overdue(federation):
     federation.network.advance_to(federation.network.block_number() + settings.recover_window + 2)
     federation.run(federation.coordinator(), clients)
     assert len(federation.of(Failed)) == 1 and not federation.of(Closed)
-    assert federation.audit().verdict == "verified"
+    assert federation.audit().verdict == NONE_CLOSED
 
 
 def test_delta_masking_closes_nearly_the_same_model_with_a_tighter_bound(federation, tmp_path):

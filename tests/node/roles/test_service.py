@@ -30,7 +30,9 @@ class Role:
     """Does in each turn what comes next, and is finished after the last."""
 
     account = ""
-    view = SimpleNamespace(block=1, rounds=Rounds(), terms=Terms(64 * "1", 64 * "1"))
+    view = SimpleNamespace(
+        block=1, rounds=Rounds(), terms=Terms(64 * "1", 64 * "1"), settings=SimpleNamespace(draw_window=10)
+    )
 
     def __init__(self, *turns):
         self._turns = list(turns)

@@ -33,7 +33,7 @@ def every(kind, names, moments):
 REGISTRATION = every("transaction", ["register"], TRANSACTION)
 CLIENT_STEPS = [
     *every("record", ["secrets", "order", "summed", "committed"], RECORD),
-    *every("record", ["shares", "state", "update", "masked", "released", "begun", "federation"], RECORD),
+    *every("record", ["shares", "state", "update", "masked", "released", "begun", "weight", "federation"], RECORD),
     *every("record", ["made shares", "made masked", "made released"], RECORD),
     *every("transaction", ["draw", "share", "commit", "release"], TRANSACTION),
     *every("blob", ["shares", "masked update", "release"], BLOB),
@@ -106,7 +106,11 @@ def plan(clients):
     committing = [step for step in CLIENT_STEPS if "commit" in step and not step.endswith("commit: before")]
     hands = chance.sample(clients * 2, 2 * len(clients))
     # What a journal begins with is written once: nobody dies there a second time.
-    beginning = dict(zip(["record begun: renamed", "record begun: after"], chance.sample(clients, 2), strict=True))
+    beginning = {
+        f"record {name}: {moment}": client
+        for name in ("begun", "weight")
+        for moment, client in zip(("renamed", "after"), chance.sample(clients, 2), strict=True)
+    }
     for step in CLIENT_STEPS:
         kills[hands.pop() if step in committing else beginning.get(step) or chance.choice(clients)][step] += 1
     kills[chance.choice(clients)].update(JUDGING)
@@ -132,11 +136,19 @@ def wage(world):
     world.run(until=lambda: len(world.latest.shares) == CLIENTS)
     world.silence(*world.clients)
     world.skip_to("commit_end")
+    world.run(["coordinator"], until=lambda: isinstance(world.latest.end, Failed))
+    world.skip_the_pause()
     world.run(["coordinator"], until=lambda: world.latest.number == 5)
     # The coordinator lies in round 5.
     world.kill("coordinator")
     coordinator.kind = Liar
-    world.run(until=lambda: len(world.latest.releases) == CLIENTS)
+    released = world.federation.store.has  # the record comes before its content
+    world.run(
+        until=lambda: (
+            len(world.latest.releases) == CLIENTS
+            and all(released(each.digest) for each in world.latest.releases.values())
+        )
+    )
     world.kill(*world.clients)
     world.run(["coordinator"], until=lambda: isinstance(world.latest.end, Closed))
     world.kill("coordinator")

@@ -60,7 +60,7 @@ WINDOWS = LedgerSettings(
 )
 BLOCK_SECONDS = 1.0
 LOOK_SECONDS = 0.03
-REPEATS = 2
+REPEATS = 6  # as many as times that a node is killed, each of which may cost a round
 KEYSTORE_COST = 2
 
 # Transactions that come once: whoever is killed between sending and confirming one must be back before it is mined, for
@@ -318,6 +318,11 @@ class World:
     def skip_the_draws(self) -> None:
         """Let the window for draws pass, after which a round of all members waits for its quorum."""
         self._skip(draw_window_end(self.latest, self.federation.config.ledger))
+
+    def skip_the_pause(self) -> None:
+        """Let the blocks pass for which nobody opens a round, as several in a row left no model."""
+        pause = self.rounds().pause(self.federation.config.ledger.draw_window)
+        self._skip(self.latest.ending.at.block + pause)
 
     def _skip(self, end: int) -> None:
         self.network.mine(max(0, end - self.network.block_number()))
