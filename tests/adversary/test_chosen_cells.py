@@ -273,6 +273,43 @@ def test_one_spoiler_stops_a_federation_whose_cells_count_together(monkeypatch, 
     assert sum(stop_alone(n, seed) for seed in range(4)) >= 2
 
 
+# --- one spoiler, and honest members that come later ------------------------------------------------------------------
+
+
+def stop_those_who_come(seed: int) -> bool:
+    """One of eight spoils each sum that it is in, and two more register once cells are cut."""
+    play = Play(8, seed)
+    for number in range(1, 31):
+        if play.stands_still:
+            return True
+        if number == 3:
+            for client in (9, 10):
+                play.join(client, block=next(play.blocks))
+        play.play(play.seal(), {A})
+    return False
+
+
+def test_one_spoiler_stops_nobody_who_comes_later():
+    assert not any(map(stop_those_who_come, range(4)))
+
+
+@pytest.mark.mutants
+def test_one_spoiler_stops_a_federation_whose_cells_grow_too_small(monkeypatch):
+    """The mutant: as many are summed together as hide each other now, not when cells were cut."""
+    honestly = Cells._groups
+
+    def by_now(self: Cells, current: RoundRecords, partition, tired):
+        return honestly(self, current, replace(partition, least=self.crowd(current)), tired)
+
+    monkeypatch.setattr(Cells, "_groups", by_now)
+    monkeypatch.setattr(Cells, "_small", small)
+    assert all(map(stop_those_who_come, range(4)))
+
+
+def small(cells: Cells, current: RoundRecords, partition) -> frozenset[int]:
+    return frozenset(at for at, cell in enumerate(partition.cells) if len(cell) < cells.crowd(current))
+
+
 # --- two spoilers with a plan -----------------------------------------------------------------------------------------
 
 Plan = Callable[["Play", RoundRecords, set[int]], Collection[int]]
