@@ -7,13 +7,16 @@ members release their shares behind a wrong closing until the end of the recover
 there is no result; so all see the same shares when they judge, and put the right result in the place of the garbage.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import pytest
 
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Phase
+from fedgrove.ipfs.disk import DiskStore
+from fedgrove.ipfs.store import NotFound
+from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.parameters import sharing
 from fedgrove.node.protocol.content import Metrics
@@ -140,6 +143,91 @@ def test_members_that_look_at_different_moments_judge_the_same(found):
     assert is_mended(federation, current)
     assert not any(current.overruled(client) for client in current.judgements(Phase.CLOSED))
     assert federation.audit().verdict == "verified"
+
+
+# --- a release that is listed in time, and whose bytes come when some have judged, or only to some --------------------
+
+
+class Withholding(DiskStore):
+    """A store that lacks what somebody withholds, until it ``comes``."""
+
+    withheld = b""
+    comes = staticmethod(lambda: False)
+
+    def fetch(self, digest: bytes, max_bytes: int) -> bytes:
+        if digest == self.withheld and not self.comes():
+            raise NotFound(cid_of(b""), "its holder withholds it")
+        return super().fetch(digest, max_bytes)
+
+    def has(self, digest: bytes) -> bool:
+        return (digest != self.withheld or self.comes()) and super().has(digest)
+
+
+def withhold_a_release(federation: Federation, served: Collection[int]) -> RoundRecords:
+    """Round 1, in which all but two honest members and the colluder release; both are away until nobody acts any more.
+
+    The colluder's shares are needed. They come to ``served`` behind the recover window and to nobody else, or where
+    that is empty to all when three have judged. Who was away comes back in the end.
+    """
+    coordinator, settings = federation.coordinator(), federation.deployment.settings
+
+    def first() -> RoundRecords:
+        coordinator.view.refresh()
+        return coordinator.view.rounds.rounds[1]
+
+    def behind() -> bool:
+        return federation.network.block_number() >= first().deadlines(settings).recover_end
+
+    def judged() -> bool:
+        return len(first().judgements(Phase.CLOSED)) >= 3
+
+    stores = {number: Withholding(federation.directory / "store") for number in range(1, len(federation.keys) + 1)}
+    for number, store in stores.items():
+        store.comes = behind if number in served else judged if not served else store.comes
+    clients = {number: federation.client(number, store=store) for number, store in stores.items()}
+    attack, away, back = Attack(federation, lambda current: False, lambda current: False), (7, 8), False
+    for _ in range(1000):
+        coordinator.view.refresh()
+        current = coordinator.view.rounds.rounds.get(1)
+        there = current is not None and len(current.commits) == len(clients)
+        there = there and all(federation.store.has(each.digest) for each in current.commits.values())
+        if there and not attack._release and len(current.releases) >= federation.config.ledger.releases:
+            attack._close(current, clients[LIAR])
+            digest = federation.store.put(attack._release).digest
+            federation.ledger(federation.keys[LIAR - 1]).release(1, digest)
+            for store in stores.values():
+                store.withheld = digest
+        gone = (LIAR, *away) if there and not back else (LIAR,) if there else ()
+        roles = [client for number, client in clients.items() if number not in gone]
+        steps = [role.step() for role in ([] if attack._release else [coordinator]) + roles]
+        if not any(step.acted for step in steps):
+            block = federation.network.block_number()
+            ends = [step.until for step in steps if block < step.until < block + 2000]
+            if not ends and back:
+                break
+            back = back or not ends
+            federation.network.advance_to(min(ends, default=block + 1))
+        if current is not None and len(current.judgements(Phase.CLOSED)) >= len(clients) - 1:
+            break
+    return first()
+
+
+WITHHELD = pytest.mark.parametrize("served", [(), (2, 3, 7), (4, 5, 6)])
+
+
+@WITHHELD
+def test_a_release_whose_bytes_come_late_or_to_some_splits_nobody(found, served):
+    current = withhold_a_release(found(8), served)
+    said = {(each.model_digest, each.metrics_digest) for each in current.judgements(Phase.CLOSED).values()}
+    assert len(said) == 1 and (current.replaced is not None or not current.stands)
+
+
+@pytest.mark.mutants
+@WITHHELD
+def test_such_a_release_splits_members_who_rely_on_themselves(found, monkeypatch, served):
+    monkeypatch.setattr(Judge, "_agreed", lambda self, base, own: own)
+    current = withhold_a_release(found(8), served)
+    assert current.stands and current.replaced is None
 
 
 # --- the attacks win where the guards are taken out -------------------------------------------------------------------
