@@ -11,6 +11,7 @@ from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.base.tensors import dump, load
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.protocol.closing import Result
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.protocol.terms import FederationSettings
 from fedgrove.node.roles.coordinator import Coordinator
@@ -159,7 +160,7 @@ def test_clients_that_check_no_round_look_when_somebody_judges_it_wrong(tmp_path
 
 
 def dissatisfied(client, right=None):
-    """Makes a client judge round 2 wrong, and zeros its right result."""
+    """Makes a client judge round 2 wrong, and ``right`` its right result, None for nothing."""
     closings = client.context.closings
     honestly = closings.fault
 
@@ -171,7 +172,7 @@ def dissatisfied(client, right=None):
 
 def test_a_false_judgement_changes_nothing_and_is_a_remark(federation):
     clients = federation.clients()
-    dissatisfied(clients[4])
+    dissatisfied(clients[4], Result(b"model", b"metrics", b"record"))
     federation.run(clients=clients)
     assert [record.client for record in federation.of(Judged) if record.round == 2] == [4]
     verdict = federation.audit()
