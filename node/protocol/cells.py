@@ -7,7 +7,7 @@ all sets that were ever opened. So cells are cut once, over everybody who is a m
 opens, away or not, by the seed of that round's order, which nobody knows before. They stay: who leaves, returns or
 registers changes no cell. From one model each cell is summed at most ``TIMES``. They are cut anew only where a round in
 cells did not stand although each cell had enough survivors or may not be summed again, or a cell has too few members
-left, and only a few times in a federation's life (``policy.standstill``).
+left and the others suffice for a new cut, and only a few times in a federation's life (``policy.standstill``).
 
 How many hide each other follows from everybody whom the terms name or who ever registered, so that nobody makes cells
 smaller by staying away, leaving or revoking others.
@@ -107,15 +107,19 @@ class Cells:
         """The same of each round up to one, by number, without those that are not to be summed in cells."""
         partitions: dict[int, Partition | None] = {}
         found: Partition | None = None
+        kept: Partition | None = None
         following = 0
         for each in self._apart(last):
             at = each.number if each is not None else last
-            found = partitions[at] = found or self._cut(each, following)
+            found = partitions[at] = found or self._cut(each, following) or kept
             if found is None:
                 continue
             if each is None or each.sealed is None:
                 found = found if found.cells else None
-            elif self._is_used_up(each, found, partitions):
+            elif self._fell(each, found, partitions):
+                found, kept, following = None, None, found.number + 1
+            elif small := self._small(each, found):  # the others stay where those who are left cannot be cut anew
+                kept = found if len(small) < len(found.cells) else None
                 found, following = None, found.number + 1
         return partitions
 
@@ -225,20 +229,21 @@ class Cells:
         opened_at = current.opened.opened_at
         return sum(not self.rounds.left(client, opened_at) for client in partition.cells[cell])
 
-    def _is_used_up(
-        self, current: RoundRecords, partition: Partition, partitions: Mapping[int, Partition | None]
-    ) -> bool:
-        """Whether others follow after a round: it fell though each cell had enough, or one has too few members left."""
+    def _small(self, current: RoundRecords, partition: Partition) -> frozenset[int]:
+        """The cells that have too few members left."""
         numbers = range(len(partition.cells))
-        if any(self._size(partition, number, current) < partition.least for number in numbers):
-            return True
+        return frozenset(each for each in numbers if self._size(partition, each, current) < partition.least)
+
+    def _fell(self, current: RoundRecords, partition: Partition, partitions: Mapping[int, Partition | None]) -> bool:
+        """Whether a round did not stand though each cell that may still be summed had enough survivors."""
         if not current.is_spoilt(self.config.ledger.quorum):
             return False
         masking = [client for client in current.commits if not is_low_order(current.draws[client].mask_key)]
-        survived, tired = set(current.positions(masking)), self._tired(current, partitions)
-        groups = self._groups(current, partition, tired)
+        survived = set(current.positions(masking))
+        lost = self._tired(current, partitions) | self._small(current, partition)
+        groups = self._groups(current, partition, lost)
         enough = (len(survived.intersection(group.counted)) >= group.quota for group in groups)
-        return all(had or number in tired for number, had in enumerate(enough))
+        return all(had or number in lost for number, had in enumerate(enough))
 
     def _account(self, client: int) -> bytes:
         return to_canonical_address(self.rounds.members[client].account)

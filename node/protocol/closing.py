@@ -1,9 +1,10 @@
 """Closed rounds, recomputed by those who are to train on them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-from fedgrove.chain.records import Closed, Phase, Replaced
+from fedgrove.chain.records import Closed, Judged, Phase, Replaced
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader, Malformed, StoreError, TooLarge, Unreachable
 from fedgrove.ipfs.unixfs import cid_of
@@ -31,11 +32,16 @@ Key = tuple[int, bytes, bytes]
 
 @dataclass(frozen=True)
 class Result:
-    """What a round comes to, as bytes of blobs: the model, the metrics, and the recovery record that these name."""
+    """What a round comes to, as bytes of blobs: the model, the metrics, and the recovery record that these name.
+
+    ``named`` says whether the closing names this record, so that all come to the same; else it follows from the shares
+    that this member could fetch.
+    """
 
     model: bytes
     metrics: bytes
     record: bytes
+    named: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -176,7 +182,8 @@ class Closings:
         """
         inputs = self.inputs(current)
         try:
-            record = self._named_or_recovered(inputs)
+            named = self._named(inputs)
+            record = named or self._recovered(inputs)
             right = outcome(self.method, inputs, record)
         except Unreachable:
             raise
@@ -193,17 +200,21 @@ class Closings:
         )
         if self.method.statement_fault(right.model, stated):
             return None
-        return Result(self.method.model_bytes(right.model), stated.to_bytes(), record.to_bytes())
+        return Result(self.method.model_bytes(right.model), stated.to_bytes(), record.to_bytes(), named is not None)
+
+    def proves(self, current: RoundRecords, judged: Judged) -> bool:
+        """Whether what another member says in place of a closing is right, by the recovery record that it names."""
+        end = Replaced(judged.at, current.number, judged.model_digest, judged.metrics_digest)
+        with suppress(StoreError):
+            return not self._recompute(replace(current, once={**current.once, Replaced: end}), end)
+        return False
 
     def right_model(self, current: RoundRecords) -> bytes:
         """The bytes of a closed round's model, recomputed; raises StoreError, InvalidContent."""
         inputs = self.inputs(current)
         return self.method.model_bytes(outcome(self.method, inputs, named_recovery(inputs)).model)
 
-    def _named_or_recovered(self, inputs: RoundInputs) -> RecoveryRecord:
-        record = self._named(inputs)
-        if record is not None:
-            return record
+    def _recovered(self, inputs: RoundInputs) -> RecoveryRecord:
         released = released_shares(inputs)
         gone = unavailable_commits(self.method, inputs, released)
         return recovered_without_spoilt(inputs, released, gone, final=True)

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import anvil, embedded
 from fedgrove.chain.records import Closed, Committed
 from fedgrove.node.base.files import AlreadyInUse
@@ -25,7 +26,7 @@ from tests.node.cli.test_services import Processes
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
-ROUNDS = 3
+ROUNDS, LONG = 3, 6
 
 
 @pytest.fixture
@@ -121,6 +122,43 @@ def test_of_two_that_begin_together_one_ends_in_the_first_round(federation, fast
     assert committed == list(range(1, ROUNDS + 1))
 
 
+class Behind(Ledger):
+    """What an endpoint shows that hides all blocks behind ``last``, or that is not there yet."""
+
+    last: int | None = None
+
+    def records(self, since=None):
+        return [each for each in super().records(since) if self.last is None or each.at.block <= self.last]
+
+    def confirmed_block(self, confirmations=0):
+        block = super().confirmed_block(confirmations)
+        return block if self.last is None else min(block, self.last)
+
+
+def restarted_behind(federation: Federation) -> Step:
+    """The step of a client that began at an endpoint which was rounds behind, when it shows all."""
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while federation.turn(coordinator, clients):
+        latest = coordinator.view.rounds.latest
+        if latest is not None and latest.number == LONG - 1 and latest.end is None:
+            break
+    ledger = Behind(federation.network, federation.deployment, federation.keys[0].account)
+    ledger.last = coordinator.view.rounds.rounds[2].opened.opened_at
+    client = federation.client(1, ledger=ledger)
+    assert not client.step().acted
+    ledger.last = None
+    return client.step()
+
+
+def test_an_endpoint_that_was_behind_at_a_restart_ends_no_client(tmp_path):
+    with embedded() as network:
+        federation = Federation.found(network, tmp_path, clients=4, rounds=LONG, repeats=4, training=QUICK)
+        federation.register()
+        assert restarted_behind(federation).acted == "drew"
+        federation.run()
+        assert federation.audit().verdict == "verified"
+
+
 @pytest.mark.parametrize("faster", ["first", "other"])
 def test_of_two_with_the_same_journal_one_ends(federation, faster):
     """A copied machine: both hold the same secrets, and both were there first."""
@@ -191,3 +229,13 @@ def test_without_the_mend_both_go_on_and_one_waits_politely_for_ever(federation,
     assert not two.ended and not two.alarms
     slower = "first" if faster == "other" else "other"
     assert "this client: its journal of the round is missing" in two.waits[slower]
+
+
+@pytest.mark.mutants
+def test_a_client_takes_draws_that_its_journal_destroyed_for_anothers(tmp_path, monkeypatch):
+    monkeypatch.setattr(Duplicates, "_is_past", lambda self, number: False)
+    with embedded() as network:
+        federation = Federation.found(network, tmp_path, clients=4, rounds=LONG, repeats=4, training=QUICK)
+        federation.register()
+        with pytest.raises(AlreadyInUse, match="another process uses this keystore"):
+            restarted_behind(federation)

@@ -1,12 +1,13 @@
 """Conclude: a client releases shares, so that the sum can be unmasked, and judges what the round came to."""
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
-from fedgrove.chain.records import Closed, Phase, Replaced
+from fedgrove.chain.records import Closed, Judged, Phase, Replaced
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import MaskingRefused
@@ -17,6 +18,8 @@ from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
 
 NOTHING = bytes(32)
 """In a judgement, in place of both digests: nothing may be summed, or the round has no result."""
+NEITHER = (NOTHING, NOTHING)
+_BLOCKS_TO_SPEAK = 4  # enough for others to see on the ledger what one says
 
 
 @dataclass
@@ -126,15 +129,42 @@ class Judge(ClientUnit):
         if turn.block < deadlines.recover_end and turn.client not in base.releases:
             return ReleaseShares(self.context).act(replace(turn, current=base, deadlines=deadlines))
         right = self.context.closings.right_result(base)
-        if right is None and turn.block < deadlines.recover_end:
+        over = turn.block >= deadlines.recover_end
+        if right is None and not over:
             reason = f"members of round {base.number} to release shares: this client refuses its model, {fault}"
             return Step.wait("judge", reason, deadlines.recover_end)
-        digests = (NOTHING, NOTHING)
+        digests = NEITHER
         if right is not None:
             self.context.store.put(right.record)
             digests = (self.context.store.put(right.model).digest, self.context.store.put(right.metrics).digest)
+        if over and (right is None or not right.named):
+            # Who withholds a release until now chooses who comes to a result: members speak in turn, and agree.
+            speaks = deadlines.recover_end + _BLOCKS_TO_SPEAK * sorted(base.commits).index(turn.client)
+            agreed = self._agreed(base, digests)
+            if agreed is None and turn.block < speaks:
+                reason = f"members of round {base.number} to say in turn what is right: {fault}"
+                return Step.wait("judge", reason, turn.block + 1)
+            digests = agreed or digests
         send = partial(self.context.ledger.judge, base.number, Phase.CLOSED, *digests)
         return self.context.outbox.send(base, "judge", f"judged round {base.number} wrong: {fault}", send, Kind.JUDGED)
+
+    def _agreed(self, base: RoundRecords, own: tuple[bytes, bytes]) -> tuple[bytes, bytes] | None:
+        """The right result, or nothing where more say that there is none; None where nobody has said either yet."""
+        said = base.judgements(Phase.CLOSED).values()
+        times = Counter((each.model_digest, each.metrics_digest) for each in said)
+        right = own
+        if own == NEITHER:
+            results = ((each.model_digest, each.metrics_digest) for each in said if self._proves(base, each))
+            right = next(results, NEITHER)
+        if not times[right] and not times[NEITHER]:
+            return None
+        return right if times[right] >= times[NEITHER] else NEITHER
+
+    def _proves(self, base: RoundRecords, judged: Judged) -> bool:
+        """Whether another's result is right; that of the closing is not, and zeros are none."""
+        pair = judged.model_digest, judged.metrics_digest
+        stands = base.result.model_digest, base.result.metrics_digest
+        return pair not in (stands, NEITHER) and self.context.closings.proves(base, judged)
 
     def _is_right_now(self, refused: RoundRecords, client: int) -> bool:
         """Whether a round in which this client saw no result has the right one by now, which others put there."""

@@ -193,6 +193,22 @@ def test_members_that_come_later_do_not_make_cells_too_small():
     assert len(ledger.cells.opened(current)) == 2
 
 
+def test_cells_stay_where_one_has_too_few_members_left_and_all_are_too_few_for_others():
+    """One that leaves takes its own cell away, not the other one; where no cell is left all are summed in one."""
+    ledger = Ledger(8)
+    ledger.hold()
+    ledger.hold(closes=True)
+    first = ledger.cells.partition(2)
+    ledger.leave(first.cells[0][0], next(ledger.blocks))
+    ledger.hold(closes=True)
+    while not ledger.rounds.is_next_apart():
+        ledger.hold()
+    assert ledger.cells.opened(ledger.hold(closes=True)) == {1}
+    ledger.leave(first.cells[1][0], next(ledger.blocks))
+    ledger.hold(closes=True)
+    assert ledger.cells.partition(len(ledger.rounds.rounds) + 1) is None
+
+
 @pytest.mark.parametrize("n", [8, 20, 64])
 def test_a_spoiler_in_every_cell_brings_the_federation_to_a_standstill(n):
     """From one model all together are opened twice at most, and each partition, and there are few partitions."""

@@ -160,7 +160,7 @@ def test_clients_that_check_no_round_look_when_somebody_judges_it_wrong(tmp_path
 
 
 def dissatisfied(client, right=None):
-    """Makes a client judge round 2 wrong, and zeros its right result."""
+    """Makes a client judge round 2 wrong, and ``right`` its right result, None for nothing."""
     closings = client.context.closings
     honestly = closings.fault
 
