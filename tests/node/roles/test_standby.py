@@ -9,6 +9,7 @@ from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of
+from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.roles.coordinator import Coordinator
 from fedgrove.node.roles.standby import Standby
 from tests.node.federation import Federation
@@ -137,7 +138,9 @@ def test_a_standby_waits_for_the_grace_period_and_its_lot_but_to_seal_for_half_t
     """Its lot to close is the ledger's, else one of its own."""
     role, waits = federation.standby(1), set()
     law = SimpleNamespace(grace=lambda: WINDOWS.coordinator_grace, closing_lot=lambda current, account: LOT)
-    role.view = SimpleNamespace(block=0, settings=WINDOWS, deadlines=lambda current: DEADLINES, law=law)
+    role.view = SimpleNamespace(
+        block=0, settings=WINDOWS, deadlines=lambda current: DEADLINES, law=law, rounds=Rounds()
+    )
     for number in range(1, 60):
         waits.add(role._act(entry_with(number, **records)).until - since)
     assert (min(waits), max(waits)) == (least, most)

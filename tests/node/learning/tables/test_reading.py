@@ -43,7 +43,7 @@ def test_npz_and_parquet_give_what_csv_gives(tmp_path, ending):
         pyarrow = pytest.importorskip("pyarrow")
         from pyarrow import parquet
 
-        parquet.write_table(pyarrow.table(COLUMNS), path, row_crowd=2)
+        parquet.write_table(pyarrow.table(COLUMNS), path, row_group_size=2)
     found = read_table(path, settings())
     assert found.features.tolist() == FEATURES and found.targets.tolist() == [0, 1, 0]
 

@@ -15,7 +15,8 @@ TERMS = KMeansTerms(k=2, dimensions=2, step=0.25)
 
 def test_groups_are_of_nearly_equal_size_and_have_everybody_once():
     rounds = SimpleNamespace(rounds={}, quorum=3)
-    current = SimpleNamespace(number=2, order=tuple(range(1, 9)), known=tuple(range(1, 9)), draws_all=True)
+    everybody = tuple(range(1, 9))
+    current = SimpleNamespace(number=2, order=everybody, known=everybody, registered=8, draws_all=True)
     before = replace(KMeansState.empty(2), groups=3)
 
     def groups(smallest: int, colluders: float):

@@ -22,7 +22,7 @@ SECRETS = SimpleNamespace(mask_key=b"m" * 32, seal_key=b"s" * 32)
 def still(monkeypatch):
     """Why the federation stands still."""
     said = SimpleNamespace(reason="")
-    monkeypatch.setattr(joining, "standstill", lambda rounds, config, number: said.reason)
+    monkeypatch.setattr(joining, "standstill", lambda rounds, config, number, released: said.reason)
     return said
 
 
@@ -44,7 +44,7 @@ class Drawing:
             config=None,
             keys=self.key,
             duplicates=SimpleNamespace(waiting=lambda *_: waiting),
-            journal=SimpleNamespace(uploads=lambda: ()),
+            journal=SimpleNamespace(uploads=lambda: (), releases=lambda: ()),
             spending=lambda: SimpleNamespace(refusal=lambda *_: refusal),
             disclosure=SimpleNamespace(secrets=self.events.noting("secrets", SECRETS)),
             method=SimpleNamespace(codec=SimpleNamespace(weighs_samples=weighs)),
