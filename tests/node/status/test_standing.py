@@ -25,9 +25,9 @@ def found(tmp_path):
     """Founds a federation of registered members on a chain of its own."""
     with embedded() as network:
 
-        def make(clients=4, mode="named", **terms):
+        def make(clients=4, mode="named", repeats=0, **terms):
             parts = {"federation": FederationSettings(**terms), "membership": MembershipSettings(mode)}
-            made = Federation.found(network, tmp_path, clients=clients, training=QUICK, **parts)
+            made = Federation.found(network, tmp_path, clients=clients, repeats=repeats, training=QUICK, **parts)
             made.register()
             return made
 
@@ -205,7 +205,8 @@ def test_only_its_keys_tell_whether_a_client_was_in_the_sample(found, rate, told
 
 
 def test_a_round_that_failed_or_was_skipped_names_its_reason(found):
-    federation = found(clients=3, rounds=2, sampling_rate=0.999999)  # rounds of all members wait: none is skipped
+    # Rounds of all members wait: none of these is skipped.
+    federation = found(clients=3, rounds=2, repeats=1, sampling_rate=0.999999)
     coordinator, clients = federation.coordinator(), federation.clients()
     while "committed" not in federation.said("client 3"):
         federation.turn(coordinator, clients)
