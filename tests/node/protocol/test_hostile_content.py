@@ -1,12 +1,11 @@
 """Blobs of dishonest members end in an error that the caller expects, never in another exception."""
 
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed, Failed, Phase, Replaced
+from fedgrove.chain.records import Closed, Failed, Phase, Replaced, Skipped
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.cid import CID, RAW
 from fedgrove.ipfs.disk import DiskStore
@@ -120,17 +119,15 @@ def _unchecked(tensors):
     "kind",
     ["nan", "infinite", "wide", "renamed", "truncated", "no safetensors", "empty", "an endless header", "huge"],
 )
-def test_a_hostile_first_model_is_refused_by_name_and_spoils_one_round_only(network, tmp_path, kind):
+def test_a_hostile_first_model_is_refused_by_name_and_nobody_draws(network, tmp_path, kind):
     blob = models(terms_on(scenario(clients=4, rounds=1), load_dataset("digits"), b""))[kind]
-    sampled = replace(SMALL, sampling_rate=0.999999)  # a round of all members would wait for its quorum
-    federation = Federation.found(network, tmp_path, first_model=blob, training=QUICK, federation=sampled)
+    federation = Federation.found(network, tmp_path, first_model=blob, training=QUICK, federation=SMALL)
     federation.register()
     ledger = federation.ledger(federation.coordinator_keys)
     villain = Coordinator(ledger, federation.store, federation.config, blob)
     clients = federation.clients()
-    federation.run(coordinator=villain, clients=clients)
-    assert villain.finished
-    assert "drew" not in federation.said("client 1")
+    federation.run(coordinator=villain, clients=clients)  # until the round waits for its quorum, for days
+    assert "drew" not in federation.said("client 1") and not federation.of(Skipped)
     verdict = federation.audit()
     if kind in ("wide", "renamed"):
         # Tensors nobody agreed on: the audit does not know the architecture, and nothing came of them.
