@@ -76,7 +76,7 @@ RATES = (
     ((1, 1),),
     ((1, 700_000), (2, 1), ((1 << 40) - 1, EVERYONE)),
 )
-_BOUNDS = {
+BOUNDS = {
     name: (meta.ge, meta.le)
     for name, hint in get_type_hints(LedgerSettings, include_extras=True).items()
     for meta in getattr(hint, "__metadata__", ())
@@ -87,9 +87,9 @@ _BOUNDS = {
 
 def extremes(seed: int) -> dict[str, int]:
     """The least value of one setting and the largest one of another; some seed has each."""
-    names = sorted(_BOUNDS)
+    names = sorted(BOUNDS)
     least, largest = names[seed % len(names)], names[(seed + 3) % len(names)]
-    return {least: _BOUNDS[least][0], largest: _BOUNDS[largest][1]}
+    return {least: BOUNDS[least][0], largest: BOUNDS[largest][1]}
 
 
 def chosen(seed: int, some: random.Random) -> LedgerSettings:

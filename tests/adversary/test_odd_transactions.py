@@ -45,7 +45,7 @@ from fedgrove.node.protocol.law import Law
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import Rounds
 from tests.adversary.odd_transactions import BLOB, DYNAMIC_FEE, FEE, GAS, KINDS, SET_CODE, UNPROTECTED, Odd
-from tests.adversary.odd_walk import Walk, chosen, copied, extremes
+from tests.adversary.odd_walk import BOUNDS, Walk, chosen, copied, extremes
 from tests.chain.federations import SETTINGS, TERMS, found
 from tests.chain.nodes import anvil_or_skip
 from tests.embedded_evm import py_evm
@@ -267,7 +267,7 @@ def walk(seed: int, steps: int) -> Walk:
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_the_contracts_take_is_read(seed):
     taken = walk(seed, STEPS)
-    assert sum(taken.taken.values()) > STEPS // 5, taken.taken
+    assert sum(taken.taken.values()) > STEPS // 15, taken.taken
 
 
 @pytest.mark.statistics
@@ -314,7 +314,7 @@ def test_long_walks_leave_each_record_and_have_each_call_taken_and_refused():
 def test_walks_have_the_least_and_the_largest_of_each_setting():
     bounds = {(name, value) for seed in range(WALKS) for name, value in extremes(seed).items()}
     names = {name for name, _ in bounds}
-    assert len(bounds) == 2 * len(names) and len(names) == 15
+    assert len(bounds) == 2 * len(names) and names == set(BOUNDS)
     for seed in range(WALKS):
         settings = chosen(seed, random.Random(seed))
         for name, value in extremes(seed).items():
