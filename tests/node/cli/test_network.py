@@ -90,7 +90,7 @@ def test_a_testnet_runs_to_its_end_stops_and_goes_on_where_it_was(place):
     assert told["federation"]["round"] == 1 and told["federation"]["members"] == 3
     assert all(Path(one["log"]).exists() for one in told["processes"])
     assert f"watch: {told['explorer']}" in first.stderr
-    assert "Verified" in until_answered(told["explorer"], "Verified<")
+    assert "Verified" in until_answered(told["explorer"], "Verified (practice)<")
     shown = network("status", cwd=place)
     assert shown.returncode == 0 and "client-03" in shown.stdout and "round 1" in shown.stdout
 

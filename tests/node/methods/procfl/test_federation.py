@@ -132,7 +132,7 @@ def test_leaders_suspects_judges_and_who_answers_repeat_a_closing_in_any_case(st
         method_of(config),
         lambda current: inputs,
         0.0,
-        lambda end: 1.0,
+        lambda end: math.inf,
         story.history.block_hash,
         lambda: inputs.rounds,
     )

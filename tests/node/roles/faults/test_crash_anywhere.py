@@ -33,7 +33,8 @@ def every(kind, names, moments):
 REGISTRATION = every("transaction", ["register"], TRANSACTION)
 CLIENT_STEPS = [
     *every("record", ["secrets", "order", "summed", "committed"], RECORD),
-    *every("record", ["shares", "state", "update", "masked", "released", "begun", "weight", "federation"], RECORD),
+    *every("record", ["shares", "state", "update", "masked", "released", "releases"], RECORD),
+    *every("record", ["begun", "weight", "federation"], RECORD),
     *every("record", ["made shares", "made masked", "made released"], RECORD),
     *every("transaction", ["draw", "share", "commit", "release"], TRANSACTION),
     *every("blob", ["shares", "masked update", "release"], BLOB),

@@ -96,7 +96,7 @@ def test_what_a_killed_writer_left_half_written_harms_nobody(federation):
     records = run(federation, "drew", half_written)
     assert of_mine(records, Committed) == [1, 2]
     left = {path.name for path in (federation.directory / f"client-{ME}").iterdir()}
-    assert left == {"keys", "begun.sealed", "weight.sealed", "federation.sealed"}
+    assert left == {"keys", "releases.sealed", "begun.sealed", "weight.sealed", "federation.sealed"}
 
 
 def test_the_damage_is_damage(federation):
