@@ -1,5 +1,6 @@
 """What a federation with clusters does, is what its members, an auditor and a simulation find (``clusters_story``)."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
