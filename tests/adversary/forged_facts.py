@@ -69,7 +69,7 @@ def _other_term(name: str, value: Any, beside: dict) -> Any:
         return "ab" * 32
     if name == "rates":
         return ((1, 999_999),)
-    if name in ("quorum", "releases", "judges"):
+    if name in ("quorum", "releases", "judges", "coordinator_grace"):
         return value - 1
     return other_value(value) if value != beside.get("max_clients") else value - 1
 

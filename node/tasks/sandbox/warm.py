@@ -82,8 +82,12 @@ def _attend(control: socket.socket, pid: int, settings: WarmSettings) -> bool:
     """Wait until the job has ended and the node is through with it; whether the node is still there."""
     process = os.pidfd_open(pid)
     try:
-        ready, _, _ = select.select([control, process], [], [])
-        received = control.recv(MESSAGE) if control in ready else None
+        # A node with many files hands over a descriptor that is too large for select().
+        waiting = select.poll()
+        for descriptor in (control.fileno(), process):
+            waiting.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _ in waiting.poll()}
+        received = control.recv(MESSAGE) if control.fileno() in ready else None
         _kill(pid, settings)
         _, status, usage = os.wait4(pid, 0)
     finally:

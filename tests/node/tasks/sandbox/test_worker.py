@@ -1,11 +1,13 @@
 """A worker over its life: jobs with torch, a warm process that dies, what is refused before it starts."""
 
 import os
+import resource
 import select
 import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +114,21 @@ def test_a_reply_that_would_be_larger_than_allowed_is_not_waited_for(visible):
         pytest.raises(JobFailed, match="may return 10 bytes at most"),
     ):
         worker.run(SCRIPT, header("echo"), MODEL, LAYOUT)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_node_with_a_thousand_open_files_runs_jobs(mode, visible):
+    require(mode)
+    visible.task.write_text(TASK.replace("import torch\n", ""))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+        for _ in range(1100):
+            stack.enter_context(open(os.devnull))
+        with Worker(mode, visible, TIGHT) as worker:
+            assert worker.run(SCRIPT, header("echo"), MODEL, LAYOUT).tensors["b"][0] == 1
+            assert worker._attached is not None  # the warm process is there for the next one
 
 
 @pytest.mark.parametrize("mode", Mode)
