@@ -33,14 +33,14 @@ def every(kind, names, moments):
 REGISTRATION = every("transaction", ["register"], TRANSACTION)
 CLIENT_STEPS = [
     *every("record", ["secrets", "order", "summed", "committed"], RECORD),
-    *every("record", ["shares", "state", "update", "masked", "released", "releases"], RECORD),
-    *every("record", ["begun", "weight", "federation"], RECORD),
+    *every("record", ["shares", "state", "update", "masked", "released", "begun", "weight", "federation"], RECORD),
     *every("record", ["made shares", "made masked", "made released"], RECORD),
     *every("transaction", ["draw", "share", "commit", "release"], TRANSACTION),
     *every("blob", ["shares", "masked update", "release"], BLOB),
     *("destruction: before", "destruction: half", "destruction: after"),
     *every("key of", ["round", "state", "kept"], KEYS),
     *every("destruction", ["of keys"], KEYS),
+    *every("record", ["releases"], RECORD),
 ]
 COORDINATOR_STEPS = [
     *every("blob", ["initial model", "config", "recovery", "model", "metrics"], BLOB),
