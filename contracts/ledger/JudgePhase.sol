@@ -12,10 +12,10 @@ import {RoundStore} from "./RoundStore.sol";
 abstract contract JudgePhase is RoundStore {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
-    /// @dev What was said before the closing, and after it.
+    /// @dev What was said before the closing, and after it; a verdict says when.
     struct Judgements {
         mapping(bytes32 verdict => uint256) count;
-        mapping(uint32 client => mapping(Phase asked => bool)) hasJudged;
+        mapping(uint32 client => mapping(Phase asked => bytes32 verdict)) said;
     }
 
     mapping(uint64 round => Judgements) private _judgements;
@@ -29,9 +29,15 @@ abstract contract JudgePhase is RoundStore {
         else _onlyAfterClosing(round, asked, client);
         Judgements storage judgements = _judgements[round];
         uint32 index = client.client();
-        if (judgements.hasJudged[index][asked]) revert AlreadyJudged(round, index);
-        judgements.hasJudged[index][asked] = true;
-        uint256 count = ++judgements.count[keccak256(abi.encode(asked, modelDigest, metricsDigest))];
+        bytes32 said = judgements.said[index][asked];
+        if (said != 0) {
+            // Who saw no result may see one later, which others put into its reach.
+            if (modelDigest == 0 || said != _verdict(asked, 0, 0)) revert AlreadyJudged(round, index);
+            --judgements.count[said];
+        }
+        bytes32 verdict = _verdict(asked, modelDigest, metricsDigest);
+        judgements.said[index][asked] = verdict;
+        uint256 count = ++judgements.count[verdict];
         emit Judged(round, index, asked, modelDigest, metricsDigest);
         if (count < judges || 2 * count <= state.committed()) return;
         if (asked == Phase.Recover) _fail(round, entry, state);
@@ -39,6 +45,10 @@ abstract contract JudgePhase is RoundStore {
         else if (modelDigest != currentModel || metricsDigest != currentMetrics) {
             _replace(round, modelDigest, metricsDigest);
         }
+    }
+
+    function _verdict(Phase asked, bytes32 modelDigest, bytes32 metricsDigest) private pure returns (bytes32) {
+        return keccak256(abi.encode(asked, modelDigest, metricsDigest));
     }
 
     /// @dev Reverts unless the caller, whose state this is, may say that nothing may be summed, and says it.

@@ -78,6 +78,7 @@ class Closings:
     rounds: Callable[[], Rounds]
     _has_to: dict[Key, bool] = field(default_factory=dict)
     _found: dict[Key, str] = field(default_factory=dict)
+    _proven: dict[Key, bool] = field(default_factory=dict)
 
     def fault(self, current: RoundRecords, client: int = 0, certainly: bool = False, block: int = 0) -> str:
         """The fault of a closed round, in one sentence; empty if there is none, or if ``client`` does not check it.
@@ -205,9 +206,11 @@ class Closings:
     def proves(self, current: RoundRecords, judged: Judged) -> bool:
         """Whether what another member says in place of a closing is right, by the recovery record that it names."""
         end = Replaced(judged.at, current.number, judged.model_digest, judged.metrics_digest)
-        with suppress(StoreError):
-            return not self._recompute(replace(current, once={**current.once, Replaced: end}), end)
-        return False
+        key = (current.number, end.model_digest, end.metrics_digest)
+        if key not in self._proven:
+            with suppress(StoreError):
+                self._proven[key] = not self._recompute(replace(current, once={**current.once, Replaced: end}), end)
+        return self._proven.get(key, False)
 
     def right_model(self, current: RoundRecords) -> bytes:
         """The bytes of a closed round's model, recomputed; raises StoreError, InvalidContent."""

@@ -528,8 +528,11 @@ class Law:
         current = self.rounds.rounds.get(number)
         if (record.model_digest == _NOTHING) != (record.metrics_digest == _NOTHING):
             raise bad(record.FIELD, "it names a model without metrics, or metrics without a model", number, client)
-        if current is None or client not in current.commits or client in current.judgements(record.asked):
-            raise bad(record.FIELD, "the client did not commit in the round, or had already judged it", number, client)
+        if current is None or client not in current.commits:
+            raise bad(record.FIELD, "the client did not commit in the round", number, client)
+        said = current.judgements(record.asked).get(client)
+        if said is not None and (record.model_digest == _NOTHING or said.model_digest != _NOTHING):
+            raise bad(record.FIELD, "the client had already judged the round", number, client)
         if record.asked is Phase.RECOVER:
             self._check_before_closing(record, current)
         elif record.asked is not Phase.CLOSED or number != self._standing:

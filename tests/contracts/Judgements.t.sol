@@ -162,6 +162,25 @@ contract JudgementsTest is Federation {
         _inPhase(round, Phase.Closed);
     }
 
+    /// @dev Its first judgement then counts no more.
+    function test_WhoSawNoResult_MaySeeOneLater_AndTakesNothingElseBack() public {
+        uint64 round = _closed(4, 4);
+        _judge(0, round, 0, 0);
+        _judge(1, round, 0, 0);
+        _judge(1, round, RIGHT, RIGHT_METRICS);
+        bytes memory refusal = abi.encodeWithSelector(ITrainingLedger.AlreadyJudged.selector, round, 2);
+        _refuses(1, round, Phase.Closed, 0, 0, refusal);
+        _refuses(1, round, Phase.Closed, RIGHT, RIGHT_METRICS, refusal);
+        _refuses(1, round, Phase.Closed, _modelOf(round), METRICS, refusal);
+        _judge(2, round, 0, 0);
+        _stands(round, _modelOf(round)); // two for nothing, not three
+        _judge(3, round, RIGHT, RIGHT_METRICS);
+        _judge(2, round, RIGHT, RIGHT_METRICS);
+        _stands(round, RIGHT);
+        _judge(0, round, RIGHT, RIGHT_METRICS); // also when it stands
+        _stands(round, RIGHT);
+    }
+
     function test_NobodyWhoDidNotCommit_MayJudge() public {
         uint64 round = _closed(3, 2);
         _refusesAccount(members[2].account, round); // drew

@@ -1,6 +1,5 @@
 """Conclude: a client releases shares, so that the sum can be unmasked, and judges what the round came to."""
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -19,7 +18,6 @@ from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
 NOTHING = bytes(32)
 """In a judgement, in place of both digests: nothing may be summed, or the round has no result."""
 NEITHER = (NOTHING, NOTHING)
-_BLOCKS_TO_SPEAK = 4  # enough for others to see on the ledger what one says
 
 
 @dataclass
@@ -115,10 +113,11 @@ class Judge(ClientUnit):
         if base is None:
             return None
         refused = self.context.view.rounds.refused_by(turn.client)
-        if refused is not None and not self._is_right_now(refused, turn.client):
+        saw_none = refused is not None and not any(refused.judgements(Phase.CLOSED)[turn.client].model_digest)
+        if refused is not None and not (saw_none and (refused is base or self._is_right_now(refused))):
             reason = f"other members: this client judges that round {refused.number} has another result"
             return Step.wait("judge", reason)
-        fault = self._fault(turn, base)
+        fault = self._fault(turn, base, certainly=saw_none)
         if not fault:
             return None
         if turn.client not in base.commits:
@@ -128,37 +127,30 @@ class Judge(ClientUnit):
         deadlines = self.context.view.deadlines(base)
         if turn.block < deadlines.recover_end and turn.client not in base.releases:
             return ReleaseShares(self.context).act(replace(turn, current=base, deadlines=deadlines))
-        right = self.context.closings.right_result(base)
-        over = turn.block >= deadlines.recover_end
-        if right is None and not over:
+        digests = self._right(base, looks=not saw_none)
+        if digests == NEITHER and saw_none:
+            return Step.wait("judge", f"other members to say what round {base.number} came to: {fault}")
+        if digests == NEITHER and turn.block < deadlines.recover_end:
             reason = f"members of round {base.number} to release shares: this client refuses its model, {fault}"
             return Step.wait("judge", reason, deadlines.recover_end)
-        digests = NEITHER
-        if right is not None:
-            self.context.store.put(right.record)
-            digests = (self.context.store.put(right.model).digest, self.context.store.put(right.metrics).digest)
-        if over and (right is None or not right.named):
-            # Who withholds a release until now chooses who comes to a result: members speak in turn, and agree.
-            speaks = deadlines.recover_end + _BLOCKS_TO_SPEAK * sorted(base.commits).index(turn.client)
-            agreed = self._agreed(base, digests)
-            if agreed is None and turn.block < speaks:
-                reason = f"members of round {base.number} to say in turn what is right: {fault}"
-                return Step.wait("judge", reason, turn.block + 1)
-            digests = agreed or digests
         send = partial(self.context.ledger.judge, base.number, Phase.CLOSED, *digests)
         return self.context.outbox.send(base, "judge", f"judged round {base.number} wrong: {fault}", send, Kind.JUDGED)
 
-    def _agreed(self, base: RoundRecords, own: tuple[bytes, bytes]) -> tuple[bytes, bytes] | None:
-        """The right result, or nothing where more say that there is none; None where nobody has said either yet."""
-        said = base.judgements(Phase.CLOSED).values()
-        times = Counter((each.model_digest, each.metrics_digest) for each in said)
-        right = own
-        if own == NEITHER:
-            results = ((each.model_digest, each.metrics_digest) for each in said if self._proves(base, each))
-            right = next(results, NEITHER)
-        if not times[right] and not times[NEITHER]:
-            return None
-        return right if times[right] >= times[NEITHER] else NEITHER
+    def _right(self, base: RoundRecords, looks: bool) -> tuple[bytes, bytes]:
+        """Digests of what a wrong round should have come to; ``looks``: also by the shares that this client can have.
+
+        Who withholds a release chooses who comes to a result: it puts that into its store with its proof, and the
+        others say the same.
+        """
+        right = self.context.closings.right_result(base) if looks else None
+        if right is None or not right.named:
+            for each in base.judgements(Phase.CLOSED).values():
+                if self._proves(base, each):
+                    return each.model_digest, each.metrics_digest
+        if right is None:
+            return NEITHER
+        self.context.store.put(right.record)
+        return self.context.store.put(right.model).digest, self.context.store.put(right.metrics).digest
 
     def _proves(self, base: RoundRecords, judged: Judged) -> bool:
         """Whether another's result is right; that of the closing is not, and zeros are none."""
@@ -166,11 +158,9 @@ class Judge(ClientUnit):
         stands = base.result.model_digest, base.result.metrics_digest
         return pair not in (stands, NEITHER) and self.context.closings.proves(base, judged)
 
-    def _is_right_now(self, refused: RoundRecords, client: int) -> bool:
+    def _is_right_now(self, refused: RoundRecords) -> bool:
         """Whether a round in which this client saw no result has the right one by now, which others put there."""
-        saw_none = not any(refused.judgements(Phase.CLOSED)[client].model_digest)
-        replaced = refused.replaced is not None
-        return saw_none and replaced and not self.context.closings.fault(refused, client, certainly=True)
+        return refused.replaced is not None and not self.context.closings.fault(refused, certainly=True)
 
     def tell(self, turn: ClientTurn) -> Step | None:
         """Say that the last closing is right where this client recomputed it, and not all do; None: nothing to say."""

@@ -37,7 +37,20 @@ def test_each_that_committed_judges_once(stage, asked):
     assert "did not commit" in story.bad(story.judged(3, NOTHING, asked, block)).reason
     assert story.bad(replace(story.judged(1, NOTHING, asked, block), round=2)).field == "judgement"
     story.add(story.judged(1, NOTHING, asked, block))
-    assert story.bad(story.judged(1, NOTHING, asked, block)).reason.endswith("had already judged it")
+    assert story.bad(story.judged(1, NOTHING, asked, block)).reason == "the client had already judged the round"
+
+
+def test_who_saw_no_result_may_see_one_later_and_nothing_else_is_taken_back():
+    story = Story(judges=1).to_committed(1, 2, 3).to_closed()
+    story.add(story.judged(1, NOTHING))
+    story.add(story.judged(1, RIGHT_MODEL))
+    for model in (NOTHING, NEXT_MODEL, RIGHT_MODEL):
+        assert story.bad(story.judged(1, model)).reason == "the client had already judged the round"
+    # Its first judgement counts no more, its second does.
+    assert followed_by_nothing(story, story.judged(2, NOTHING))
+    last = story.judged(3, RIGHT_MODEL)
+    story.add(last)
+    assert story.bad(follows(Replaced, last, RIGHT_MODEL, METRICS)) is None
 
 
 def test_before_the_closing_only_nothing_is_said_and_each_may_judge_again_after_it():

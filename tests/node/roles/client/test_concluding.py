@@ -238,7 +238,24 @@ def test_shares_are_released_behind_a_wrong_closing_while_the_ledger_takes_them(
 def test_who_saw_no_result_goes_on_from_one_that_others_put_in_place():
     place = Judging(own=(NOTHING, NOTHING))
     assert place.act() is None
-    assert "round 1 has another result" in Judging(own=(NOTHING, NOTHING), fault="it is wrong").act().waiting
+
+
+@pytest.mark.parametrize(("proven", "follows"), [(True, True), (False, False)])
+def test_who_saw_no_result_says_the_one_that_another_proves_and_looks_for_none_itself(proven, follows):
+    place = Judging(own=(NOTHING, NOTHING), fault="it is wrong")
+    place.base.judgements(Phase.CLOSED)[2] = SimpleNamespace(model_digest=OTHER[0], metrics_digest=OTHER[1])
+    place.context.closings.proves = lambda base, judged: proven
+    step = place.act(block=DEADLINES.recover_end)
+    assert ("judge", 1, Phase.CLOSED, *OTHER) in place.events if follows else "other members to say" in step.waiting
+    assert "right" not in place.events.names()
+
+
+def test_what_others_proved_comes_before_a_result_that_the_closing_does_not_name():
+    place = Judging(fault="its model is not the sum")
+    place.base.judgements(Phase.CLOSED)[2] = SimpleNamespace(model_digest=OTHER[0], metrics_digest=OTHER[1])
+    place.context.closings.proves = lambda base, judged: True
+    place.act()
+    assert place.events[-1] == ("judge", 1, Phase.CLOSED, *OTHER)
 
 
 def test_a_client_that_did_not_commit_waits_for_those_that_did():

@@ -160,9 +160,11 @@ def wage(world):
     world.kill(*world.roles)
     world.roles[others[0]].standby = True
     world.skips = True
-    world.run(others, until=lambda: len(world.latest.draws) == CLIENTS - 1 and world.latest.number == 6)
+    # The liar may have lived long enough to open a round on its lie, which is void.
+    world.run(others, until=lambda: len(world.latest.draws) == CLIENTS - 1 and world.latest.number > 5)
+    slept = world.latest.number
     world.skip_the_draws()
-    world.run(others, until=lambda: len(world.rounds().rounds) == 7)
+    world.run(others, until=lambda: world.latest.number > slept)
     world.roles[away].kills.update(RESUMING)
     world.run(world.clients)
 
@@ -189,8 +191,9 @@ def test_a_round_that_left_no_model_says_so_on_the_ledger(campaign):
 
 def test_who_slept_was_waited_for_no_more_and_is_back_by_itself(campaign):
     account = campaign.rounds.members[1].account
-    listed = [number for number, each in campaign.rounds.rounds.items() if account in each.opened.barred]
-    assert listed == [7] and 1 in campaign.rounds.rounds[8].draws
+    rounds = campaign.rounds.rounds
+    (listed,) = [number for number, each in rounds.items() if account in each.opened.barred]
+    assert 1 not in rounds[listed - 1].draws and 1 in rounds[listed + 1].draws
 
 
 def test_the_history_is_verified(campaign):
