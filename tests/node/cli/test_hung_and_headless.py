@@ -14,6 +14,7 @@ from fedgrove.chain.face.networks import connect
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.records import Phase
 from fedgrove.chain.records.deployment import Deployment
+from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.devnet.testnet.control import look
 from fedgrove.node.devnet.testnet.identity import Identity
 from fedgrove.node.devnet.testnet.layout import TestnetPaths, read_record
@@ -130,7 +131,14 @@ def check_rounds(watched: Watched, place: Path, headless: int = 0) -> None:
 def stop_between_rounds(watched: Watched, name: str, index: int) -> list[Identity]:
     """Stop a member's processes before it draws in the second round; the test makes the blocks, one by one."""
     watched.stop_the_clock()
-    watched.until(lambda: index in watched.current.releases, "the member's release")
+    store = DiskStore(watched.layout.root / "store")
+
+    def published() -> bool:
+        # What is listed comes into the store after it: without that the round could not be summed.
+        release = watched.current.releases.get(index)
+        return release is not None and store.has(release.digest)
+
+    watched.until(published, "the member's release")
     hung = hang(watched.layout, name)
     watched.until(lambda: watched.current.number > 1, "the second round")
     assert index not in watched.current.draws
