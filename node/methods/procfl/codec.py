@@ -94,12 +94,12 @@ class ClusterCodec(Codec[ClusterState, ClusterUpdate]):
         """An open message as it is, a vector under masks; nothing of a client that is in no group."""
         if isinstance(update, bytes):
             return update
-        if not _masks(inputs, client):
+        group, state = _group(inputs, client), inputs.previous
+        if group is None:
             return b""
-        state = inputs.previous
         if isinstance(update, np.ndarray):
             return masked_bytes(inputs, client, secrets, update.astype(WORD), label_layout(self._course.labels))
-        behind = metric_words(inputs, update)
+        behind = metric_words(inputs, update, state.is_measured(group))
         if inputs.only_evaluates:
             return masked_bytes(inputs, client, secrets, behind, _NOTHING, len(behind))
         weight, model = counted(self._weights(inputs, state)[client]), update.tensors
@@ -240,8 +240,14 @@ def _answer_bytes(state: ClusterState, client: int) -> int:
 
 def _masks(inputs: RoundInputs[ClusterState], client: int) -> bool:
     """Whether a client is in a group."""
+    return _group(inputs, client) is not None
+
+
+def _group(inputs: RoundInputs[ClusterState], client: int) -> int | None:
+    """The number of a client's group; None where it is in none."""
     position = inputs.current.order.index(client)
-    return any(position in group.positions for group in inputs.graph.groups)
+    numbers = (number for number, group in enumerate(inputs.graph.groups) if position in group.positions)
+    return next(numbers, None)
 
 
 def clients_at(inputs: RoundInputs[ClusterState], positions: frozenset[int] | tuple[int, ...]) -> Cluster:

@@ -15,7 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
+
 from fedgrove.common.errors import InvalidContent
+from fedgrove.node.base.tensors import Tensors
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.cover import candidates, greedy_cover
 from fedgrove.node.methods.procfl.labels import contradicts
@@ -158,10 +161,10 @@ class Course:
         )
         faults = {each.fault: number for number, each in enumerate(sums) if each.fault is not None}
         found = suspicion.without(found, faults)
-        if not self.is_global(state):
-            return found
-        whole = mean_of(together(sums), weights, mean, state.models[0])
-        return replace(found, models=(whole,), trials=models if watch else ())
+        if self.is_global(state):
+            whole = mean_of(together(sums), weights, mean, state.models[0])
+            found = replace(found, models=(whole,), trials=models if watch else ())
+        return replace(found, measured=_measured(state, found))
 
     # --- who does what ----------------------------------------------------------------------------------------------
 
@@ -258,6 +261,21 @@ def chosen_by(state: ClusterState, number: int) -> int:
     """The cluster, from 0, of a client that states a number when it draws; −1 if there is none."""
     several = len(state.clusters)
     return (number - 1) % several if 1 <= number <= 2 * several else -1
+
+
+def _measured(before: ClusterState, after: ClusterState) -> tuple[int, ...]:
+    """Numbers of the models that a round of training left as they were, so that their metrics were summed."""
+    trained = {number for number, group in enumerate(after.groups) if group}
+    summed = trained if len(before.models) > 1 else set(range(len(after.models)) if trained else ())
+    return tuple(
+        number
+        for number, model in enumerate(after.models)
+        if (number in summed or before.is_measured(number)) and _alike(model, before.model_of(number))
+    )
+
+
+def _alike(one: Tensors, other: Tensors) -> bool:
+    return all(np.array_equal(values, other[name]) for name, values in one.items())
 
 
 def _likeness(state: ClusterState, client: int, members: Cluster) -> Fraction:

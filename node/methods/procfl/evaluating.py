@@ -27,8 +27,11 @@ def evaluated(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> Me
     """What a round states of the models that it began with, over all groups; None where the terms ask for nothing."""
     if inputs.config.evaluation is None:
         return None
-    found = [sum_of(inputs.config, each.behind, len(each.group)) for each in sums if each.words is not None]
-    together = SENT_BEFORE if are_repeated(inputs) else _together(found, least_loss(inputs.config))
+    summed = [(number, each) for number, each in enumerate(sums) if each.words is not None]
+    fresh = [each for number, each in summed if not inputs.previous.is_measured(number)]
+    found = [sum_of(inputs.config, each.behind, len(each.group)) for each in fresh]
+    repeated = are_repeated(inputs) or (summed and not fresh)
+    together = SENT_BEFORE if repeated else _together(found, least_loss(inputs.config))
     course = course_of(inputs.config)
     # A loss that stays with one model for all may well fall with a model for each cluster, so it ends nothing.
     first_stage = course.is_global(inputs.previous) and course.last_global < course.training_rounds
@@ -54,6 +57,10 @@ def _together(found: list[MembersMetrics], least: float) -> MembersMetrics:
 
 def raised(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> int | None:
     """How many members could not train, over all groups that can be summed; None where nobody counts."""
-    found = [raised_in(inputs, each.behind, len(each.group)) for each in sums if each.words is not None]
+    found = [
+        raised_in(inputs, each.behind, len(each.group))
+        for number, each in enumerate(sums)
+        if each.words is not None and not inputs.previous.is_measured(number)
+    ]
     stated = [count for count in found if count is not None]
     return sum(stated) if stated else None

@@ -67,6 +67,8 @@ class ClusterState:
         label shares were added up for each cluster.
     spoilt : tuple of int
         Numbers of the groups whose sum in that round was no model: beyond the bound, or not to be summed.
+    measured : tuple of int
+        Numbers of the models whose members' metrics were summed: they stayed what they were, or were restored.
     references : tuple of Tensors
         Each model's best so far, where models are watched.
     right, tested : tuple of Counts, Counts
@@ -94,6 +96,7 @@ class ClusterState:
     labels: tuple[Counts, ...] = ()
     groups: tuple[Cluster, ...] = ()
     spoilt: tuple[Count, ...] = ()
+    measured: tuple[Count, ...] = ()
     references: tuple[Tensors, ...] = field(default=(), repr=False)
     right: tuple[Counts, ...] = ()
     tested: Counts = ()
@@ -140,6 +143,10 @@ class ClusterState:
     def model_of(self, cluster: int) -> Tensors:
         """The model that a cluster trains from."""
         return self.models[cluster if len(self.models) > 1 else 0]
+
+    def is_measured(self, cluster: int) -> bool:
+        """Whether members' metrics of the model that a cluster trains from were summed in an earlier round."""
+        return (cluster if len(self.models) > 1 else 0) in self.measured
 
     def reference_of(self, cluster: int) -> Tensors:
         """A cluster's best model so far."""
@@ -239,6 +246,8 @@ def _holds_together(state: ClusterState) -> bool:
         and len(state.groups) == groups
         and list(state.spoilt) == sorted(set(state.spoilt))
         and all(number < len(state.groups) for number in state.spoilt)
+        and list(state.measured) == sorted(set(state.measured))
+        and all(number < len(state.models) for number in state.measured)
         and _counts_labels(state)
         and _compares(state)
         and _suspects(state)

@@ -51,6 +51,7 @@ def watched(terms: ProCflSettings, labels: int, state: ClusterState, stated: Sta
         right=tuple(right[k] if better[k] else state.right[k] for k in range(several)),
         tested=stated.tested,
         trials=(),
+        measured=tuple(sorted({*state.measured, *down})),  # the model that fell was trained from the one before
     )
     bad = bad_parts(terms, kept, trials) if down and trials else down
     return _suspecting(terms, kept, {*bad, *state.spoilt})

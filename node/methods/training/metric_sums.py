@@ -119,10 +119,13 @@ def words_behind(config: FederationConfig) -> int:
     return 1 + (words_for(metric_names(config)) if config.evaluation is not None else 0)
 
 
-def metric_words(inputs: RoundInputs, update: ModelUpdate) -> np.ndarray:
-    """A client's words behind those of its model: zeros where it may have said the same of this model before."""
+def metric_words(inputs: RoundInputs, update: ModelUpdate, measured: bool = False) -> np.ndarray:
+    """A client's words behind those of its model: zeros where it may have said the same of this model before.
+
+    ``measured``: those of the client's own model were summed before, though not those of all.
+    """
     config = inputs.config
-    if config.privacy is not None or are_repeated(inputs):
+    if config.privacy is not None or measured or are_repeated(inputs):
         return np.zeros(words_behind(config), WORD)
     raised = np.array([update.fault is not None], WORD)
     if config.evaluation is None:
