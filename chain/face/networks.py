@@ -87,21 +87,27 @@ def anvil(
         The program is not installed, or does not answer within ``timeout`` seconds.
     """
     port = port or free_port()
-    command = anvil_command(port, state_file, block_seconds)
-    process = _start(command)
+    url, goes_on = f"http://127.0.0.1:{port}", state_file is not None and state_file.exists()
+    process = _start(anvil_command(port, state_file, block_seconds))
     try:
         _wait_for(process, port, timeout)
-        return AnvilNetwork(f"http://127.0.0.1:{port}", process)
+        if goes_on:
+            restore_block_hashes(url)
+        return AnvilNetwork(url, process)
     except BaseException:
         _stop(process)
         raise
 
 
 def anvil_command(port: int, state_file: Path | None = None, block_seconds: float | None = None) -> list[str]:
-    """The command line of an anvil node on 127.0.0.1; the parameters are those of ``anvil``."""
-    # Without pruning it keeps the state of every block and fills the disk; with CORS any web page may drive it.
+    """The command line of an anvil node on 127.0.0.1; the parameters are those of ``anvil``.
+
+    One that goes on from a state file needs ``restore_block_hashes``.
+    """
+    # Without pruning it keeps the state of every block and fills the disk; with none kept it cannot abandon a block.
+    # With CORS any web page may drive it.
     command = [str(find_anvil()), "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--silent", "--prune-history", "--no-cors", "--base-fee", str(CONSTANT_BASE_FEE)]
+    command += ["--silent", "--prune-history", "1", "--no-cors", "--base-fee", str(CONSTANT_BASE_FEE)]
     if block_seconds is not None:
         command += ["--block-time", f"{block_seconds:.9g}"]
     if state_file is not None:
@@ -109,6 +115,25 @@ def anvil_command(port: int, state_file: Path | None = None, block_seconds: floa
         # Becomes anvil under the same process id; see there.
         command = [sys.executable, "-I", "-S", str(Path(anvil_state.__file__)), str(state_file), *command]
     return command
+
+
+def restore_block_hashes(url: str) -> None:
+    """Make an anvil node that goes on from a state file give contracts the hashes of the blocks in it.
+
+    Of those blocks, anvil 1.7 makes up what BLOCKHASH says (https://github.com/foundry-rs/foundry/pull/15167), and the
+    ledger refuses a hash that the chain's history contradicts. It knows them again once it has abandoned a block, so it
+    makes one more and abandons it. A transaction that gets into that block is lost, like those of the second before a
+    kill.
+
+    Raises ChainError: the node does not answer, or not as anvil does.
+    """
+    with connect(url) as node:
+        node.mine()
+        node.request("anvil_rollback", 1)
+        # This has also set its clock back to the time of that block.
+        behind = int(time.time()) - node.block_time(node.block_number())
+        if behind > 0:
+            node.request("evm_increaseTime", behind)
 
 
 def embedded_command(port: int, state_file: Path, block_seconds: float) -> list[str]:

@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from fedgrove.chain.face.networks import anvil_command, embedded_command, free_port
+from fedgrove.chain.errors import ChainError
+from fedgrove.chain.face.networks import anvil_command, embedded_command, free_port, restore_block_hashes
 from fedgrove.node.base.files import write_atomically
 from fedgrove.node.devnet.forks import ForkServer
 from fedgrove.node.devnet.kubo.local_node import LocalKubo
@@ -103,6 +105,9 @@ def chain_job(layout: TestnetPaths, testnet: Testnet) -> Job:
         deadline = time.monotonic() + CHAIN_SECONDS
         while _is_free(port) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
+        if run.chain == "anvil":
+            with suppress(ChainError):  # one that has ended again is started again
+                restore_block_hashes(chain_url(testnet))
         return running
 
     return Job(CHAIN, "chain", start, ends=False)

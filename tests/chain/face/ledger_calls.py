@@ -20,6 +20,12 @@ def refused(name, call, *arguments):
 def closed(federation, committers, model):
     """A round in which all clients draw, and which ``committers`` of them commit in, closed with ``model``."""
     number = federation.sealed()
+    finish(federation, number, committers, model)
+    return number
+
+
+def finish(federation, number, committers, model):
+    """Take a sealed round to its closing."""
     for client in federation.clients[:committers]:
         client.share(number, b"x" * 32)
     federation.network.advance_to(federation.coordinator.round(number).share_end)
@@ -29,4 +35,3 @@ def closed(federation, committers, model):
     for client in federation.clients[:committers]:
         client.release(number, b"r" * 32)
     federation.coordinator.close(number, model, b"M" * 32)
-    return number

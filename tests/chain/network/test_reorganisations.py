@@ -9,14 +9,16 @@ from contextlib import suppress
 
 import pytest
 
+from fedgrove.chain.crypto import tree
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.errors import BadHistory, ChainError, ConnectionFailed, ContractRevert
 from fedgrove.chain.face.ledger import Ledger
-from fedgrove.chain.face.networks import anvil, anvil_command, connect, free_port
+from fedgrove.chain.face.networks import anvil, anvil_command, connect, free_port, restore_block_hashes
 from fedgrove.chain.network import anvil_state, endpoints
 from fedgrove.chain.network.transactions import sender_of
-from fedgrove.chain.records import SeedFixed
-from tests.chain.federations import MODEL, SETTINGS, found
+from fedgrove.chain.records import Sealed, SeedFixed
+from tests.chain.face.ledger_calls import finish
+from tests.chain.federations import found
 from tests.chain.nodes import proxy, until
 
 
@@ -24,7 +26,9 @@ from tests.chain.nodes import proxy, until
 def archive():
     """A node that keeps all states, as anvil needs to abandon blocks by itself; a block for each transaction."""
     port = free_port()
-    command = [word for word in anvil_command(port) if word != "--prune-history"]
+    command = anvil_command(port)
+    pruning = command.index("--prune-history")
+    del command[pruning : pruning + 2]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield wait_for(f"http://127.0.0.1:{port}")
@@ -300,28 +304,84 @@ def test_a_killed_node_keeps_what_it_saved_and_we_follow_it(tmp_path):
             assert all(historic_hash(again, number) == hashes[number] for number in range(head + 1))
 
 
-def test_a_round_whose_seed_block_lies_before_the_kill_gets_no_seed(tmp_path):
-    """A restarted anvil answers BLOCKHASH wrongly for older blocks. The history contract differs, so neither counts."""
+def test_a_killed_node_makes_up_block_hashes_until_they_are_restored(tmp_path):
+    """It makes up what BLOCKHASH says of older blocks. The history contract differs, so neither counts."""
     state, port = tmp_path / "anvil.json", free_port()
     node = anvil(state, port)
     federation = found(node, clients=2)
     federation.open()
     node.mine(3)
-    until(lambda: saved_block(state) == node.block_number())
+    url, known = node.url, blocks_of(node)
+    until(lambda: saved_block(state) == len(known) - 1)
     kill(node)
-    with anvil(state, port) as again:
+    process = subprocess.Popen(anvil_command(port, state), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        again = wait_for(url)
         ledger = Ledger(again, federation.deployment, federation.founder.account)
         with pytest.raises(ContractRevert) as refusal:
             ledger.fix_seed(1)
         assert refusal.value.name == "BlockHashDisputed"
-        again.advance_to(ledger.round(1).seed_block + SETTINGS.draw_window)
-        ledger.skip(1)
-        ledger.open(MODEL)
-        seed_block = ledger.round(2).seed_block
-        again.advance_to(seed_block)
-        ledger.fix_seed(2)
+        before = blocks_of(again)  # with one that holds the refused transaction
+        restore_block_hashes(url)
+        assert blocks_of(again) == before and before[: len(known)] == known
+        ledger.fix_seed(1)
         (record,) = [each for each in ledger.records() if isinstance(each, SeedFixed)]
-        assert record.block_hash == again.block_hash(seed_block)
+        assert record.block_hash == again.block_hash(ledger.round(1).seed_block)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def blocks_of(network):
+    return [network.request("eth_getBlockByNumber", hex(each), True) for each in range(network.block_number() + 1)]
+
+
+def test_a_killed_node_loses_no_time(tmp_path):
+    state, port = tmp_path / "anvil.json", free_port()
+    node = anvil(state, port)
+    node.mine()
+    until(lambda: saved_block(state) == 1)
+    kill(node)
+    time.sleep(2)
+    with anvil(state, port) as again:
+        assert again.block_number() == 1
+        again.mine()
+        assert again.block_time(2) >= int(time.time()) - 1 > again.block_time(1)
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_round_whose_node_is_killed_before_a_block_hash_is_used_closes(tmp_path, drawn):
+    state, port = tmp_path / "anvil.json", free_port()
+    node = anvil(state, port)
+    federation = found(node)
+    number = federation.open()
+    if drawn:
+        all_draw(federation, number)
+        node.advance_to(federation.coordinator.round(number).order_block)
+    else:
+        node.advance_to(federation.coordinator.round(number).seed_block)
+    node.mine()
+    head = node.block_number()
+    until(lambda: saved_block(state) == head)
+    kill(node)
+    with anvil(state, port) as again:
+        federation.network = again
+        federation.coordinator, *federation.clients = (
+            Ledger(again, federation.deployment, keys.account) for keys in (federation.founder, *federation.keys)
+        )
+        if not drawn:
+            all_draw(federation, number)
+        federation.seal(number)
+        finish(federation, number, committers=4, model=b"\x09" * 32)
+        assert federation.coordinator.current_model() == b"\x09" * 32
+        (sealed,) = [each for each in federation.coordinator.records() if isinstance(each, Sealed)]
+        assert sealed.order_root == tree.order_root(federation.order(number))
+
+
+def all_draw(federation, number):
+    federation.to_draw(number)
+    for index in range(len(federation.clients)):
+        federation.draw(number, index)
 
 
 def historic_hash(network, number):

@@ -1,16 +1,22 @@
 """Command lines, environments, ports and configurations of what a testnet starts."""
 
+import json
+import os
+import signal
 import socket
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from fedgrove.chain.face.networks import connect, has_anvil
+from fedgrove.chain.network.anvil_state import copy_of
 from fedgrove.node.devnet.members import client_name
 from fedgrove.node.devnet.testnet import processes
 from fedgrove.node.devnet.testnet.layout import Testnet, TestnetPaths
 from fedgrove.node.devnet.testnet.processes import chain_url, explorer_url, reach, with_ports
 from fedgrove.node.scenario.reading import scenario
+from tests.chain.nodes import until
 
 
 def testnet(**options):
@@ -111,3 +117,29 @@ def test_the_first_clients_stand_by_and_command_lines_name_only_files(tmp_path, 
         assert command[command.index("--password-file") + 1] == str(mine.password)
         assert (log, directory) == (layout.log(mine.root.name), mine.root)
         assert "FEDGROVE_PASSWORD" not in environment
+
+
+@pytest.mark.skipif(not has_anvil(), reason="no anvil: run make test, which installs it")
+def test_a_killed_chain_still_knows_the_hashes_of_its_blocks(tmp_path):
+    made, layout = testnet(store="disk", chain="anvil", block_seconds=0.5), TestnetPaths(tmp_path)
+    layout.chain.parent.mkdir()
+    layout.logs.mkdir()
+    job = processes.chain_job(layout, made)
+    first = job.start()
+    try:
+        until(copy_of(layout.chain).exists)
+        until(lambda: json.loads(copy_of(layout.chain).read_bytes())["best_block_number"] > 1)
+        kept = json.loads(copy_of(layout.chain).read_bytes())["best_block_number"]
+    finally:
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+    again = job.start()
+    try:
+        with connect(chain_url(made)) as network:
+            assert 0 < kept <= network.block_number()
+            until(lambda: network.block_number() > kept)
+            # PUSH1 kept, BLOCKHASH, and return it after a zero, as no contract's code may begin with 0xef.
+            asked = {"data": f"0x60{kept:02x}406020526021601ff3"}
+            assert network.request("eth_call", asked, "latest") == "0x00" + network.block_hash(kept).hex()
+    finally:
+        again.stop(5)
