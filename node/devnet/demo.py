@@ -157,7 +157,8 @@ class Demo:
         keys = state.keys(name)
         self._fund(keys)
         place = (self._ledger(keys), self.store, keys, config, data, state.journal(name), executor)
-        return Client(*place, weight=len(data))  # as a simulation weighs them; its user is every member
+        weight = len(data)  # as a simulation weighs them; its user is every member
+        return Client(*place, device=self.scenario.run.device, weight=weight)
 
     def _fund(self, keys: Keys, shares: int = 1) -> None:
         """Give an account test ether, once."""

@@ -8,6 +8,7 @@ from fedgrove.node.devnet.clusters import ClustersRunner
 from fedgrove.node.devnet.method import MethodRunner, TrainingRunner
 from fedgrove.node.devnet.points import PointsRunner
 from fedgrove.node.devnet.subject import Subject
+from fedgrove.node.methods.registry import METHODS
 from fedgrove.node.scenario.scenario import Scenario
 
 LEAST_CLIENTS, MOST_CLIENTS, MOST_ROUNDS = 3, 1000, 10_000
@@ -36,7 +37,10 @@ def check_federation(scenario: Scenario, most_clients: int = MOST_CLIENTS) -> No
         raise InvalidConfig(f"federation.rounds must be a whole number from 1 to {MOST_ROUNDS}, not {rounds}")
     if scenario.attack is not None:
         raise InvalidConfig("attack is for simulations: leave the table out")
-    runner_of(scenario).check(scenario)
+    runner, method = runner_of(scenario), scenario.method.name
+    if scenario.run.device != "cpu" and method not in {kind.name for kind in METHODS if kind.on_gpu}:
+        raise InvalidConfig(f"run.device must be cpu: {method} computes on the processor only")
+    runner.check(scenario)
 
 
 def subject_of(scenario: Scenario, stack: ExitStack, say: Callable[[str], None], remedy: str = "") -> Subject:

@@ -32,6 +32,11 @@ class DrawsOnProcessor(TorchDispatchMode):
         super().__init__()
         self._device = device
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Torch would wrap what follows to keep its compiler off, and import that for it: a second or more of every job.
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -77,6 +77,7 @@ def reach(layout: TestnetPaths, testnet: Testnet, client: int) -> NetworkSetting
         store=f"http://127.0.0.1:{testnet.ports[kubo_name(group)]}" if run.store == "kubo" else disk,
         store_seconds=STORE_SECONDS,
         sandbox=run.sandbox,
+        device=run.device,
         resend_seconds=max(10.0, 5 * run.block_seconds),
     )
 

@@ -1,5 +1,8 @@
 """Draws for a device are made on the processor. Without a GPU the mode itself is tried, on the processor's tensors."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -60,6 +63,17 @@ def test_a_draw_for_another_device_takes_from_the_processors_generator():
 
     second = drawn(lambda: (torch.rand(5), torch.rand(5)))[1]
     assert torch.equal(drawn(draw, mode=DrawsOnProcessor(ELSEWHERE)), second)
+
+
+def test_torchs_compiler_which_takes_seconds_to_import_is_left_alone():
+    code = f"""
+import sys, torch
+from {DrawsOnProcessor.__module__} import DrawsOnProcessor
+with DrawsOnProcessor(torch.device("cpu")):
+    torch.rand(3)
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_on_the_processor_nothing_changes_and_a_gpu_that_is_not_there_is_refused(monkeypatch):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from fedgrove.node.learning.held_out import HoldOutRule, mark_of, split
 from fedgrove.node.learning.local_update import DivergedTraining
@@ -39,12 +40,12 @@ from torch import nn
 import fedgrove as fg
 
 class Points(fg.Task):
-    def __init__(self, hidden=6, fault=""):
-        self.hidden, self.fault = hidden, fault
+    def __init__(self, hidden=6, fault="", dropout=0.0):
+        self.hidden, self.fault, self.dropout = hidden, fault, dropout
 
     def model(self):
-        width = self.hidden
-        return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 3))
+        width, last = self.hidden, [nn.Dropout(self.dropout)] * (self.dropout > 0)
+        return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, 3), *last)
 
     def data(self, source):
         table = np.loadtxt(source, delimiter=",", dtype=np.float32)
@@ -83,9 +84,9 @@ def terms(strategy="fedavg", keep=(), **options):
 
 
 @contextmanager
-def process_on(place, source="data.csv", seconds=60.0):
+def process_on(place, source="data.csv", seconds=60.0, **limits):
     visible = Visible(place / "task", place / source)
-    process = TaskProcess(Worker(Mode.OFF, visible, JobLimits(seconds), preload=PRELOADED))
+    process = TaskProcess(Worker(Mode.OFF, visible, JobLimits(seconds, **limits), preload=PRELOADED))
     try:
         yield process
     finally:
@@ -124,6 +125,21 @@ def test_a_round_in_the_sandbox_has_the_bytes_of_a_round_here(place, process, st
     assert same(first.tensors, expected.tensors) and same(first.state, expected.state)
     assert first.loss == pytest.approx(expected.loss) and first.samples == 60
     assert same(second.tensors, in_this_process(place, config, expected.state).tensors)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device and a CUDA build of torch")
+@pytest.mark.parametrize("strategy", ["fedavg", "moon"])
+def test_a_task_on_a_gpu_trains_as_on_the_processor_and_repeatably(place, strategy):
+    config = terms(strategy, dropout=0.2)
+    with process_on(place, memory=None) as process:
+        here, there = (TaskData(config, process, device=device) for device in ("cpu", "cuda"))
+        model = here.first_model()
+        assert same(model, there.first_model())
+        wanted, update, again = (data.start(model, POSITION, 3, {}).result() for data in (here, there, there))
+        assert same(update.tensors, again.tensors)
+        for name, values in wanted.tensors.items():
+            np.testing.assert_allclose(update.tensors[name], values, rtol=1e-2, atol=1e-3, err_msg=name)
+        assert there.evaluate(wanted.tensors).loss == pytest.approx(here.evaluate(wanted.tensors).loss, rel=1e-4)
 
 
 def test_a_task_describes_its_model_and_what_it_keeps(place, process):
