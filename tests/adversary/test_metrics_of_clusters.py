@@ -16,6 +16,7 @@ from fedgrove.chain.records import Failed, Phase
 from fedgrove.node.learning.settings import EvaluationSettings
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.methods.procfl import codec, evaluating
+from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.training.metric_sums import SENT_BEFORE
 from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.step import Step
@@ -99,3 +100,37 @@ def test_if_they_were_holders_of_shares_would_have_two_sums_of_them(attacked, mo
     monkeypatch.setattr(Openings, "are_repeated", lambda openings, current: False)
     kind = with_phase(Coordinator, Phase.RECOVER, Withholding)
     assert stated(attacked(kind=kind, repeats=2))[0].samples == 6 * HELD
+
+
+def a_monster_at_first(inputs, upload):
+    """One word so large in the first round of training that the sum of its group is no model."""
+    first = inputs.previous.stage == "train" and inputs.current.number == COMPARING + 1
+    return with_word(upload, 0, 2_000_000_000) if first else upload
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Whether any word of the metrics in each group's sum is not zero, by round."""
+    seen, honestly = {}, evaluating.evaluated
+
+    def evaluated(inputs, sums):
+        seen[inputs.current.number] = [int(each.behind.any()) for each in sums]
+        return honestly(inputs, sums)
+
+    monkeypatch.setattr(codec, "evaluated", evaluated)
+    return seen
+
+
+def test_of_a_model_that_stayed_since_its_sum_was_spoilt_nobody_sends_metrics_again(attacked, sent):
+    federation = attacked({LIAR: sending(a_monster_at_first)}, trained=2)
+    first, second, last = stated(federation)
+    assert [each.samples for each in (first, second, last)] == [3 * HELD, 3 * HELD, 6 * HELD]
+    assert sorted(sent[COMPARING + 2]) == [0, 1] and sent[COMPARING + 3] == [1, 1]
+    assert federation.audit().verdict == "verified"
+
+
+@pytest.mark.mutants
+def test_if_they_did_its_holders_would_have_two_sums_of_them(attacked, sent, monkeypatch):
+    monkeypatch.setattr(ClusterState, "is_measured", lambda state, cluster: False)
+    federation = attacked({LIAR: sending(a_monster_at_first)}, trained=2)
+    assert stated(federation)[1].samples == 6 * HELD and sent[COMPARING + 2] == [1, 1]
