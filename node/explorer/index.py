@@ -7,9 +7,8 @@ before anything is added. Verdicts are never read from it; the audit reads the c
 import json
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ class Index:
 
     def __init__(self, path: Path, deployment: Deployment) -> None:
         self._path = path
-        self._threads = threading.local()
+        self._idle: list[sqlite3.Connection] = []
         self.deployment = deployment
         self._quorum = deployment.settings.quorum
         terms = {"version": VERSION, "deployment": deployment.to_json()}
@@ -52,23 +51,31 @@ class Index:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def connection(self) -> sqlite3.Connection:
-        """This thread's connection. Reads outside ``changes`` each see the latest complete state."""
-        if not hasattr(self._threads, "connection"):
-            connection = sqlite3.connect(self._path, timeout=30, isolation_level=None)
-            connection.row_factory = sqlite3.Row
-            # The stubs of sqlite3 know of aggregates of integers only.
-            connection.create_aggregate("sum_wei", 1, _SumWei)  # pyright: ignore[reportArgumentType]
-            self._threads.connection = connection
-        return self._threads.connection
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection that nobody else has during the block. Reads outside ``changes`` each see the latest state.
+
+        No more are open than were wanted at once. With one a thread, SQLite would keep the files of threads that have
+        ended open: it closes none as long as another connection of the process holds a lock.
+        """
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._open()
+        try:
+            yield connection
+        finally:
+            self._idle.append(connection)
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """All rows of a query."""
-        return self.connection().execute(query, values).fetchall()
+        with self.connection() as database:
+            return database.execute(query, values).fetchall()
 
     def row(self, query: str, *values: object) -> sqlite3.Row | None:
         """The first row of a query, or None."""
-        return self.connection().execute(query, values).fetchone()
+        with self.connection() as database, closing(database.execute(query, values)) as found:
+            return found.fetchone()
 
     def value(self, query: str, *values: object) -> Any:
         """The first column of the first row, of the type that the schema gives it; None without a row."""
@@ -101,14 +108,15 @@ class Index:
     @contextmanager
     def changes(self) -> Iterator[sqlite3.Connection]:
         """Readers see all that is written in the block, or none of it."""
-        connection = self.connection()
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
+        with self.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # a full disk may have ended it
+                    connection.execute("ROLLBACK")
+                raise
 
     def add(self, history: LedgerHistory) -> bool:
         """Add what a verified piece of the chain has after the index's head; whether there was anything."""
@@ -154,12 +162,18 @@ class Index:
             sum_up(database, {row["number"] for row in rounds}, self._quorum)
 
     def close(self) -> None:
-        """Close this thread's connection."""
-        if hasattr(self._threads, "connection"):
-            self._threads.connection.close()
-            del self._threads.connection
+        """Close the connections that nobody uses."""
+        while self._idle:
+            self._idle.pop().close()
 
     # --- helpers ----------------------------------------------------------------------------------------------------
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=30, isolation_level=None, check_same_thread=False)
+        connection.row_factory = sqlite3.Row
+        # The stubs of sqlite3 know of aggregates of integers only.
+        connection.create_aggregate("sum_wei", 1, _SumWei)  # pyright: ignore[reportArgumentType]
+        return connection
 
     def _terms(self) -> dict[str, str]:
         try:
@@ -174,7 +188,8 @@ class Index:
 
     def _make(self, terms: dict[str, str]) -> None:
         os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
-        self.connection().execute("PRAGMA journal_mode = WAL")
+        with self.connection() as database:
+            database.execute("PRAGMA journal_mode = WAL")
         schema = files("fedgrove.node.explorer").joinpath("schema.sql").read_text()
         with self.changes() as database:  # so that a file that was begun is not taken for one that is whole
             for statement in schema.split(";"):

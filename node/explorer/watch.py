@@ -143,8 +143,6 @@ class IndexWatch:
             raise
         finally:
             looked.set()
-            if self.index is not None:
-                self.index.close()
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,8 @@ def test_indexes_that_are_too_large_together_go(run, tmp_path, monkeypatch):
 def test_who_comes_second_gets_an_index_of_its_own(run, tmp_path):
     source = DirectorySource(run.directory)
     with open_index(source, tmp_path) as first, open_index(source, tmp_path) as second:
-        assert first.connection() is not second.connection()
+        with first.connection() as one, second.connection() as other:
+            assert one is not other
         assert len(list(tmp_path.iterdir())) == 1
         second.add(run.history)
         assert first.head() == run.history.first_block - 1

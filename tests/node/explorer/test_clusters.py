@@ -73,7 +73,8 @@ def view(clustered) -> ClustersView:
 @pytest.fixture
 def copied(story, clustered, tmp_path) -> Iterator[Index]:
     """A copy of the index, to be changed."""
-    clustered.index.connection().execute("VACUUM INTO ?", (str(tmp_path / "index.sqlite"),))
+    with clustered.index.connection() as database:
+        database.execute("VACUUM INTO ?", (str(tmp_path / "index.sqlite"),))
     index = Index(tmp_path / "index.sqlite", story.history.deployment)
     yield index
     index.close()

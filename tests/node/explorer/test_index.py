@@ -1,7 +1,10 @@
 """The index says what the ledger says, is made once, follows the chain where it is replaced, and never raises."""
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -14,6 +17,8 @@ from fedgrove.node.explorer.placing import DIGESTS, entry_of, place
 from fedgrove.node.explorer.sources import DirectorySource
 from fedgrove.node.protocol.rounds import Rounds
 from tests.node.explorer.conftest import exploring
+
+FILES = Path("/proc/self/fd")
 
 
 @pytest.fixture
@@ -145,3 +150,28 @@ def test_a_draw_with_a_proof_that_is_none_gives_no_tree(run, index):
 
 def test_a_deployment_survives_its_round_trip(index):
     assert Deployment.from_json(index.value("SELECT value FROM meta WHERE key = 'deployment'")) == index.deployment
+
+
+@pytest.mark.skipif(not FILES.is_dir(), reason="needs Linux's list of a process's files")
+def test_no_more_files_are_open_than_were_read_at_once(index, tmp_path):
+    """However many threads have read, of servers that begin and end some as they are asked."""
+
+    def files() -> int:
+        places = [os.readlink(each) for each in FILES.iterdir() if each.is_symlink()]
+        return sum(place.startswith(str(tmp_path)) for place in places)
+
+    def read_in_threads() -> None:
+        for _ in range(20):
+            reader = Thread(target=index.head)
+            reader.start()
+            reader.join()
+
+    read_in_threads()
+    before = files()
+    read_in_threads()
+    assert files() == before <= 3, "one connection: the file, its log, and their shared memory"
+    with index.connection(), index.connection():
+        read_in_threads()
+    assert len({id(each) for each in index._idle}) == len(index._idle) == 3
+    index.close()
+    assert files() == 0
