@@ -101,7 +101,7 @@ class RunSettings(Settings):
     data_dir: str = ""
     workers: Annotated[int, Meta(ge=0, le=1024)] = 0
     executor: str = "auto"
-    device: str = "cpu"
+    device: Literal["cpu", "cuda"] = "cpu"
     together: Annotated[int, Meta(ge=1, le=10_000)] = 1
     evaluate_every: Annotated[int, Meta(ge=1, le=100_000)] = 1
     probe_every: Annotated[int, Meta(ge=0, le=100_000, description="from 0 (never) to 100000")] = 0
@@ -109,10 +109,6 @@ class RunSettings(Settings):
     block_seconds: Annotated[float, Meta(ge=0.1, le=60, description="from 0.1 to 60 seconds")] = 1.0
     standby: Annotated[int, Meta(ge=0)] = 1
     explorer: bool | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(self.device in ("cpu", "cuda"), "device", "cpu or cuda")
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def test_what_changes_no_result_leaves_the_digest():
         ({"scenario": {"drop": 1.0}}, "scenario.drop must be from 0 to below 1"),
         ({"scenario": {"validation": 0.6}}, "scenario.validation must be"),
         ({"run": {"together": 0}}, "run.together must be"),
-        ({"run": {"device": "tpu"}}, "run.device must be cpu or cuda"),
+        ({"run": {"device": "tpu"}}, "run.device must be one of cpu, cuda, not 'tpu'"),
         ({"run": {"workers": -1}}, "run.workers must be"),
         ({"federation": {"sampling_rate": 0}}, "federation.sampling_rate must be above 0"),
         ({"federation": {"sampling_rate": float("nan")}}, "sampling_rate"),
