@@ -213,8 +213,8 @@ interface ITrainingLedger {
     error DrawStillOpen(uint64 round, uint256 drawEnd);
     error QuorumReached(uint64 round, uint32 drawn, uint32 quorum);
     error QuorumMissed(uint64 round, uint32 drawn, uint32 quorum);
-    /// @dev A client may skip a round of all members only where members changed since its opening, where its seed is lost,
-    /// or when 2¹⁶ blocks are over.
+    /// @dev A client may skip a round of all members only where members changed since its opening, where no seed was fixed
+    /// in the 256 blocks after its block, or when 2¹⁶ blocks are over.
     error MembersUnchanged(uint64 round, uint64 changedAt);
     /// @dev Too few clients committed for a closing: fewer than the quorum, or no more than half of the drawn.
     error CommitsMissing(uint64 round, uint32 committed, uint32 drawn);

@@ -54,6 +54,8 @@ abstract contract RoundStore is RoundClock, DirectCalls {
         ClientState state;
     }
 
+    /// @dev Blocks whose hash every chain has at hand.
+    uint256 internal constant HASHES_KEPT = 256;
     /// @dev EIP-2935: returns the hash of the block whose number it is called with, for the last 8,191 blocks.
     address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
 
@@ -144,16 +146,11 @@ abstract contract RoundStore is RoundClock, DirectCalls {
     /// beside it, since the genesis of a private chain may have put anything at its address. A test node that was
     /// started again has lost the opcode's.
     function _blockHash(uint64 round_, uint256 number) internal view returns (bytes32 found) {
-        found = _findHash(number);
-        if (found == 0) revert BlockHashUnavailable(round_, number);
-        bytes32 historic = _historicHash(number);
-        if (historic != 0 && historic != found) revert BlockHashDisputed(round_, number);
-    }
-
-    /// @dev Zero where neither knows the block.
-    function _findHash(uint256 number) internal view returns (bytes32 found) {
         found = blockhash(number);
-        if (found == 0) found = _historicHash(number);
+        bytes32 historic = _historicHash(number);
+        if (found == 0) found = historic;
+        if (found == 0) revert BlockHashUnavailable(round_, number);
+        if (historic != 0 && historic != found) revert BlockHashDisputed(round_, number);
     }
 
     /// @dev Zero where the history contract does not know the block, or is not there.

@@ -472,14 +472,11 @@ contract EndingsTest is Federation {
         uint64 round = _open();
         uint256 seedBlock = ledger.round(round).seedBlock;
         vm.roll(seedBlock + 256);
-        vm.setBlockhash(seedBlock, keccak256("still known"));
         bytes memory refusal =
             abi.encodeWithSelector(ITrainingLedger.MembersUnchanged.selector, round, registry.changedAt());
         _refusesSkip(0, round, refusal);
         vm.roll(seedBlock + 257);
-        vm.mockCall(HISTORY, abi.encode(seedBlock), abi.encode(keccak256("still known")));
-        _refusesSkip(0, round, refusal);
-        vm.mockCallRevert(HISTORY, abi.encode(seedBlock), "out of range");
+        vm.mockCall(HISTORY, abi.encode(seedBlock), abi.encode(keccak256("still known"))); // not on every chain
         _as(members[0].account);
         ledger.skip(round);
         _inPhase(round, Phase.Skipped);
