@@ -117,6 +117,10 @@ class SimulatedProCflCourse:
         found = self._course.groups(self.state, self._stated(choices))
         return {number: group for number, group in enumerate(found) if group}
 
+    def fresh(self, groups: Mapping[int, Cluster]) -> dict[int, Cluster]:
+        """Those of the groups whose model was not measured before: members' metrics of a model are summed once."""
+        return {number: group for number, group in groups.items() if not self.state.is_measured(number)}
+
     def _stated(self, choices: Mapping[int, int]) -> dict[int, int]:
         """What each client states when it draws: the model of its choice, from 1."""
         return {client: 1 + choice for client, choice in choices.items() if client not in self.state.expelled}
@@ -140,7 +144,9 @@ class SimulatedProCflCourse:
         filled = {k: group for k, group in enumerate(groups) if group}
         weights = course.weights(before, groups)
         start = dict(zip(filled, crew.publish(before.model_of(k) for k in filled), strict=True))
-        sums, results = crew.sums(number, start, filled, weights)
+        sums, trained = crew.sums(number, start, filled, weights)
+        fresh = {client for group in self.fresh(filled).values() for client in group}
+        results = [each if each.client in fresh else replace(each, measured=None) for each in trained]
         found = [GroupSum(group, sums[k]) if group else GroupSum(()) for k, group in enumerate(groups)]
         self.state = course.trained(before, checked(found, weights, self._bound), weights, self._bound, stated, "")
         one = course.is_global(before)

@@ -207,6 +207,8 @@ class ClusteredSimulation(SimulationRun):
     def _of_last_model(self, number: int, drawn: tuple[int, ...]) -> Released | None:
         start = self._crew.publish(self._models_for(number))
         groups = self._method.groups(self._choices(number, start, drawn))
+        if isinstance(self._method, SimulatedProCflCourse):
+            groups = self._method.fresh(groups)
         models = {k: start[k if len(start) > 1 else 0] for k in groups}  # parts of one model have the same
         return self._figures(self._crew.measured(number, models, groups).values())
 
