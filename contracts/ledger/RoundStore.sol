@@ -143,8 +143,7 @@ abstract contract RoundStore is RoundClock, DirectCalls {
     }
 
     /// @dev The hash of a past block. The opcode knows the last 256; the history contract (EIP-2935) more, and is asked
-    /// beside it, since the genesis of a private chain may have put anything at its address. A test node that was
-    /// started again has lost the opcode's.
+    /// beside it, since the genesis of a private chain may have put anything at its address.
     function _blockHash(uint64 round_, uint256 number) internal view returns (bytes32 found) {
         found = blockhash(number);
         bytes32 historic = _historicHash(number);

@@ -43,7 +43,8 @@ def fate(current: RoundRecords, quorum: int) -> str:
         return ""
     match current.ending:
         case Closed():
-            judges, clients = len(current.judgements(Phase.CLOSED)), len(current.commits)
+            said = current.judgements(Phase.CLOSED).values()
+            judges, clients = sum(not any(each.model_digest) for each in said), len(current.commits)
             return f"the round was voided: {judges} of its {clients} clients judged that it has no result"
         case Voided():
             return "the round was voided: it trained from a model that others replaced"

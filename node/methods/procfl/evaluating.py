@@ -4,7 +4,7 @@ Each group's metrics are summed apart, as its models are. Impossible metrics lea
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from fedgrove.node.methods.procfl.round_inputs import course_of
 from fedgrove.node.methods.procfl.state import ClusterState
@@ -23,12 +23,12 @@ from fedgrove.node.protocol.metric_words import MetricSums
 from fedgrove.node.protocol.round_inputs import RoundInputs
 
 
-def evaluated(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> MembersMetrics | None:
+def evaluated(inputs: RoundInputs[ClusterState], sums: Sequence[GroupSum]) -> MembersMetrics | None:
     """What a round states of the models that it began with, over all groups; None where the terms ask for nothing."""
     if inputs.config.evaluation is None:
         return None
-    summed = [(number, each) for number, each in enumerate(sums) if each.words is not None]
-    fresh = [each for number, each in summed if not inputs.previous.is_measured(number)]
+    summed = [each for each in sums if each.words is not None]
+    fresh = _fresh(inputs, sums)
     found = [sum_of(inputs.config, each.behind, len(each.group)) for each in fresh]
     repeated = are_repeated(inputs) or (summed and not fresh)
     together = SENT_BEFORE if repeated else _together(found, least_loss(inputs.config))
@@ -44,6 +44,12 @@ def not_evaluated(inputs: RoundInputs[ClusterState]) -> MembersMetrics | None:
     return None if course is None else MembersMetrics(0, {}, course=course)
 
 
+def _fresh(inputs: RoundInputs[ClusterState], sums: Sequence[GroupSum]) -> list[GroupSum]:
+    """The sums whose models' metrics were not summed before."""
+    known = inputs.previous.is_measured
+    return [each for number, each in enumerate(sums) if each.words is not None and not known(number)]
+
+
 def _together(found: list[MembersMetrics], least: float) -> MembersMetrics:
     """The metrics of all groups that have some; where none has, why."""
     known = [each for each in found if each.there]
@@ -55,12 +61,8 @@ def _together(found: list[MembersMetrics], least: float) -> MembersMetrics:
     return of_sums(MetricSums(sum(each.samples for each in known), dict(totals)), least)
 
 
-def raised(inputs: RoundInputs[ClusterState], sums: Iterable[GroupSum]) -> int | None:
+def raised(inputs: RoundInputs[ClusterState], sums: Sequence[GroupSum]) -> int | None:
     """How many members could not train, over all groups that can be summed; None where nobody counts."""
-    found = [
-        raised_in(inputs, each.behind, len(each.group))
-        for number, each in enumerate(sums)
-        if each.words is not None and not inputs.previous.is_measured(number)
-    ]
+    found = [raised_in(inputs, each.behind, len(each.group)) for each in _fresh(inputs, sums)]
     stated = [count for count in found if count is not None]
     return sum(stated) if stated else None

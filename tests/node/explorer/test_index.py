@@ -10,7 +10,7 @@ import pytest
 
 from fedgrove.chain import records as kinds
 from fedgrove.chain.network.history import LedgerHistory
-from fedgrove.chain.records import Closed, Drawn, Position, Registered, RoundOpened, Sealed
+from fedgrove.chain.records import Closed, Drawn, Judged, Phase, Position, Registered, RoundOpened, Sealed
 from fedgrove.chain.records.deployment import Deployment
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.placing import DIGESTS, entry_of, place
@@ -137,6 +137,19 @@ def test_records_that_follow_from_nothing_are_kept_out_of_the_rounds(index, reco
     with index.changes() as database:
         place(database, entry_of(1, record))
     assert index.value("SELECT count(*) FROM rounds") == 0
+
+
+def test_a_member_says_of_a_closing_what_it_said_last(run, index):
+    """Zeros are taken back for a result; what stays says it as the ledger's own view does."""
+    opened = next(record for record in run.records if isinstance(record, RoundOpened))
+    said = [Judged(AT, opened.round, 1, Phase.CLOSED, *2 * (digest,)) for digest in (bytes(32), b"m" * 32)]
+    ledger = Rounds()
+    with index.changes() as database:
+        for number, record in enumerate((opened, *said), 1):
+            ledger.add(record)
+            place(database, entry_of(number, record))
+    part = index.row("SELECT judged, judged_model FROM parts")
+    assert tuple(part) == (3, ledger.last.judgements(Phase.CLOSED)[1].model_digest)
 
 
 def test_a_draw_with_a_proof_that_is_none_gives_no_tree(run, index):
