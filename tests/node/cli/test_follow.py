@@ -160,7 +160,8 @@ def test_a_reorganisation_of_a_running_round_is_followed(chain, found):
     federation = found(rounds=1, network=connect(chain.url))
     watch = follower(federation, chain)
     coordinator, clients = federation.coordinator(), federation.clients()
-    turn_until(federation, coordinator, clients, "client 1", "drew")
+    turn_until(federation, coordinator, clients, "client 3", "drew")
+    chain.mine(federation.config.ledger.order_delay)  # a new block for the order would give masks another graph
     snapshot = chain.request("evm_snapshot")
     turn_until(federation, coordinator, clients, "client 3", "shared")
     assert watch.look() is None
