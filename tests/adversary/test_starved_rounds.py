@@ -126,5 +126,6 @@ def test_without_the_bound_in_the_roles_the_ledger_refuses(tmp_path, monkeypatch
         ledger = federation.ledger(federation.coordinator_keys)
         while (now := standing(ledger)).round < ROUNDS + REPEATS or now.phase != "failed":
             federation.turn(coordinator, clients)
+        network.mine(2 * federation.config.ledger.draw_window)  # the pause of rounds that fail in a row
         assert [coordinator.step().phase for _ in range(2)] == ["refused", "refused"]
         assert len(federation.of(RoundOpened)) == ROUNDS + REPEATS

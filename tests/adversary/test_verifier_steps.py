@@ -197,7 +197,8 @@ def with_a_letter(directory: Path) -> None:
 
 def after_the_manifest(directory: Path) -> None:
     table = json.loads((directory / REPORT).read_bytes())
-    (directory / REPORT).write_text(json.dumps(table | {"options": {"seed": 1}}))
+    table["rounds"][0]["seconds"] += 1  # what nothing else of the history says
+    (directory / REPORT).write_text(json.dumps(table))
 
 
 # --- steps left out ---------------------------------------------------------------------------------------------------
