@@ -23,6 +23,7 @@ from fedgrove.chain.records import (
     Committed,
     Failed,
     LedgerFounded,
+    Replaced,
     RoundOpened,
     Voided,
 )
@@ -169,9 +170,9 @@ def check_cuts(run: Kept, blocks: Sequence[int], directory: Path) -> None:
 
 
 def ends(run: Kept) -> list[int]:
-    """The blocks with which a history can end, once it is founded; where a lie stands that is void later, none."""
+    """The blocks with which a history can end, once it is founded; where a lie stands that falls later, none."""
     records = run.history.records()
-    void = {record.round: record.at.block for record in records if isinstance(record, Voided)}
+    void = {record.round: record.at.block for record in records if isinstance(record, Voided | Replaced)}
     lies = [
         range(each.at.block, void[each.round]) for each in records if isinstance(each, Closed) and each.round in void
     ]
