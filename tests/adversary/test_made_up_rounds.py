@@ -239,14 +239,25 @@ def of_kmeans(current: RoundRecords) -> tuple[Group, ...]:
     return kmeans_inputs.groups_of(Rounds(), current, before, config)
 
 
-def of_clusters(current: RoundRecords) -> tuple[Group, ...]:
+def stops_clusters() -> bool:
+    """Fifty accounts register when clusters are found, so that these seem too few to hide each other."""
+    ledger = Ledger(10)
+    ledger.hold(closes=True)
+    for client in range(11, 61):
+        ledger.join(client, next(ledger.blocks))
+    current = ledger.hold(away=tuple(range(11, 61)))
+    return not all(group.positions for group in of_clusters(current, ledger.rounds))
+
+
+def of_clusters(current: RoundRecords, rounds: Rounds | None = None) -> tuple[Group, ...]:
     """Two clusters of five, of which each member chose its own."""
     course = SimpleNamespace(groups=lambda state, stated, least: divided(sorted(stated), least))
     config = SimpleNamespace(masking=MaskingSettings(), membership=MembershipSettings())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_inputs, "course_of", lambda config: course)
         patch.setattr(cluster_inputs, "is_low_order", lambda key: False)
-        return cluster_inputs.groups_of(current, None, config)
+        found = cluster_inputs.groups_of(rounds or Rounds(), current, None, config)
+        return found or (Group.of((), 1),)
 
 
 def divided(clients: list[int], least: int) -> tuple[tuple[int, ...], ...]:
@@ -363,6 +374,10 @@ ATTACKS: dict[str, tuple[Callable[[], bool], Guard]] = {
     "tail_before_the_first_closing": (isolates_in_the_first_round, (policy, "known_members", known_by_commits)),
     "trio_of_a_group": (partial(reads_a_trio, of_kmeans), (kmeans_inputs, "crowd_of", lambda *_: OF_THREE)),
     "trio_of_a_cluster": (partial(reads_a_trio, of_clusters), (cluster_inputs, "crowd_of", lambda *_: OF_THREE)),
+    "newcomers_stop_clusters": (
+        stops_clusters,
+        (cluster_inputs, "least_of", lambda rounds, current, config: cells.crowd_of(current, config)),
+    ),
     **{f"junk_judgement_{n}": (partial(judges_junk, n), (Closings, "_chance", everybody_looks)) for n in (60, 100)},
     "release_on_a_lie": (confirms_its_lie, NO_DOUBTS),
 }

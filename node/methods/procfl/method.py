@@ -61,7 +61,7 @@ class ProCfl(ModelMethod[ClusterState, ClusterUpdate]):
             return self.inputs(rounds, rounds.base_before(current.number), ledger, store)
 
         state = seated(rounds, current, config, state, trained)
-        graph = current.graph(*ledger, config.masking, groups_of(current, state, config))
+        graph = current.graph(*ledger, config.masking, groups_of(rounds, current, state, config))
         return RoundInputs(rounds, current, graph, config, store, lambda: state)
 
     def statement_fault(self, model: ClusterState, metrics: Metrics) -> str:

@@ -131,11 +131,22 @@ def seated(
     return suspicion.seated(terms_of(config), state, lots, opens)
 
 
-def groups_of(current: RoundRecords, state: ClusterState, config: FederationConfig) -> tuple[Group, ...]:
+def groups_of(
+    rounds: Rounds, current: RoundRecords, state: ClusterState, config: FederationConfig
+) -> tuple[Group, ...]:
     """Leaf positions of those who are summed together in a sealed round: no fewer than hide each other."""
-    least = crowd_of(current, config)
+    least = least_of(rounds, current, config)
     groups = course_of(config).groups(state, numbers_in(current.draws), least)
     return tuple(Group.of(current.positions(group), least) for group in groups)
+
+
+def least_of(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> int:
+    """The fewest of a cluster that are summed in a round: as many as hid each other when its members were compared.
+
+    Who registers after the first round that stands is in no cluster: newcomers neither hide members nor stop their sums.
+    """
+    first = next((each for each in rounds.rounds.values() if each.stands), current)
+    return crowd_of(first if current.draws_all and first.number < current.number else current, config)
 
 
 def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
