@@ -5,6 +5,7 @@ import pytest
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.step import missing
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.status.standing import JudgedRound, standing
 from tests.node.federation import Federation, LyingCoordinator
@@ -99,6 +100,11 @@ def test_it_names_who_is_waited_for(found):
     while federation.turn(coordinator, clients):
         seen.add(standing(reader).waiting)
     assert "client 2 to draw" in seen
+
+
+def test_clients_that_are_waited_for_are_named_in_the_order_of_their_numbers():
+    assert missing((4, 6, 3, 1), {6}, "commit") == "clients 1, 3, 4 to commit"
+    assert missing((4,), {4}, "commit") == "nobody"
 
 
 def test_a_stranger_is_told_so_and_the_coordinator_is_none(federation):
