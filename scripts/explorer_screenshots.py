@@ -2,6 +2,10 @@
 
 RUN is a run's directory, as ``fedgrove demo --out`` leaves it; ``--compare RUN RUN …`` takes those of the comparison.
 Chromium must be installed.
+
+Those of the guide are of ``demo --seed 4 --rounds 8 --strategy fedavg``, with ``--drop 0.25 --held-out 0.2`` for RUN,
+and for the comparison with ``--held-out 0.2``, the same with ``--strategy fedaom``, and ``--epsilon 8``. The run with
+clusters is that of ``tests.node.methods.procfl.story``, which an audit finds verified only with the lots that it draws.
 """
 
 import argparse
