@@ -423,8 +423,9 @@ after a round that was spoilt. A federation cuts as many partitions in its life,
         """Spoilers and the coordinator read every sum that is opened and know their own updates. A round that nobody
 can close leaves the model as it is; a cell without a spoiler closes it, and the model moves. They go on for the most
 rounds of the other tables, or until nobody takes part any more. The last row of each size has as many spoilers as the
-terms assume: the model hardly moves until the standstill, which comes after eight rounds at the latest, as all
-together are opened at most twice from one model. "Rank" is that of all sets that were opened, the most over the seeds.
+terms assume: unless they share a cell, as two of 8 may, the model hardly moves until the standstill, which comes after
+eight rounds at the latest, as all together are opened at most twice from one model. "Rank" is that of all sets that
+were opened, the most over the seeds.
 In the last column honest members are absent by chance, too, so that the sets differ by themselves.""",
         spoilers_read,
         ["members", "spoilers", "rounds", "rank", "own part", "control", "own part, 12% absent"],

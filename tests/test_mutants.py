@@ -114,28 +114,28 @@ def test_the_page_counts_the_last_trial_of_each_mutant_and_gives_reasons(scripts
 
 # --- refusals of the law and of the contracts, each of which some test needs ------------------------------------------
 
-RULES = ("windows", "authors", "joining", "rounds", "judgements")
-LAW_TESTS = [f"tests/node/protocol/test_rules_of_{part}.py" for part in RULES]
+RULES = ("rules_of_windows", "rules_of_authors", "rules_of_joining", "rules_of_rounds", "judgements")
+LAW_TESTS = [f"tests/node/protocol/test_{part}.py" for part in RULES]
 NAMES_AN_ERROR = re.compile(r"revert (\w+)")
 TEST = re.compile(r"\n    function (test\w*|invariant\w*)\(.*?\n    }\n", re.DOTALL)
 
 
-def needed_refusals(found, *tests: str, lines: Sequence[int] = ()) -> dict[int, str | None]:
-    """By the line of each refusal of the law, or of some, a test that fails without it."""
-    options = {"FEDGROVE_REMOVED": str(found), "FEDGROVE_LINES": " ".join(map(str, lines))}
+def needed_refusals(found, *tests: str, places: Sequence[str] = ()) -> dict[str, str | None]:
+    """By the place of each refusal of the law, or of some, a test that fails without it."""
+    options = {"FEDGROVE_REMOVED": str(found), "FEDGROVE_PLACES": " ".join(places)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.removed_refusals", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | options, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5_000:]
-    return {int(line): test for line, test in json.loads(found.read_text()).items()}
+    return json.loads(found.read_text())
 
 
-def refusals_of_law() -> list[int]:
-    return refusals((ROOT / "node/protocol/law.py").read_text())[1]
+def refusals_of_law() -> list[str]:
+    return sorted(place for name in ("judgements", "law") for place in refusals(ROOT / f"node/protocol/{name}.py")[1])
 
 
 def test_some_refusals_of_the_law_are_each_needed_by_a_test(tmp_path):
     some = random.Random(0).sample(refusals_of_law(), 5)
-    found = needed_refusals(tmp_path / "found", *LAW_TESTS, lines=some)
+    found = needed_refusals(tmp_path / "found", *LAW_TESTS, places=some)
     assert sorted(found) == sorted(some) and all(found.values()), found
 
 

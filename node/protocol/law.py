@@ -9,8 +9,8 @@ Who may take part is approved before it registers, unless membership is open, an
 approved again after a revocation waits for the delay, too; a revocation acts from the next round on. A member that drew
 in none of the last rounds of all members is idle: an opening may list it, and nobody waits for it in that round.
 
-Only the clock, a count, or more than half of those that committed end a round without a model. Those that committed
-judge it: before its closing that nothing may be summed, after it what it should have come to.
+Only the clock, a count, or more than half of those that committed end a round without a model. What the latter may say
+of it, and what follows, stands in ``judgements``.
 """
 
 import functools
@@ -40,7 +40,6 @@ from fedgrove.chain.records import (
     Registered,
     RegistryFounded,
     Released,
-    Replaced,
     Resumed,
     Revoked,
     RoundOpened,
@@ -49,7 +48,6 @@ from fedgrove.chain.records import (
     Sealed,
     SeedFixed,
     Skipped,
-    Voided,
     VrfKeyRotated,
     Withdrawn,
 )
@@ -58,6 +56,7 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.node.protocol.bad_record import RuleBroken, bad
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.clock import coordinator_turn, draw_window_end, phase_of
+from fedgrove.node.protocol.judgements import check_judgement, consequences
 from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
 
 _FOUNDING = (RegistryFounded, LedgerFounded)
@@ -83,17 +82,10 @@ class Law:
     rounds: Rounds
     _founded: list[FoundingRecord] = field(default_factory=list)
     _expected: deque[Record] = field(default_factory=deque)
-    _standing: int = 0
-    _model: bytes = b""
-    _metrics: bytes = b""
     _vrf_keys: set[tuple[int, int]] = field(default_factory=set)
     _approved: set[str] = field(default_factory=set)
-    _struck: set[str] = field(default_factory=set)
     _placed: dict[str, int] = field(default_factory=dict)
     _changed_at: int = 0
-
-    def __post_init__(self) -> None:
-        self._model = bytes.fromhex(self.facts.deployment.terms.model)
 
     def check(self, record: Record) -> None:
         """Raise RuleBroken if the record breaks a rule."""
@@ -114,7 +106,9 @@ class Law:
             case RoundOpened():
                 self._opened(record)
             case Judged():
-                self._judged(record)
+                self._check_author(record)
+                check_judgement(record, self.rounds, self.facts.settings)
+                self._expected.extend(consequences(record, self.rounds, self.facts.settings))
             case Released():
                 self._released(record)
             case RoundRecord():
@@ -126,9 +120,9 @@ class Law:
 
     def barred_from(self, number: int, block: int) -> list[str]:
         """Accounts that the opening of a round in this block may list: who may not draw, and who is idle."""
-        idle = self.facts.deployment.terms.rate_of(number) == tree.EVERYONE
+        idle, limit = self.facts.deployment.terms.rate_of(number) == tree.EVERYONE, self.facts.settings.absence_limit
         members = self.rounds.members.values()
-        return [member.account for member in members if member.bar(block) or (idle and self._is_idle(member))]
+        return [each.account for each in members if each.bar(block) or (idle and self.rounds.is_idle(each, limit))]
 
     def barred(self, member: Member, current: RoundRecords) -> str:
         """Why the ledger takes no draw of a member in a round, in one clause; empty when it does."""
@@ -139,7 +133,7 @@ class Law:
     def is_active(self, account: str, block: int) -> bool:
         """Whether an account is a member's that may act for the coordinator in a block."""
         member = self.rounds.member(account)
-        if member is None or account in self._struck:
+        if member is None or account in self.rounds.struck:
             return False
         return member.approved and not member.left and member.active_from <= block
 
@@ -149,12 +143,12 @@ class Law:
 
     def is_struck(self, account: str) -> bool:
         """Whether a closing of the account was replaced or voided."""
-        return account in self._struck
+        return account in self.rounds.struck
 
     def grace(self) -> int:
         """Blocks in which the coordinator may act alone: fewer once a closing of its own fell."""
         grace = self.facts.settings.coordinator_grace
-        return grace // 4 if self.facts.deployment.coordinator in self._struck else grace
+        return grace // 4 if self.facts.deployment.coordinator in self.rounds.struck else grace
 
     def closing_lot(self, current: RoundRecords, account: str) -> int:
         """Blocks behind the grace that an account leaves to others before it may close a round that it committed in."""
@@ -167,9 +161,6 @@ class Law:
         """Whether too few committed for a closing: fewer than the quorum, or no more than half of those that drew."""
         committed = len(current.commits)
         return committed < self.facts.settings.quorum or 2 * committed <= len(current.draws)
-
-    def _is_idle(self, member: Member) -> bool:
-        return self.rounds.is_idle(member, self.facts.settings.absence_limit)
 
     def _check_author(self, record: MemberRecord) -> Member:
         """The member that a record names; RuleBroken if it is none, or did not sign it."""
@@ -184,7 +175,7 @@ class Law:
     def _check_coordinator(self, record: RoundRecord, since: int, more: int = 0) -> bool:
         """Whether it is the coordinator's; RuleBroken for others within its grace and ``more`` after ``since``."""
         author = record.at.author
-        if author in self._struck:
+        if author in self.rounds.struck:
             raise bad(f"{record.FIELD}.author", f"a closing of {author} was replaced or voided", record.round)
         if author == self.facts.deployment.coordinator:
             return True
@@ -332,7 +323,7 @@ class Law:
         closed, failed = self.rounds.closed, self.rounds.failed
         if closed >= terms.rounds or failed > terms.repeats:
             raise bad("opened", f"{closed} of {terms.rounds} rounds had closed, {failed} had failed", number)
-        if record.model_digest != self._model:
+        if record.model_digest != (self.rounds.model_digest if latest else bytes.fromhex(terms.model)):
             raise bad("opened.model", "it is not the model in force after the previous round", number)
         if record.config_digest.hex() != terms.config:
             raise bad("opened.config", "it is not the configuration that the ledger was deployed with", number)
@@ -483,9 +474,8 @@ class Law:
             raise bad(f"{record.FIELD}.block", f"block {block} is outside its window", number, client)
         later = any(client in each.draws for at, each in self.rounds.rounds.items() if at > number)
         if client not in current.draws or client in current.releases or later:
-            raise bad(
-                record.FIELD, "the client did not draw in the round, or had released, or drew later", number, client
-            )
+            reason = "the client did not draw in the round, or had released, or drew later"
+            raise bad(record.FIELD, reason, number, client)
 
     # --- how a round ends -------------------------------------------------------------------------------------------
 
@@ -501,7 +491,6 @@ class Law:
             member = self.rounds.member(author)
             if member is None or member.client not in current.commits:
                 raise bad("closed.author", f"{author} is neither the coordinator nor committed", number)
-        self._standing, self._model, self._metrics = number, record.model_digest, record.metrics_digest
 
     def _skipped(self, record: Skipped, current: RoundRecords, deadlines: Deadlines) -> None:
         number, drawn, block = record.round, len(current.draws), record.at.block
@@ -521,57 +510,6 @@ class Law:
         phase = phase_of(current, deadlines, record.at.block)
         if phase is not Phase.OVERDUE and not (phase is Phase.RECOVER and self.is_hopeless(current)):
             raise bad("failed", "it was not overdue, and enough clients had committed", record.round)
-
-    def _judged(self, record: Judged) -> None:
-        number, client = record.round, record.client
-        self._check_author(record)
-        current = self.rounds.rounds.get(number)
-        if (record.model_digest == _NOTHING) != (record.metrics_digest == _NOTHING):
-            raise bad(record.FIELD, "it names a model without metrics, or metrics without a model", number, client)
-        if current is None or client not in current.commits:
-            raise bad(record.FIELD, "the client did not commit in the round", number, client)
-        said = current.judgements(record.asked).get(client)
-        if said is not None and (record.model_digest == _NOTHING or said.model_digest != _NOTHING):
-            raise bad(record.FIELD, "the client had already judged the round", number, client)
-        if record.asked is Phase.RECOVER:
-            self._check_before_closing(record, current)
-        elif record.asked is not Phase.CLOSED or number != self._standing:
-            raise bad(record.FIELD, "it is not of the closing that stands", number, client)
-        alike = [
-            each
-            for each in current.judgements(record.asked).values()
-            if (each.model_digest, each.metrics_digest) == (record.model_digest, record.metrics_digest)
-        ]
-        count = len(alike) + 1
-        if count >= self.facts.settings.judges and 2 * count > len(current.commits):
-            self._expected.extend(self._consequences(record, current))
-
-    def _check_before_closing(self, record: Judged, current: RoundRecords) -> None:
-        phase = phase_of(current, self._ends(current), record.at.block)
-        released, needed = len(current.releases), self.facts.settings.releases
-        if phase is not Phase.RECOVER or released >= needed or record.model_digest != _NOTHING:
-            reason = "the round was not in recovery, enough had released shares, or it names a result"
-            raise bad(record.FIELD, reason, record.round, record.client)
-
-    def _consequences(self, record: Judged, current: RoundRecords) -> list[Record]:
-        """What follows where most of those who committed judge a round like this."""
-        at, number = record.at, record.round
-        if record.asked is Phase.RECOVER:
-            return [Failed(at, number)]
-        if (record.model_digest, record.metrics_digest) == (self._model, self._metrics):
-            return []
-        self._struck.add(current.closing.at.author)
-        before, found = self._model, []
-        if record.model_digest == _NOTHING:
-            self._standing, self._model, self._metrics = 0, current.opened.model_digest, b""
-            found.append(Voided(at, number, self._model))
-        else:
-            self._model, self._metrics = record.model_digest, record.metrics_digest
-            found.append(Replaced(at, number, self._model, self._metrics))
-        running = self.rounds.last
-        if running.end is None and (self._model != before or not self._standing):
-            found.append(Voided(at, running.number, self._model))
-        return found
 
 
 def _check_mailbox(record: Registered | MailboxKeyRotated) -> None:

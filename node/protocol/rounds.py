@@ -295,13 +295,14 @@ class RoundRecords:
 class Rounds:
     """The whole ledger, sorted: members by client index, rounds by number, withdrawals. Grows by ``add``.
 
-    ``quorum`` is that of the ledger's settings.
+    ``quorum`` is that of the ledger's settings; ``struck`` are accounts whose closing was replaced or voided.
     """
 
     quorum: int = 1
     members: dict[int, Member] = field(default_factory=dict)
     rounds: dict[int, RoundRecords] = field(default_factory=dict)
     withdrawals: list[Withdrawn] = field(default_factory=list)
+    struck: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, records: Iterable[Record], settings: LedgerSettings) -> "Rounds":
@@ -459,7 +460,10 @@ class Rounds:
                 apart = self.is_next_apart()
                 self.rounds[record.round] = RoundRecords(record, able, len(self.members), known, apart)
             case RoundRecord():
-                self.rounds[record.round].add(record)
+                current = self.rounds[record.round]
+                current.add(record)
+                if isinstance(record, Replaced | Voided) and isinstance(current.end, Closed):
+                    self.struck.add(current.end.at.author)
             case Registered():
                 self.members[record.client] = Member(
                     record.client,

@@ -76,7 +76,7 @@ class Step:
 
 def missing(expected: Iterable[int], present: Container[int], what: str) -> str:
     """Name the clients that have not done their part: ``clients 2, 5 to share``, or ``nobody``."""
-    absent = [client for client in expected if client not in present]
+    absent = sorted(client for client in expected if client not in present)
     return f"{name_clients(absent)} to {what}" if absent else "nobody"
 
 

@@ -8,7 +8,7 @@ from fedgrove.chain.crypto.tree import EVERYONE
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.records import Closed, Phase
 from fedgrove.chain.records.phases import Deadlines
-from fedgrove.node.protocol.clock import phase_of
+from fedgrove.node.protocol.clock import draw_window_end, phase_of
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import missing
@@ -125,6 +125,8 @@ def _phase(
             waiting = "the round's seed block"
         case Phase.DRAW:
             acted, waiting = current.draws, _to_draw(view, current)
+            window_end = draw_window_end(current, view.settings)
+            until = window_end if view.block < window_end else 0  # then draws wait for the quorum, for months
         case Phase.SEAL:
             waiting = "anyone to seal the order"
         case Phase.SHARE:

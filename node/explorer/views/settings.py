@@ -55,7 +55,7 @@ def shown(value: object) -> str:
 
 
 def _flat(values: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
-    for key, value in values.items():
+    for key, value in sorted(values.items(), key=lambda each: isinstance(each[1], Mapping)):
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{key}.")
         else:

@@ -1,7 +1,9 @@
 """The pages in a real browser: over a finished run, a tampered run, a live run and an export; usable by everybody."""
 
 import functools
+import importlib
 import re
+import shutil
 import threading
 from contextlib import closing
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +23,7 @@ from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.status.standing import standing
 from tests.node.explorer.conftest import check_everybody_can_use, damage, exploring
 from tests.node.federation import Federation
+from tests.test_docs import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +178,23 @@ def test_a_live_run_grows_before_the_eyes(tmp_path, open_page):
             page.locator(".verdict .badge", has_text=re.compile(r"^\s*Verified \(practice\)\s*$")).wait_for()
             assert page.locator("table.rounds td").nth(1).inner_text() == "closed"
             assert page.evaluate("window.stayed") and seen == {"draw", "commit", "recover"}
+
+
+def test_terms_that_differ_have_room_for_their_names(compared, open_page):
+    with serving(*compared.watches) as address:
+        names = open_page(address, viewport={"width": 1200, "height": 900}).locator(".terms-of-runs tbody th:visible")
+        assert names.count() > 1 and all(each.bounding_box()["width"] > 200 for each in names.all())
+
+
+def test_the_guides_pictures_of_a_run_can_be_taken(run, browser, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    pictures = importlib.import_module("explorer_screenshots")
+    for name in ("first", "tampered"):
+        shutil.copytree(run.directory, tmp_path / "runs" / name)
+    monkeypatch.chdir(tmp_path)
+    pictures.picture_run(browser, tmp_path)
+    taken = {path.name for path in tmp_path.glob("*.png")}
+    assert taken == {"overview.png", "round.png", "phone.png", "tampered.png"}
 
 
 def test_an_export_works_from_any_file_server(run, explorer, tmp_path, open_page):

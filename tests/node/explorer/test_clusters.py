@@ -154,6 +154,16 @@ def test_every_round_says_what_it_was_for_and_whose_word_a_thing_is(clustered, v
     assert clustered.page("help/").count("coordinator’s word") == 1
 
 
+def test_label_shares_are_shown_in_percent_and_none_where_none_are_known(clustered, copied, heard):
+    shown = [" · ".join(f"{100 * share / sum(shares):.0f}" for share in shares) for shares in heard[-1].labels]
+    assert len(shown) == 2 and all(f">{each}</td>" in clustered.page("clusters/") for each in shown)
+    unknown = replace(heard[-1], labels=((1,) * 10, ()))
+    with copied.changes() as database:
+        database.execute("UPDATE rounds SET clusters = ? WHERE number = ?", (Left(unknown).to_row()[0], len(heard)))
+    page = Pages(IndexWatch(clustered.watch.source, copied)).render("clusters/")
+    assert page.count('data-label="Labels, in %">–</td>') == 2
+
+
 def test_uploads_have_the_name_of_what_they_are(story, clustered, view):
     for step in view.steps:
         page = clustered.page(f"rounds/{step.number}/")

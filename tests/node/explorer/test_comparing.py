@@ -91,6 +91,7 @@ def test_hyper_parameters_stand_beside_the_curves(run, compared):
     training = run.report["config"]["training"]
     assert f"<dt>learning rate</dt><dd>{training['learning_rate']}</dd>" in beside
     assert f"<dt>epochs</dt><dd>{training['epochs']}</dd>" in beside
+    assert beside.index("<dt>name</dt>") < beside.index("<dt>options.name</dt>")  # tables in tables come last
     beside = compared.page().split('class="settings"')[1].split("</aside>")[0]
     assert "<dt>masking.mode</dt><dd>pairwise</dd>" in beside and "learning rate" not in beside
 

@@ -1,22 +1,29 @@
 """Pages over HTTP: whole, read-only, inert, and of one mind with ``fedgrove audit``."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
 
 from fedgrove.chain.records import Closed, Committed, RoundOpened, Shared
+from fedgrove.chain.records.deployment import Terms
 from fedgrove.common.text import duration
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit.archive import LEDGER, STORE, audit_car, audit_directory, export_car
 from fedgrove.node.explorer.figures import minute
+from fedgrove.node.explorer.pages import Pages
 from fedgrove.node.explorer.sources import CarSource, DirectorySource
 from fedgrove.node.explorer.sums import sum_up
 from fedgrove.node.explorer.tree_drawing import MAX_LEAVES
 from fedgrove.node.explorer.views.cells import cells_of
 from fedgrove.node.explorer.views.search import place_of
+from fedgrove.node.explorer.watch import IndexWatch
+from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.status.setbacks import setbacks
+from fedgrove.node.status.standing import Standing
 from tests.node.explorer.conftest import damage, exploring
 
 PARTS = "SELECT client, position FROM parts"
@@ -63,6 +70,14 @@ def test_the_overview_says_what_the_report_says(run, explorer):
     assert "digits demo" in page and "Verified" in page
     for stated in run.report["rounds"]:
         assert f"{100 * stated['accuracy']:.1f} %" in page
+
+
+def test_a_round_beyond_those_of_the_terms_is_not_one_of_them(explorer):
+    watch = IndexWatch(explorer.watch.source, explorer.index)
+    for number, shown in ((2, "<strong>2<small> of 2</small></strong>"), (3, "<strong>3</strong>")):
+        now = Standing(9, 6, number, "draw", (), "nobody", 0, setbacks(Rounds(), Terms(64 * "1", 64 * "1"), 10))
+        watch.sight = replace(explorer.watch.sight, standing=now)
+        assert shown in Pages(watch).render("")
 
 
 def test_a_round_names_who_left_and_every_digest_and_cid(run, explorer):

@@ -5,6 +5,7 @@ import pytest
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.protocol.step import missing
 from fedgrove.node.protocol.terms import FederationSettings, MembershipSettings
 from fedgrove.node.status.standing import JudgedRound, standing
 from tests.node.federation import Federation, LyingCoordinator
@@ -77,6 +78,7 @@ def test_every_phase_of_a_round_is_told(federation):
     settings = federation.config.ledger
     view = federation.ledger(federation.keys[0]).round(1)
     assert not any("nobody, " in now.waiting for now in told.values())
+    assert told["draw"].until == view.seed_block + settings.draw_window
     assert told["share"].until == view.seal_end + settings.share_window > view.share_end
     assert standing(reader, account).account.startswith("client 1, in round 1: drew, shared, committed, released")
 
@@ -99,6 +101,21 @@ def test_it_names_who_is_waited_for(found):
     while federation.turn(coordinator, clients):
         seen.add(standing(reader).waiting)
     assert "client 2 to draw" in seen
+
+
+def test_draws_behind_their_window_have_no_deadline(federation):
+    federation.coordinator().step()
+    reader, network = federation.ledger(federation.keys[0]), federation.network
+    end = reader.round(1).seed_block + federation.config.ledger.draw_window
+    for block, until in ((end - 2, end), (end + 5, 0)):
+        network.advance_to(block)
+        now = standing(reader)
+        assert (now.phase, now.until) == ("draw", until) and now.waiting == "clients 1, 2, 3 to draw"
+
+
+def test_clients_that_are_waited_for_are_named_in_the_order_of_their_numbers():
+    assert missing((4, 6, 3, 1), {6}, "commit") == "clients 1, 3, 4 to commit"
+    assert missing((4,), {4}, "commit") == "nobody"
 
 
 def test_a_stranger_is_told_so_and_the_coordinator_is_none(federation):
