@@ -530,18 +530,14 @@ class Law:
             raise bad(record.FIELD, "it names a model without metrics, or metrics without a model", number, client)
         if current is None or client not in current.commits:
             raise bad(record.FIELD, "the client did not commit in the round", number, client)
-        said = current.judgements(record.asked).get(client)
-        if said is not None and (record.model_digest == _NOTHING or said.model_digest != _NOTHING):
+        judged = current.judgements(record.asked)
+        alike = [each for each in judged.values() if _result(each) == _result(record)]
+        if client in judged and (record.model_digest == _NOTHING or judged[client] in alike or not alike):
             raise bad(record.FIELD, "the client had already judged the round", number, client)
         if record.asked is Phase.RECOVER:
             self._check_before_closing(record, current)
         elif record.asked is not Phase.CLOSED or number != self._standing:
             raise bad(record.FIELD, "it is not of the closing that stands", number, client)
-        alike = [
-            each
-            for each in current.judgements(record.asked).values()
-            if (each.model_digest, each.metrics_digest) == (record.model_digest, record.metrics_digest)
-        ]
         count = len(alike) + 1
         if count >= self.facts.settings.judges and 2 * count > len(current.commits):
             self._expected.extend(self._consequences(record, current))
@@ -572,6 +568,10 @@ class Law:
         if running.end is None and (self._model != before or not self._standing):
             found.append(Voided(at, running.number, self._model))
         return found
+
+
+def _result(record: Judged) -> tuple[bytes, bytes]:
+    return record.model_digest, record.metrics_digest
 
 
 def _check_mailbox(record: Registered | MailboxKeyRotated) -> None:
