@@ -21,7 +21,7 @@ from fedgrove.node.learning.tables.formats import TableFormat
 from fedgrove.node.learning.tables.settings import Column, TableSettings
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.collusion import FRACTIONS, exposure_table
-from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, crowd
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, PPM, Assumed, crowd
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.settings import ProCflSettings
 from fedgrove.node.methods.procfl.terms import ProCflTerms
@@ -64,6 +64,17 @@ def limits() -> str:
         ledger = config.with_members([to_checksum_address(number.to_bytes(20, "big")) for number in range(n)]).ledger
         numbers = (n, ledger.quorum, ledger.releases, ledger.judges, crowd(n, DEFAULT_ASSUMED))
         lines.append(_row([str(number) for number in numbers]))
+    return "\n".join(lines)
+
+
+def crowds() -> str:
+    """How few are summed together, by how many are assumed to collude, and which part of all members that is."""
+    shares = (DEFAULT_ASSUMED.colluders / PPM, 0.2, 0.1, 0.0)
+    head = ["members", *(f"`masking.colluders` {share:g}" for share in shares)]
+    lines = [_row(head), _row(["---:"] * len(head))]
+    for n in (6, 8, 10, 12, 20, 50, 100, 200, 500):
+        fewest = [crowd(n, Assumed.of(share, 0)) for share in shares]
+        lines.append(_row([str(n), *(f"{each} ({each / n:.0%})" for each in fewest)]))
     return "\n".join(lines)
 
 
@@ -112,6 +123,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "collusion": ("threat-model.md", collusion),
     "ledger": ("reference.md", ledger),
     "limits": ("reference.md", limits),
+    "crowds": ("clustering.md", crowds),
     "network": ("reference.md", network),
     "records": ("reference.md", records),
     "evaluation": ("reference.md", lambda: _fields(EvaluationSettings)),

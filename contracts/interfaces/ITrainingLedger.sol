@@ -344,8 +344,8 @@ interface ITrainingLedger {
     /// closing.
     function fail(uint64 round) external;
 
-    /// @notice Judges a round; for the clients that committed in it, once before its closing and once after, but who saw
-    /// no result may come to see one. See above.
+    /// @notice Judges a round; for the clients that committed in it, once before its closing and once after, but that may
+    /// be taken back for a result that others say. See above.
     /// @param asked Recover: that nothing may be summed, while fewer than `releases` clients have released shares;
     /// Closed: what the closing of {lastClosed} should have been
     /// @param modelDigest zero, as is `metricsDigest`, where there should be no result

@@ -30,14 +30,15 @@ abstract contract JudgePhase is RoundStore {
         Judgements storage judgements = _judgements[round];
         uint32 index = client.client();
         bytes32 said = judgements.said[index][asked];
+        bytes32 verdict = keccak256(abi.encode(asked, modelDigest, metricsDigest));
+        uint256 count = judgements.count[verdict];
         if (said != 0) {
-            // Who saw no result may see one later, which others put into its reach.
-            if (modelDigest == 0 || said != _verdict(asked, 0, 0)) revert AlreadyJudged(round, index);
+            // Who saw no result, or less of one, may take that back for a result that others put into its reach.
+            if (modelDigest == 0 || said == verdict || count == 0) revert AlreadyJudged(round, index);
             --judgements.count[said];
         }
-        bytes32 verdict = _verdict(asked, modelDigest, metricsDigest);
         judgements.said[index][asked] = verdict;
-        uint256 count = ++judgements.count[verdict];
+        judgements.count[verdict] = ++count;
         emit Judged(round, index, asked, modelDigest, metricsDigest);
         if (count < judges || 2 * count <= state.committed()) return;
         if (asked == Phase.Recover) _fail(round, entry, state);
@@ -45,10 +46,6 @@ abstract contract JudgePhase is RoundStore {
         else if (modelDigest != currentModel || metricsDigest != currentMetrics) {
             _replace(round, modelDigest, metricsDigest);
         }
-    }
-
-    function _verdict(Phase asked, bytes32 modelDigest, bytes32 metricsDigest) private pure returns (bytes32) {
-        return keccak256(abi.encode(asked, modelDigest, metricsDigest));
     }
 
     /// @dev Reverts unless the caller, whose state this is, may say that nothing may be summed, and says it.

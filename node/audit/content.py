@@ -260,7 +260,7 @@ class ContentRules:
         except InvalidContent as fault:
             raise bad("closed.metrics", str(fault), number) from None
         recovered = self._recovery(inputs, stated)
-        left_out = self.findings.get(lambda: left_out_fault(inputs, recovered, record.at), "recovery.left out", number)
+        left_out = self.findings.get(lambda: left_out_fault(inputs, recovered, record), "recovery.left out", number)
         if left_out:
             raise bad("recovery.left out", left_out, number)
         self.findings.fetch(record.model_digest, self._terms.config.max_blob_bytes, "closed.model", number)

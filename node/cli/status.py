@@ -223,6 +223,8 @@ def _of_clusters(now: ClusterStanding, finished: bool) -> Iterator[tuple[str, st
         yield "stage", f"{now.stage}: {now.doing}{waits}"
     if now.clusters:
         yield "clusters", _groups(now.clusters)
+    if not finished:
+        yield from (("warning", str(each)) for each in now.small)
     if now.expelled:
         yield "expelled", name_clients(now.expelled)
 

@@ -200,9 +200,8 @@ def _judged(database: sqlite3.Connection, entry: Entry) -> None:
     if entry.fields["asked"] != "closed":
         _part(database, entry, "refused")
         return
-    # Who saw no result may have come to see one: that is what it says now.
-    taken_back = "UPDATE parts SET judged = NULL WHERE round = ? AND client = ? AND judged_model = zeroblob(32)"
-    database.execute(taken_back, (entry.round, entry.client))
+    # A judgement can be taken back for another's result: the last one is what the member says now.
+    database.execute("UPDATE parts SET judged = NULL WHERE round = ? AND client = ?", (entry.round, entry.client))
     _part(database, entry, "judged")
     values = {f"judged_{name}": digest for name, digest in _result(entry).items()}
     columns = ", ".join(f"{name} = ?" for name in values)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from fedgrove.chain.records import Position
+from fedgrove.chain.records import Closed, Replaced
 from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, recover, unavailable_updates
 from fedgrove.node.masking.release import most_release_bytes
 from fedgrove.node.masking.sealing import shares_bytes
@@ -105,16 +105,17 @@ def recovered_without_spoilt(
             left_out |= spoilt
 
 
-def left_out_fault(inputs: RoundInputs, record: RecoveryRecord, closed: Position) -> str:
-    """Why a closing must not leave out a group that its recovery record does, in one clause; empty where it may.
+def left_out_fault(inputs: RoundInputs, record: RecoveryRecord, end: Closed | Replaced) -> str:
+    """Why a result must not leave out a group that its recovery record does, in one clause; empty where it may.
 
-    It may where most witnesses of an update report that they cannot have it, or the shares that were released before
-    the closing, at ``closed``, recover no secret. Raises Unreachable.
+    A closing may where most witnesses of an update report that they cannot have it, or the shares that were released
+    before it recover no secret. What members put in its place may: more than half of those that committed say so, and
+    shares that only some could have in time leave no trace on the ledger. Raises Unreachable.
     """
-    if not record.left_out:
+    if not record.left_out or isinstance(end, Replaced):
         return ""
     graph, releases = inputs.graph, inputs.current.releases
-    early = {client for client, each in releases.items() if each.at < closed}
+    early = {client for client, each in releases.items() if each.at < end.at}
     released = {at: data for at, data in released_shares(inputs).items() if graph.client(at) in early}
     lost = set(unavailable_updates(graph, inputs.sharers, inputs.survivors, released))
     for number in record.left_out:

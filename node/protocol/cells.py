@@ -45,8 +45,14 @@ def has_cells(config: FederationConfig) -> bool:
 
 def crowd_of(current: RoundRecords, config: FederationConfig) -> int:
     """The fewest that are summed together in a round: as many as hide each other."""
-    n = _everybody(current.registered, config) if current.draws_all else len(current.order)
-    return crowd(n, config.masking.assumed)
+    if current.draws_all:
+        return crowd_of_all(current.registered, config)
+    return crowd(len(current.order), config.masking.assumed)
+
+
+def crowd_of_all(registered: int, config: FederationConfig) -> int:
+    """The same of a round in which every member may draw, by how many have registered."""
+    return crowd(_everybody(registered, config), config.masking.assumed)
 
 
 def _everybody(registered: int, config: FederationConfig) -> int:

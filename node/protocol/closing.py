@@ -28,6 +28,8 @@ _DOUBLINGS = 8  # in a recover window, of the chance with which a member recompu
 
 Key = tuple[int, bytes, bytes]
 """A closing: round, digests of the model and of the metrics."""
+Rank = tuple[int, bytes, bytes]
+"""Of a round's results, all say the one with the lowest: how many groups it leaves out, then its digests."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,19 @@ class Result:
     """What a round comes to, as bytes of blobs: the model, the metrics, and the recovery record that these name.
 
     ``named`` says whether the closing names this record, so that all come to the same; else it follows from the shares
-    that this member could fetch.
+    that this member could fetch. ``left_out``: how many groups it leaves out.
     """
 
     model: bytes
     metrics: bytes
     record: bytes
     named: bool = False
+    left_out: int = 0
+
+    @property
+    def rank(self) -> "Rank":
+        """Its place among the results of a round."""
+        return self.left_out, cid_of(self.model).digest, cid_of(self.metrics).digest
 
 
 @dataclass(eq=False, repr=False)
@@ -78,7 +86,7 @@ class Closings:
     rounds: Callable[[], Rounds]
     _has_to: dict[Key, bool] = field(default_factory=dict)
     _found: dict[Key, str] = field(default_factory=dict)
-    _proven: dict[Key, bool] = field(default_factory=dict)
+    _ranks: dict[Key, Rank | None] = field(default_factory=dict)
 
     def fault(self, current: RoundRecords, client: int = 0, certainly: bool = False, block: int = 0) -> str:
         """The fault of a closed round, in one sentence; empty if there is none, or if ``client`` does not check it.
@@ -164,7 +172,7 @@ class Closings:
     def _difference(self, inputs: RoundInputs, end: Closed | Replaced) -> str:
         """How a closing differs from the right one, in one sentence."""
         record = named_recovery(inputs)
-        left_out = left_out_fault(inputs, record, inputs.current.closing.at)
+        left_out = left_out_fault(inputs, record, end)
         if left_out:
             return left_out
         right = outcome(self.method, inputs, record)
@@ -201,16 +209,20 @@ class Closings:
         )
         if self.method.statement_fault(right.model, stated):
             return None
-        return Result(self.method.model_bytes(right.model), stated.to_bytes(), record.to_bytes(), named is not None)
+        model, data = self.method.model_bytes(right.model), record.to_bytes()
+        return Result(model, stated.to_bytes(), data, named is not None, len(record.left_out))
 
-    def proves(self, current: RoundRecords, judged: Judged) -> bool:
-        """Whether what another member says in place of a closing is right, by the recovery record that it names."""
+    def rank(self, current: RoundRecords, judged: Judged) -> Rank | None:
+        """That of what a member says in place of a closing; None if it is not right by the recovery record it names."""
         end = Replaced(judged.at, current.number, judged.model_digest, judged.metrics_digest)
-        key = (current.number, end.model_digest, end.metrics_digest)
-        if key not in self._proven:
+        digests = end.model_digest, end.metrics_digest
+        key = (current.number, *digests)
+        if key not in self._ranks:
+            said = replace(current, once={**current.once, Replaced: end})
             with suppress(StoreError):
-                self._proven[key] = not self._recompute(replace(current, once={**current.once, Replaced: end}), end)
-        return self._proven.get(key, False)
+                right = not self._recompute(said, end)
+                self._ranks[key] = (len(named_recovery(self.inputs(said)).left_out), *digests) if right else None
+        return self._ranks.get(key)
 
     def right_model(self, current: RoundRecords) -> bytes:
         """The bytes of a closed round's model, recomputed; raises StoreError, InvalidContent."""
@@ -230,7 +242,7 @@ class Closings:
             raise
         except (StoreError, InvalidContent):
             return None
-        return None if left_out_fault(inputs, record, inputs.current.closing.at) else record
+        return None if left_out_fault(inputs, record, inputs.current.result) else record
 
 
 def _key(current: RoundRecords) -> Key:

@@ -19,9 +19,10 @@ def check_judgement(record: Judged, rounds: Rounds, settings: LedgerSettings) ->
     current = rounds.rounds.get(number)
     if current is None or client not in current.commits:
         raise bad(record.FIELD, "the client did not commit in the round", number, client)
-    said = current.judgements(record.asked).get(client)
-    # who saw no result may see one later, which others put into its reach
-    if said is not None and (says_nothing or any(said.model_digest)):
+    judged = current.judgements(record.asked)
+    alike = [each for each in judged.values() if result_of(each) == result_of(record)]
+    # who saw no result, or less of one, may take that back for a result that others put into its reach
+    if client in judged and (says_nothing or judged[client] in alike or not alike):
         raise bad(record.FIELD, "the client had already judged the round", number, client)
     # once the last closing is void, the one before it, which stands, is judged no more
     closed = (each for each in reversed(rounds.rounds.values()) if isinstance(each.end, Closed))
@@ -37,9 +38,9 @@ def check_judgement(record: Judged, rounds: Rounds, settings: LedgerSettings) ->
 def consequences(record: Judged, rounds: Rounds, settings: LedgerSettings) -> list[RoundRecord]:
     """The records that a lawful judgement brings with it, in the same transaction."""
     at, number, current = record.at, record.round, rounds.rounds[record.round]
-    verdict = record.model_digest, record.metrics_digest
+    verdict = result_of(record)
     said = current.judgements(record.asked) | {record.client: record}
-    count = sum((each.model_digest, each.metrics_digest) == verdict for each in said.values())
+    count = sum(result_of(each) == verdict for each in said.values())
     if count < settings.judges or 2 * count <= len(current.commits):
         return []
     if record.asked is Phase.RECOVER:
@@ -52,3 +53,8 @@ def consequences(record: Judged, rounds: Rounds, settings: LedgerSettings) -> li
     running = rounds.last
     falls = running.end is None and record.model_digest != before.model_digest
     return [outcome, Voided(at, running.number, outcome.model_digest)] if falls else [outcome]
+
+
+def result_of(record: Judged) -> tuple[bytes, bytes]:
+    """The digests of model and metrics that a judgement is for; zeros for no result."""
+    return record.model_digest, record.metrics_digest

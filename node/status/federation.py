@@ -11,12 +11,11 @@ from fedgrove.chain.network.access import Network
 from fedgrove.chain.network.standstill import stopped
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentStore, StoreError
-from fedgrove.node.methods.procfl.course import FEWEST
-from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, state_after
+from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, least_of, state_after
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.protocol.cells import Cells, crowd_of, has_cells
+from fedgrove.node.protocol.cells import Cells, crowd_of_all, has_cells
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.policy import sums_used_up
@@ -251,8 +250,10 @@ class ClusterStageReader:
         state = state.at_rest if over and state is not None else state
         if state is not None and current is not None and sealed:
             state = method_of(self._terms).inputs(view.rounds, current, self._place, self._store).previous
-        least = crowd_of(current, self._terms) if current is not None else FEWEST
-        return {"clusters": cluster_standing(self._course, state, current, committing, over, least)}
+        rounds, terms = view.rounds, self._terms
+        least = least_of(rounds, current, terms) if current is not None else crowd_of_all(len(rounds.members), terms)
+        present = frozenset(rounds.known_now())
+        return {"clusters": cluster_standing(self._course, state, current, committing, present, over, least)}
 
     def _state(self, base: RoundRecords) -> ClusterState:
         """Resulting state of a round, with the statement about it."""

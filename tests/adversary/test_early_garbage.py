@@ -225,7 +225,7 @@ def test_a_release_whose_bytes_come_late_or_to_some_splits_nobody(found, served)
 @pytest.mark.mutants
 @WITHHELD
 def test_such_a_release_splits_members_who_rely_on_themselves(found, monkeypatch, served):
-    monkeypatch.setattr(Judge, "_proves", lambda self, base, judged: False)
+    monkeypatch.setattr(Judge, "_rank", lambda self, base, judged: None)
     current = withhold_a_release(found(8), served)
     assert current.stands and current.replaced is None
 
@@ -280,7 +280,7 @@ def test_a_round_is_lost_where_nobody_releases_behind_its_closing(found, monkeyp
 @pytest.mark.mutants
 def test_members_that_judge_at_once_are_split_for_good(found, monkeypatch):
     judges_at_once(monkeypatch)
-    monkeypatch.setattr(Judge, "_proves", lambda self, base, judged: False)
+    monkeypatch.setattr(Judge, "_rank", lambda self, base, judged: None)
     federation = found(8)
     current = Attack(federation, while_one_is_missing(federation), when_some_have_judged(federation)).run()
     said = {(each.model_digest, each.metrics_digest) for each in current.judgements(Phase.CLOSED).values()}

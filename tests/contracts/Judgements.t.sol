@@ -120,22 +120,41 @@ contract JudgementsTest is JudgedFederation {
     }
 
     /// @dev Its first judgement then counts no more.
-    function test_WhoSawNoResult_MaySeeOneLater_AndTakesNothingElseBack() public {
+    function test_AJudgement_MayBeTakenBack_ForAResultThatOthersSay_AndForNothingElse() public {
         uint64 round = _closed(4, 4);
         _judge(0, round, 0, 0);
         _judge(1, round, 0, 0);
-        _judge(1, round, RIGHT, RIGHT_METRICS);
         bytes memory refusal = _alreadyJudged(round, 2);
-        _refuses(1, round, Phase.Closed, 0, 0, refusal);
+        _refuses(1, round, Phase.Closed, RIGHT, RIGHT_METRICS, refusal); // nobody says so
+        _judge(3, round, RIGHT, RIGHT_METRICS);
+        _judge(1, round, RIGHT, RIGHT_METRICS);
+        _refuses(1, round, Phase.Closed, 0, 0, refusal); // though another says so
         _refuses(1, round, Phase.Closed, RIGHT, RIGHT_METRICS, refusal);
-        _refuses(1, round, Phase.Closed, _modelOf(round), METRICS, refusal);
+        _refuses(1, round, Phase.Closed, RIGHT, METRICS, refusal);
         _judge(2, round, 0, 0);
         _stands(round, _modelOf(round)); // two for nothing, not three
-        _judge(3, round, RIGHT, RIGHT_METRICS);
         _judge(2, round, RIGHT, RIGHT_METRICS);
         _stands(round, RIGHT);
         _judge(0, round, RIGHT, RIGHT_METRICS); // also when it stands
         _stands(round, RIGHT);
+    }
+
+    /// @dev Two and two are not most; one of them that sees what the others see makes them so.
+    function test_WhoSawLessOfAResult_MayTakeThatBackForMore() public {
+        uint64 round = _closed(4, 4);
+        _judge(0, round, MODEL, RIGHT_METRICS);
+        _judge(1, round, MODEL, RIGHT_METRICS);
+        _judge(2, round, RIGHT, RIGHT_METRICS);
+        _judge(3, round, RIGHT, RIGHT_METRICS);
+        _stands(round, _modelOf(round));
+        _judge(1, round, RIGHT, RIGHT_METRICS);
+        _stands(round, RIGHT);
+        _judge(3, round, MODEL, RIGHT_METRICS);
+        _judge(2, round, MODEL, RIGHT_METRICS);
+        _stands(round, MODEL); // most say so now
+        bytes memory refusal = _alreadyJudged(round, 4);
+        _judge(1, round, MODEL, RIGHT_METRICS);
+        _refuses(3, round, Phase.Closed, RIGHT, RIGHT_METRICS, refusal); // nobody says so any more
     }
 
     function test_NobodyWhoDidNotCommit_MayJudge() public {

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import fedgrove as fg
 from fedgrove.chain.face.networks import anvil, embedded
-from fedgrove.chain.records import Closed, Released, RoundOpened
+from fedgrove.chain.records import Closed, Judged, Phase, Released, RoundOpened
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.audit.archive import LEDGER, STORE, export_car
 from fedgrove.node.protocol.terms import FederationSettings
+from fedgrove.node.roles.client.concluding import NEITHER
 from fedgrove.node.scenario.reading import scenario
 from tests.adversary.kept_runs import QUICK, kept, write_run
 from tests.adversary.standing_in import with_standbys
@@ -169,6 +170,21 @@ def _voided(runs: Runs, place: Path) -> Path:
     return kept("weights", place, clients=4, rounds=2, hold=hold, repeats=2).directory
 
 
+def _changed(runs: Runs, place: Path) -> Path:
+    """A closing is a lie. One member says that there is no result, another a wrong one; both take that back."""
+
+    def hold(made: Federation) -> None:
+        coordinator = made.coordinator(LyingCoordinator)
+        clients = {number: made.client(number) for number in (3, 1, 2, 4, 5)}  # who says what is right acts first
+        while not made.of(Closed):
+            assert made.turn(coordinator, clients if len(made.of(Released)) < len(clients) else {})
+        for keys, said in zip(made.keys, (NEITHER, (b"1" * 32, b"2" * 32)), strict=False):
+            made.ledger(keys).judge(1, Phase.CLOSED, *said)
+        made.run(coordinator, with_standbys(made, clients))
+
+    return kept("weights", place, clients=5, rounds=2, hold=hold, repeats=2).directory
+
+
 def _stuck(runs: Runs, place: Path) -> Path:
     """Members spoil every sum, so that in the end nobody takes part any more."""
 
@@ -238,7 +254,10 @@ def _car(runs: Runs, place: Path) -> Path:
 
 @contextmanager
 def _live(place: Path) -> Iterator[Federation]:
-    """A node's chain on which one round has closed, and the second waits for its third member."""
+    """A node's chain on which one round has closed, and the second waits for its third member.
+
+    One member says that the closed round has no result, and takes that back for what another confirms.
+    """
     with anvil() as network:
         settings = FederationSettings(rounds=2)
         federation = Federation.found(network, place, clients=3, training=QUICK, federation=settings)
@@ -246,11 +265,20 @@ def _live(place: Path) -> Iterator[Federation]:
         coordinator, clients = federation.coordinator(), federation.clients()
         while federation.said("client 1").count("drew") < 2:
             federation.turn(coordinator, clients)
+            if federation.of(Closed) and not federation.of(Judged):
+                _change_judgement(federation)
             if federation.ledger(federation.keys[0]).current_round() == 2:
                 clients.pop(3, None)
         where = {"rpc": network.url, "ledger": federation.deployment.ledger, "store": federation.store.path}
         (place / "federation.toml").write_text(LIVE.format(block=federation.deployment.block, **where))
         yield federation
+
+
+def _change_judgement(federation: Federation) -> None:
+    (closing,) = federation.of(Closed)
+    right = (closing.model_digest, closing.metrics_digest)
+    for number, said in ((1, NEITHER), (2, right), (1, right)):
+        federation.ledger(federation.keys[number - 1]).judge(closing.round, Phase.CLOSED, *said)
 
 
 KINDS: dict[str, Callable[[Runs, Path], Path]] = {
@@ -268,6 +296,7 @@ KINDS: dict[str, Callable[[Runs, Path], Path]] = {
     "kmeans": _kmeans,
     "eventful": _eventful,
     "voided": _voided,
+    "changed": _changed,
     "stuck": _stuck,
     "regrouped": _regrouped,
     "no-round": _empty,

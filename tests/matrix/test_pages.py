@@ -222,6 +222,13 @@ def test_the_runs_are_of_the_kinds_that_they_are_named_after(shows):
     assert {"closed", "failed", "skipped"} <= statuses("eventful")
     assert {"Judged", "Replaced", "Approved", "Revoked"} <= set(records("eventful"))
     assert statuses("voided") == {"closed", "voided"} and records("voided").count("Replaced") == 1
+    for kind, said in (("changed", 5), ("live", 3)):  # what those said first is not what they say
+        first, *_ = _items(shows.of(kind).client, "1/rounds")
+        judges = [
+            each["client"] for each in _items(shows.of(kind).client, "1/records?limit=500") if each["kind"] == "Judged"
+        ]
+        assert (first["round"], first["status"], first["judged"]) == (1, "closed", []) and len(judges) == said
+        assert len(set(judges)) < said
     assert statuses("regrouped") == {"failed", "closed"}
     assert "<h3>Cell 2</h3>" in shows.of("regrouped").client.get("/rounds/2/").text
     assert "running" in statuses("live") and not statuses("no-round")
@@ -232,6 +239,6 @@ def test_the_runs_are_of_the_kinds_that_they_are_named_after(shows):
     assert records("kmeans").count("Withdrawn") == 3
     pages = {kind: [shows.of(kind).client.get(f"/rounds/{number}/").text for number in (1, 2, 3, 4)] for kind in KINDS}
     replaced = {kind for kind in KINDS if any("their result takes its place" in page for page in pages[kind])}
-    assert replaced == {"eventful", "voided"}
+    assert replaced == {"eventful", "voided", "changed"}
     stuck = {kind for kind in KINDS if "It stands still" in shows.of(kind).client.get("/").text}
     assert stuck == {"stuck"} and "each of the cells" in shows.of("stuck").client.get("/").text

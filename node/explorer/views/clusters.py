@@ -11,16 +11,17 @@ from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.heatmap import Heatmap
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.views.rounds import CheckedRound, all_rounds
-from fedgrove.node.masking.parameters import crowd
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.cover import as_threshold
 from fedgrove.node.methods.procfl.evidence import Rule
 from fedgrove.node.methods.procfl.leaders import draw_leader
 from fedgrove.node.methods.procfl.round_inputs import ballots_in, course_of
+from fedgrove.node.methods.procfl.standing import SmallCluster, small_clusters
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import terms_of
 from fedgrove.node.methods.procfl.training import Cluster
+from fedgrove.node.protocol.cells import crowd_of_all
 from fedgrove.node.protocol.terms import FederationConfig
 from fedgrove.node.status.clusters import ClusterScore, Left, config_from, has_clusters, hear
 
@@ -239,7 +240,7 @@ class ClustersView:
         self._checks = checks
         self.terms = terms_of(config)
         self.course = course_of(config)
-        self._assumed = config.masking.assumed
+        self._config = config
 
     @cached_property
     def steps(self) -> list[ClusterStep]:
@@ -285,9 +286,10 @@ class ClustersView:
             return ()  # a state that the audit does not let pass
 
     def _least(self, step: ClusterStep) -> int:
-        """Groups of fewer are not summed in a round."""
-        drawn = len(step.row.drawn_clients)
-        return crowd(max(drawn, step.row.active_members or 0), self._assumed)
+        """Groups of fewer are not summed in a round (``procfl.round_inputs.least_of``)."""
+        first = min([step.number, *(each.number for each in self.steps if each.row.closed)])
+        before = "SELECT count(*) FROM members WHERE record < (SELECT opened FROM rounds WHERE number = ?)"
+        return crowd_of_all(self._index.value(before, first), self._config)
 
     def leaders(self, step: ClusterStep, groups: Sequence[Cluster]) -> dict[int, int]:
         """Who leads each cluster in a round of training, by the draws of those who uploaded."""
@@ -326,6 +328,15 @@ class ClustersView:
         state = self.now
         own = (k for k, members in enumerate(state.clusters) if client in members)
         return state.expelled.get(client, next(own, len(state.clusters)))
+
+    @property
+    def small(self) -> tuple[SmallCluster, ...]:
+        """The clusters that have too few members for a sum; none when all rounds have closed."""
+        if not self.steps or sum(step.row.closed for step in self.steps) >= self._config.rounds_to_close:
+            return ()
+        rows = self._index.rows("SELECT client, approved AND NOT has_left AS present FROM members")
+        present = frozenset(row["client"] for row in rows if row["present"])
+        return small_clusters(self.now, present, self._least(self.steps[-1]))
 
     @cached_property
     def judgements(self) -> list[Judgement]:

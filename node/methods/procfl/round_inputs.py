@@ -143,7 +143,7 @@ def groups_of(
 def least_of(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> int:
     """The fewest of a cluster that are summed in a round: as many as hid each other when its members were compared.
 
-    Who registers after the first round that stands is in no cluster: newcomers neither hide members nor stop their sums.
+    Who registers after the first round that stands is in no cluster: newcomers neither hide members nor stop sums.
     """
     first = next((each for each in rounds.rounds.values() if each.stands), current)
     return crowd_of(first if current.draws_all and first.number < current.number else current, config)

@@ -3,7 +3,7 @@
 All of it follows from the ledger and the state that the round began with; nothing here is checked, as clients do that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 
 from fedgrove.node.methods.procfl.cases import Case
@@ -13,6 +13,37 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import name_clients
+
+
+@dataclass(frozen=True)
+class SmallCluster:
+    """A cluster with fewer members than hide each other in a sum, so that its own model is not summed.
+
+    Attributes
+    ----------
+    cluster : int
+        From 0.
+    members, gone : Cluster
+        Clients of it that are members of the federation now, and those that are not any more.
+    needed : int
+        The fewest that are summed.
+    """
+
+    cluster: int
+    members: Cluster
+    gone: Cluster
+    needed: int
+
+    def __str__(self) -> str:
+        """What that means, and what can be done, in one sentence."""
+        count, missing = len(self.members), self.needed - len(self.members)
+        gone = len(self.gone)
+        again = f"let {missing} of its {gone} former members be approved again, or " if gone >= missing else ""
+        return (
+            f"cluster {self.cluster + 1} has {count or 'no'} member{'' if count == 1 else 's'}, but a sum needs "
+            f"{self.needed}, as many as hide each other, so its own model stays as it is: {again}found a federation "
+            "with a lower procfl.alpha, for larger clusters, or a lower masking.colluders, for smaller sums"
+        )
 
 
 @dataclass(frozen=True)
@@ -37,6 +68,8 @@ class ClusterStanding:
     cases : tuple of Case
         Suspected clusters and their committees, while they are judged.
     expelled : Cluster
+    small : tuple of SmallCluster
+        Clusters whose own model cannot be summed any more; none when the training has ended.
     """
 
     stage: str
@@ -48,6 +81,7 @@ class ClusterStanding:
     clusters: tuple[Cluster, ...]
     cases: tuple[Case, ...]
     expelled: Cluster
+    small: tuple[SmallCluster, ...] = ()
 
     def to_dict(self) -> dict:
         """A JSON-ready form."""
@@ -59,6 +93,7 @@ def cluster_standing(
     state: ClusterState | None,
     current: RoundRecords | None,
     committing: bool,
+    present: Collection[int],
     over: bool = False,
     least: int = FEWEST,
 ) -> ClusterStanding:
@@ -73,6 +108,8 @@ def cluster_standing(
         The round, if it runs.
     committing : bool
         Whether its clients may still commit.
+    present : collection of int
+        Clients that are members now.
     over : bool
         The training has ended: members only evaluate the last models.
     least : int
@@ -90,7 +127,19 @@ def cluster_standing(
         clusters=state.clusters,
         cases=state.cases if state.stage in ("show", "vote") else (),
         expelled=tuple(sorted(state.expelled)),
+        small=() if over else small_clusters(state, present, least),
     )
+
+
+def small_clusters(state: ClusterState, present: Collection[int], needed: int) -> tuple[SmallCluster, ...]:
+    """The clusters with fewer clients ``present`` than ``needed`` for a sum (``cells.crowd_of``)."""
+    found: list[SmallCluster] = []
+    for number, clients in enumerate(state.clusters):
+        members = tuple(client for client in clients if client in present)
+        if len(members) < needed:
+            gone = tuple(client for client in clients if client not in present)
+            found.append(SmallCluster(number, members, gone, needed))
+    return tuple(found)
 
 
 def _acting(course: Course, state: ClusterState, current: RoundRecords | None, least: int) -> Cluster:

@@ -1,5 +1,6 @@
 """Conclude: a client releases shares, so that the sum can be unmasked, and judges what the round came to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -11,6 +12,7 @@ from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.protocol.clock import draw_window_end
+from fedgrove.node.protocol.closing import Rank
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
@@ -18,6 +20,7 @@ from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
 NOTHING = bytes(32)
 """In a judgement, in place of both digests: nothing may be summed, or the round has no result."""
 NEITHER = (NOTHING, NOTHING)
+_NONE: Rank = (1 << 32, *NEITHER)  # behind every result
 
 
 @dataclass
@@ -113,11 +116,10 @@ class Judge(ClientUnit):
         if base is None:
             return None
         refused = self.context.view.rounds.refused_by(turn.client)
-        saw_none = refused is not None and not any(refused.judgements(Phase.CLOSED)[turn.client].model_digest)
-        if refused is not None and not (saw_none and (refused is base or self._is_right_now(refused))):
+        if refused is not None and refused is not base and not self._is_right_now(refused):
             reason = f"other members: this client judges that round {refused.number} has another result"
             return Step.wait("judge", reason)
-        fault = self._fault(turn, base, certainly=saw_none)
+        fault = self._fault(turn, base, certainly=refused is not None)
         if not fault:
             return None
         if turn.client not in base.commits:
@@ -127,39 +129,42 @@ class Judge(ClientUnit):
         deadlines = self.context.view.deadlines(base)
         if turn.block < deadlines.recover_end and turn.client not in base.releases:
             return ReleaseShares(self.context).act(replace(turn, current=base, deadlines=deadlines))
-        digests = self._right(base, looks=not saw_none)
-        if digests == NEITHER and saw_none:
-            return Step.wait("judge", f"other members to say what round {base.number} came to: {fault}")
-        if digests == NEITHER and turn.block < deadlines.recover_end:
+        said = base.judgements(Phase.CLOSED).get(turn.client)
+        left_out, *digests = self._right(base, said)
+        if said is not None and digests in (list(NEITHER), [said.model_digest, said.metrics_digest]):
+            reason = f"other members: this client judges that round {base.number} has another result, as {fault}"
+            return Step.wait("judge", reason)
+        if left_out and turn.block < deadlines.recover_end:
             reason = f"members of round {base.number} to release shares: this client refuses its model, {fault}"
             return Step.wait("judge", reason, deadlines.recover_end)
         send = partial(self.context.ledger.judge, base.number, Phase.CLOSED, *digests)
-        return self.context.outbox.send(base, "judge", f"judged round {base.number} wrong: {fault}", send, Kind.JUDGED)
+        acted = f"judged round {base.number} wrong: {fault}"
+        # What one says in another's place is taken only while somebody says it.
+        return self.context.outbox.send(base, "judge", acted, send, Kind.JUDGED, (*digests, *_alike(base, digests)))
 
-    def _right(self, base: RoundRecords, looks: bool) -> tuple[bytes, bytes]:
-        """Digests of what a wrong round should have come to; ``looks``: also by the shares that this client can have.
+    def _right(self, base: RoundRecords, said: Judged | None) -> Rank:
+        """What a wrong round should have come to; where this client ``said`` something before, by what others say.
 
-        Who withholds a release chooses who comes to a result: it puts that into its store with its proof, and the
-        others say the same.
+        Who withholds a release chooses who comes to which result: each puts its own into the store with the proof, and
+        all say the best of them.
         """
-        right = self.context.closings.right_result(base) if looks else None
-        if right is None or not right.named:
-            for each in base.judgements(Phase.CLOSED).values():
-                if self._proves(base, each):
-                    return each.model_digest, each.metrics_digest
-        if right is None:
-            return NEITHER
-        self.context.store.put(right.record)
-        return self.context.store.put(right.model).digest, self.context.store.put(right.metrics).digest
+        right = self.context.closings.right_result(base) if said is None else None
+        judged = () if right is not None and right.named else base.judgements(Phase.CLOSED).values()
+        best = min((rank for rank in (self._rank(base, each) for each in judged) if rank is not None), default=_NONE)
+        if right is None or best <= right.rank:
+            return best
+        for blob in (right.record, right.model, right.metrics):
+            self.context.store.put(blob)
+        return right.rank
 
-    def _proves(self, base: RoundRecords, judged: Judged) -> bool:
-        """Whether another's result is right; that of the closing is not, and zeros are none."""
+    def _rank(self, base: RoundRecords, judged: Judged) -> Rank | None:
+        """That of a member's result; the closing's is wrong, and zeros are none."""
         pair = judged.model_digest, judged.metrics_digest
         stands = base.result.model_digest, base.result.metrics_digest
-        return pair not in (stands, NEITHER) and self.context.closings.proves(base, judged)
+        return self.context.closings.rank(base, judged) if pair not in (stands, NEITHER) else None
 
     def _is_right_now(self, refused: RoundRecords) -> bool:
-        """Whether a round in which this client saw no result has the right one by now, which others put there."""
+        """Whether a round that this client judged otherwise has a right result by now, which others put there."""
         return refused.replaced is not None and not self.context.closings.fault(refused, certainly=True)
 
     def tell(self, turn: ClientTurn) -> Step | None:
@@ -197,6 +202,12 @@ class Judge(ClientUnit):
             if turn.block < (next_window if turn.current.number > base.number else turn.deadlines.recover_end):
                 raise
             return str(fault)
+
+
+def _alike(base: RoundRecords, digests: Sequence[bytes]) -> list[int]:
+    """Who says that a closed round came to this."""
+    said = base.judgements(Phase.CLOSED)
+    return [client for client, each in said.items() if [each.model_digest, each.metrics_digest] == [*digests]]
 
 
 def lot(keys: Keys, end: Closed | Replaced) -> float:

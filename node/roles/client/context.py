@@ -1,7 +1,7 @@
 """What the phases of a client share: its collaborators, its view of the ledger, and how it sends transactions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from fedgrove.chain.crypto import vrf
@@ -35,7 +35,7 @@ class Outbox:
 
     def __init__(self, view: LedgerView) -> None:
         self._view = view
-        self._refused: dict[tuple[int, str], str] = {}
+        self._refused: dict[tuple[int, str, Hashable], str] = {}
 
     def send(
         self,
@@ -44,6 +44,7 @@ class Outbox:
         acted: str,
         send: Callable[[], Mined],
         kind: Kind = Kind.ACTED,
+        on: Hashable = None,
     ) -> Step:
         """Send a transaction of a phase; one that the ledger refused before (too late, say) is not paid for again.
 
@@ -59,19 +60,21 @@ class Outbox:
             Sends it and waits for its receipt.
         kind : Kind
             Of the step, if the transaction is confirmed.
+        on : hashable
+            What the ledger's answer depends on, if it may change: with another, it is sent again.
         """
-        refusal = self._refused.get((current.number, phase))
+        refusal = self._refused.get((current.number, phase, on))
         if refusal is None:
             try:
                 return Step.act(phase, acted, send().gas_used, kind)
             except ContractRevert as revert:
                 refusal = str(revert)
-                self._refused = {(current.number, phase): refusal, **self._refused_in(current.number)}
+                self._refused = {(current.number, phase, on): refusal, **self._refused_in(current.number)}
         reason = f"this client: the ledger refused its transaction ({refusal})"
         end = self._view.deadlines(current).recover_end
         return Step.wait("sit out", reason, end if end > self._view.block else 0, Kind.SITS_OUT)
 
-    def _refused_in(self, number: int) -> dict[tuple[int, str], str]:
+    def _refused_in(self, number: int) -> dict[tuple[int, str, Hashable], str]:
         return {key: reason for key, reason in self._refused.items() if key[0] == number}
 
 

@@ -226,6 +226,20 @@ def test_at_any_block_pages_say_what_was_known_then(story, clustered, view, copi
             assert "not yet" in page and "expelled from" not in pages.render(f"clients/{last.case.expelled[0]}/")
 
 
+def test_a_cluster_with_too_few_members_for_a_sum_is_named(story, clustered, view, copied):
+    """Where rounds are left: three may be summed by these terms, and one of three is revoked."""
+    pages = Pages(IndexWatch(clustered.watch.source, copied))
+    copied.forget_after(story.closed()[-1].at.block - 1)
+    assert "a sum needs" not in pages.render("clusters/") and not view.small
+    (cluster,) = [members for members in view.now.clusters if len(members) == 3][:1]
+    with copied.changes() as database:
+        database.execute("UPDATE members SET approved = 0 WHERE client = ?", (cluster[0],))
+    page = pages.render("clusters/")
+    check_well_formed(page)
+    number = view.now.clusters.index(cluster) + 1
+    assert f"Cluster {number} has 2 members, but a sum needs 3, " in page and "1 of its 1 former members" in page
+
+
 # --- hostile ----------------------------------------------------------------------------------------------------------
 
 

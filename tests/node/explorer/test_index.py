@@ -140,16 +140,16 @@ def test_records_that_follow_from_nothing_are_kept_out_of_the_rounds(index, reco
 
 
 def test_a_member_says_of_a_closing_what_it_said_last(run, index):
-    """Zeros are taken back for a result; what stays says it as the ledger's own view does."""
+    """A judgement is taken back for another's result; what stays says it as the ledger's own view does."""
     opened = next(record for record in run.records if isinstance(record, RoundOpened))
-    said = [Judged(AT, opened.round, 1, Phase.CLOSED, *2 * (digest,)) for digest in (bytes(32), b"m" * 32)]
+    said = [Judged(AT, opened.round, 1, Phase.CLOSED, *2 * (digest,)) for digest in (bytes(32), b"l" * 32, b"m" * 32)]
     ledger = Rounds()
     with index.changes() as database:
         for number, record in enumerate((opened, *said), 1):
             ledger.add(record)
             place(database, entry_of(number, record))
     part = index.row("SELECT judged, judged_model FROM parts")
-    assert tuple(part) == (3, ledger.last.judgements(Phase.CLOSED)[1].model_digest)
+    assert tuple(part) == (4, ledger.last.judgements(Phase.CLOSED)[1].model_digest)
 
 
 def test_a_draw_with_a_proof_that_is_none_gives_no_tree(run, index):

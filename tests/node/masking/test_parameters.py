@@ -191,6 +191,10 @@ def test_a_group_is_the_smallest_whose_members_are_as_well_hidden(n, colluders):
     assert size == 3 or not hidden(size - 1)
 
 
+def test_up_to_a_hundred_clients_no_three_groups_can_be_summed_by_the_default_terms():
+    assert all(3 * crowd(n, DEFAULT) > n for n in range(3, 101)) and 3 * crowd(200, DEFAULT) < 200
+
+
 @given(st.integers(1, 2000), st.integers(0, 500_000))
 def test_with_dropouts_as_many_survive_on_average(survivors, dropouts):
     clients = with_dropouts(survivors, Assumed(0, dropouts))

@@ -18,6 +18,7 @@ from tests.node.protocol.ledger_story import (
 )
 
 BEFORE, AFTER = Phase.RECOVER, Phase.CLOSED
+OTHER_MODEL = b"\x0c" * 32
 
 
 def judge(story: Story, model: bytes, clients=(1, 2), asked: Phase = AFTER, number: int = 1) -> Judged:
@@ -40,14 +41,16 @@ def test_each_that_committed_judges_once(stage, asked):
     assert story.bad(story.judged(1, NOTHING, asked, block)).reason == "the client had already judged the round"
 
 
-def test_who_saw_no_result_may_see_one_later_and_nothing_else_is_taken_back():
-    story = Story(judges=1).to_committed(1, 2, 3).to_closed()
-    story.add(story.judged(1, NOTHING))
-    story.add(story.judged(1, RIGHT_MODEL))
-    for model in (NOTHING, NEXT_MODEL, RIGHT_MODEL):
+@pytest.mark.parametrize("first", [NOTHING, OTHER_MODEL])
+def test_a_judgement_is_taken_back_only_for_a_result_that_another_says(first):
+    story = Story(judges=3, quorum=3).to_committed(1, 2, 3).to_closed()
+    story.add(story.judged(1, first))
+    assert story.bad(story.judged(1, RIGHT_MODEL)).reason == "the client had already judged the round"
+    story.add(story.judged(2, RIGHT_MODEL), story.judged(1, RIGHT_MODEL))
+    for model in (NOTHING, OTHER_MODEL, NEXT_MODEL, RIGHT_MODEL):
         assert story.bad(story.judged(1, model)).reason == "the client had already judged the round"
     # Its first judgement counts no more, its second does.
-    assert followed_by_nothing(story, story.judged(2, NOTHING))
+    assert followed_by_nothing(story, story.judged(3, first))
     last = story.judged(3, RIGHT_MODEL)
     story.add(last)
     assert story.bad(follows(Replaced, last, RIGHT_MODEL, METRICS)) is None

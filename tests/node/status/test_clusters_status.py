@@ -9,9 +9,10 @@ from fedgrove.chain.records.deployment import Terms
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.ipfs.disk import DiskStore
 from fedgrove.node.cli.status import Display
+from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, crowd
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.protocol.rounds import Rounds
-from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.terms import FederationConfig, MaskingSettings
 from fedgrove.node.status.federation import ClusterStageReader, StatusReader, waiting_for_statement
 from fedgrove.node.status.setbacks import setbacks
 from fedgrove.node.status.standing import Standing
@@ -83,6 +84,22 @@ def test_at_the_end_there_are_clusters_and_who_was_expelled(story):
     rows = Display(made.deployment).rows(now)
     assert {("clusters", "5, 7, 9 | 6, 8, 10"), ("expelled", "clients 1, 2, 3, 4")} <= set(rows)
     assert now.standing.finished and "stage" not in dict(rows)
+
+
+def test_clusters_of_fewer_than_a_sum_needs_are_said_while_rounds_are_left(story):
+    """By these terms three may be summed; by others five of eleven, and clusters have three and five, then three."""
+    made, needed = story.federation, crowd(LATE, DEFAULT_ASSUMED)
+    strict = replace(made.config, masking=MaskingSettings())
+    ledger, last = made.ledger(made.keys[0]), before(story, Closed, ROUNDS)
+    for terms, counts in ((made.config, []), (strict, [(0, 3)])):
+        standing = ClusterStageReader(terms, made.store, place_of(story)).read(last)["clusters"]
+        assert [(each.cluster, len(each.members)) for each in standing.small] == counts
+    assert needed == 5
+    now = StatusReader(made.network, ledger, strict, made.store).read()
+    running = replace(now, standing=replace(now.standing, finished=False))
+    told = [text for name, text in Display(made.deployment).rows(running) if name == "warning"]
+    assert len(told) == 2 and told[0].startswith(f"cluster 1 has 3 members, but a sum needs {needed}, ")
+    assert "warning" not in dict(Display(made.deployment).rows(now))
 
 
 def test_a_store_that_lacks_the_state_is_named_and_other_federations_have_no_clusters(story, tmp_path):

@@ -150,6 +150,6 @@ class Arena:
             assert after.stage in ("vote", "train")
         if state.stage == "vote":
             suspicion.voted(state, {case.cluster: [] for case in state.cases})
-        cluster_standing(course, state, current, committing=True)
+        cluster_standing(course, state, current, committing=True, present=())
         Left.from_row(*Left(state).to_row())
         assert ClusterState.outline(state.head()).head() == state.head()

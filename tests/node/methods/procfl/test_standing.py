@@ -32,6 +32,11 @@ def running(stated=1, committed=()) -> SimpleNamespace:
     return SimpleNamespace(draws=draws, sealed=True, commits=dict.fromkeys(committed))
 
 
+def standing_of(course, state, current, committing, present=range(1, 8), **options):
+    """By default of a federation of seven, all of whom are still members."""
+    return cluster_standing(course, state, current, committing, present, **options)
+
+
 @pytest.mark.parametrize(
     ("stage", "changes", "acting", "stated"),
     [
@@ -50,27 +55,27 @@ def running(stated=1, committed=()) -> SimpleNamespace:
     ],
 )
 def test_who_has_something_to_say_in_a_stage_and_what_the_coordinator_states(stage, changes, acting, stated):
-    told = cluster_standing(COURSE, state(stage, **changes), running(), committing=True)
+    told = standing_of(COURSE, state(stage, **changes), running(), committing=True)
     assert (told.stage, told.acting, told.awaited, told.stated) == (stage, acting, acting, stated)
 
 
 def test_who_has_committed_is_awaited_no_more_and_nobody_is_when_the_time_is_over():
     for committing, awaited in ((True, (6,)), (False, ())):
-        told = cluster_standing(COURSE, state("vote", cases=(CASE,)), running(committed=(4, 5)), committing)
+        told = standing_of(COURSE, state("vote", cases=(CASE,)), running(committed=(4, 5)), committing)
         assert told.awaited == awaited and told.acting == (4, 6)
 
 
 def test_before_a_round_is_sealed_all_members_of_clusters_are_to_train():
     drawing = SimpleNamespace(draws={}, sealed=None, commits={})
     for each in (None, drawing):
-        assert cluster_standing(COURSE, state("train", trained=2), each, False).acting == (1, 2, 3, 4, 5, 6)
+        assert standing_of(COURSE, state("train", trained=2), each, False).acting == (1, 2, 3, 4, 5, 6)
 
 
 def test_words_name_the_stage_those_who_show_and_those_who_vote():
     def doing(stage, **changes):
-        return cluster_standing(COURSE, state(stage, **changes), None, False).doing
+        return standing_of(COURSE, state(stage, **changes), None, False).doing
 
-    assert cluster_standing(COURSE, None, None, False).stage == "blind"
+    assert standing_of(COURSE, None, None, False).stage == "blind"
     assert "the coordinator counts" in doing("answer")
     assert doing("train", trained=1) == "training round 2, of one model for all, as are the first 2"
     assert doing("train", trained=2) == "training round 3, with one model per cluster"
@@ -79,5 +84,22 @@ def test_words_name_the_stage_those_who_show_and_those_who_vote():
     assert doing("show", cases=(undrawn,)) == "some of clients 1, 2, 3 show noisy models to judges drawn from 3"
     assert doing("vote", cases=(CASE,)) == "clients 4, 6 vote on clients 1, 3"
     unwatched = Course(replace(TERMS, seats=0), 7, 2)
-    assert cluster_standing(unwatched, state("answer"), running(), committing=True).stated
-    assert not cluster_standing(unwatched, state("train"), running(), committing=True).stated
+    assert standing_of(unwatched, state("answer"), running(), committing=True).stated
+    assert not standing_of(unwatched, state("train"), running(), committing=True).stated
+
+
+def test_a_cluster_below_the_crowd_says_how_many_it_has_and_needs_and_what_can_be_done():
+    def small(present, least, **options):
+        return standing_of(COURSE, state("train", trained=2), None, False, present, least=least, **options).small
+
+    assert small(range(1, 7), 3) == () == small((1, 2, 3), 4, over=True)
+    (told,) = small((1, 2, 3, 4), 3)
+    assert (told.cluster, told.members, told.gone, told.needed) == (1, (4,), (5, 6), 3)
+    assert str(told) == (
+        "cluster 2 has 1 member, but a sum needs 3, as many as hide each other, so its own model stays as it is: let 2 "
+        "of its 2 former members be approved again, or found a federation with a lower procfl.alpha, for larger "
+        "clusters, or a lower masking.colluders, for smaller sums"
+    )
+    first, second = map(str, small((1, 2, 3), 4))
+    assert first.startswith("cluster 1 has 3 members, but a sum needs 4,") and ": found a federation " in first
+    assert second.startswith("cluster 2 has no members,") and ": found a federation " in second

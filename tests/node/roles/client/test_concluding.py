@@ -1,11 +1,14 @@
 """A client concludes: it releases shares, and judges what the round came to."""
 
+from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from fedgrove.chain.crypto import vrf
 from fedgrove.chain.crypto.keys import Keys
+from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.records import Closed, Phase, Replaced
 from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
@@ -165,7 +168,7 @@ class Judging:
         if own is not None:
             self.base.judgements(Phase.CLOSED)[ME] = SimpleNamespace(model_digest=own[0], metrics_digest=own[1])
         closings = SimpleNamespace(
-            fault=lambda base, client, certainly=False, block=0: look(base, client, certainly),
+            fault=lambda base, client=0, certainly=False, block=0: look(base, client, certainly),
             right_result=self.events.noting("right", right),
             right_model=lambda base: HELD,
         )
@@ -244,18 +247,49 @@ def test_who_saw_no_result_goes_on_from_one_that_others_put_in_place():
 def test_who_saw_no_result_says_the_one_that_another_proves_and_looks_for_none_itself(proven, follows):
     place = Judging(own=(NOTHING, NOTHING), fault="it is wrong")
     place.base.judgements(Phase.CLOSED)[2] = SimpleNamespace(model_digest=OTHER[0], metrics_digest=OTHER[1])
-    place.context.closings.proves = lambda base, judged: proven
+    place.context.closings.rank = lambda base, judged: (0, *OTHER) if proven else None
     step = place.act(block=DEADLINES.recover_end)
-    assert ("judge", 1, Phase.CLOSED, *OTHER) in place.events if follows else "other members to say" in step.waiting
+    assert ("judge", 1, Phase.CLOSED, *OTHER) in place.events if follows else "has another result" in step.waiting
     assert "right" not in place.events.names()
 
 
-def test_what_others_proved_comes_before_a_result_that_the_closing_does_not_name():
-    place = Judging(fault="its model is not the sum")
+@pytest.mark.parametrize(
+    ("left_out", "others", "own", "follows"),
+    [(1, 0, None, True), (0, 1, None, False), (1, 0, True, True), (0, 0, True, False)],
+    ids=["others lack fewer cells", "it lacks fewer", "it said what lacks more", "it said what lacks none"],
+)
+def test_of_proven_results_that_without_the_fewest_cells_is_said(left_out, others, own, follows):
+    result = replace(RIGHT, left_out=left_out)
+    said = {ME: result.rank, 2: (others, *OTHER)}
+    if own and not follows:
+        said[2] = max(said.values())  # as good by count, and behind by its digests
+    place = Judging(fault="its model is not the sum", right=result, own=result.rank[1:] if own else None)
     place.base.judgements(Phase.CLOSED)[2] = SimpleNamespace(model_digest=OTHER[0], metrics_digest=OTHER[1])
-    place.context.closings.proves = lambda base, judged: True
-    place.act()
-    assert place.events[-1] == ("judge", 1, Phase.CLOSED, *OTHER)
+    ranks = {rank[1:]: rank for rank in said.values()}
+    place.context.closings.rank = lambda base, judged: ranks.get((judged.model_digest, judged.metrics_digest))
+    step = place.act(block=DEADLINES.recover_end)
+    judged = [event for event in place.events if event[0] == "judge"]
+    if own and not follows:
+        assert not judged and "round 1 has another result" in step.waiting
+    else:
+        assert judged == [("judge", 1, Phase.CLOSED, *(OTHER if follows else result.rank[1:]))]
+
+
+def test_a_result_that_lacks_a_cell_is_not_said_while_shares_may_come():
+    place = Judging(fault="its model is not the sum", right=replace(RIGHT, left_out=1))
+    assert "to release shares" in place.act(block=DEADLINES.recover_end - 1).waiting
+    assert place.act(block=DEADLINES.recover_end).kind is Kind.JUDGED
+
+
+def test_a_judgement_that_the_ledger_refused_is_sent_again_when_others_say_the_same():
+    place = Judging(fault="it is wrong", own=(NOTHING, NOTHING))
+    place.context.closings.rank = lambda base, judged: (0, *OTHER)
+    place.context.ledger.judge = refused = Mock(side_effect=ContractRevert("nobody says so"))
+    for client in (2, 3):
+        place.base.judgements(Phase.CLOSED)[client] = SimpleNamespace(model_digest=OTHER[0], metrics_digest=OTHER[1])
+        for _ in range(2):
+            assert "nobody says so" in place.act(block=DEADLINES.recover_end).waiting
+    assert refused.call_count == 2
 
 
 def test_a_client_that_did_not_commit_waits_for_those_that_did():
@@ -265,17 +299,21 @@ def test_a_client_that_did_not_commit_waits_for_those_that_did():
     assert place.events.names() == ["look"]
 
 
-def test_a_client_that_judged_an_earlier_round_otherwise_draws_in_no_later_one():
-    place = Judging(own=OTHER)
+@pytest.mark.parametrize(("fault", "goes_on"), [("", True), ("its model is not the sum", False)])
+def test_a_client_goes_on_from_an_earlier_round_that_it_judged_otherwise_where_others_put_it_right(fault, goes_on):
+    place = Judging(fault=fault, own=OTHER)
     later = entry_with(2, draws=(2, 3), commits=(2, 3), end=object.__new__(Closed))
     later.once[Replaced] = CLOSING
     place.context.view.rounds.rounds[2] = later
-    assert "round 1 has another result" in place.act(number=3).waiting and not place.events
+    step = place.act(number=3)
+    assert step is None if goes_on else "round 1 has another result" in step.waiting
 
 
-def test_a_client_that_judged_otherwise_waits_and_looks_no_more():
+def test_a_client_that_judged_otherwise_waits_and_computes_nothing():
     place = Judging(fault="its model is not the sum", own=OTHER)
-    assert "this client judges that round 1 has another result" in place.act().waiting and not place.events
+    place.context.closings.rank = lambda base, judged: (0, *OTHER)
+    assert "this client judges that round 1 has another result" in place.act().waiting
+    assert place.events.names() == ["look"]
 
 
 @pytest.mark.parametrize(("number", "end"), [(2, WINDOW_END), (1, DEADLINES.recover_end)])
