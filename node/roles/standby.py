@@ -15,9 +15,16 @@ from fedgrove.node.roles.coordinator import Coordinator
 class Standby(Coordinator):
     """A coordinator that acts only when the first one has missed its turn; its account must be a member's."""
 
+    @property
+    def finished(self) -> bool:
+        """All rounds have ended, or those that sum something of this member, which has left."""
+        return self._has_left() or super().finished
+
     def _act(self, current: RoundRecords | None) -> Step:
         if current is None:
             return Step.wait("standby", "the coordinator: only it may open the first round")
+        if self._has_left():
+            return Step.wait("done", "nobody: this member has withdrawn its data and left")
         if current.end is not None and self.context.opener:
             return Step.wait("standby", "the coordinator: only it can close the next round, so it alone opens it")
         since, window = coordinator_turn(current, self.view.deadlines(current), self.view.settings)
@@ -28,6 +35,12 @@ class Standby(Coordinator):
         if not self._may(current):
             return Step.wait("standby", "the coordinator, or another stand-by: this account may not act in its place")
         return super()._act(current)
+
+    def _has_left(self) -> bool:
+        member, current = self.view.rounds.member(self.account), self.view.rounds.latest
+        if member is None or current is None or not member.left:
+            return False
+        return current.end is not None or member.client not in current.draws
 
     def _may(self, current: RoundRecords) -> bool:
         """Whether the ledger lets this account act: to close, one of those who committed, else an active member."""

@@ -6,7 +6,7 @@ import pytest
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Closed
+from fedgrove.chain.records import Closed, Shared
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.rounds import Rounds
@@ -164,3 +164,16 @@ def test_a_standby_skips_a_round_that_waits_for_its_quorum_only_where_members_ch
     assert "0 of the 3 needed have" in federation.standby(1).step().waiting
     federation.client(4).context.ledger.withdraw(0, bytes(32))
     assert federation.standby(1).step().acted.startswith("skipped the round")
+
+
+def test_a_standby_whose_member_has_left_is_done_once_nothing_of_it_is_summed(federation):
+    coordinator, clients = federation.coordinator(), federation.clients()
+    standby = federation.standby(1)
+    while not federation.of(Shared):
+        federation.turn(coordinator, clients)
+    federation.ledger(federation.keys[0]).withdraw(0, b"\1" * 32)
+    standby.step()
+    assert not standby.finished, "its shares may be needed"
+    while not federation.of(Closed):
+        federation.turn(coordinator, clients)
+    assert standby.step().phase == "done" and standby.finished
