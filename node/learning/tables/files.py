@@ -141,7 +141,7 @@ def _cells(path: Path, name: str, column: Any) -> list[object]:
     from pyarrow import DictionaryArray, compute, types
 
     if isinstance(column, DictionaryArray):
-        column.validate(full=True)  # nobody else looks whether its indices lie in the dictionary
+        column.validate(full=True)  # nobody else checks that its indices lie in the dictionary
         values = _cells(path, name, column.dictionary)
         return [None if index is None else values[index] for index in column.indices.to_pylist()]
     kind = column.type
