@@ -43,7 +43,7 @@ def test_each_that_committed_judges_once(stage, asked):
 
 @pytest.mark.parametrize("first", [NOTHING, OTHER_MODEL])
 def test_a_judgement_is_taken_back_only_for_a_result_that_another_says(first):
-    story = Story(judges=3).to_committed(1, 2, 3).to_closed()
+    story = Story(quorum=3, judges=3).to_committed(1, 2, 3).to_closed()
     story.add(story.judged(1, first))
     assert story.bad(story.judged(1, RIGHT_MODEL)).reason == "the client had already judged the round"
     story.add(story.judged(2, RIGHT_MODEL), story.judged(1, RIGHT_MODEL))
