@@ -210,6 +210,47 @@ def test_members_that_judge_in_one_block_with_other_shares_agree(found, served, 
         assert changed(found) >= {6, 7, 8} and len(results(current)) == 1
 
 
+# --- what it costs: a closing by an honest coordinator ----------------------------------------------------------------
+
+
+class AgainstTheCoordinator(Attack):
+    """The coordinator is honest, and the release is listed in time: near the deadline it closes without that cell."""
+
+    def run(self) -> RoundRecords:
+        standbys = [self.federation.standby(number) for number in (3, 4)]
+        store = Served(self.federation.directory / "store")
+        self.coordinator = self.federation.coordinator(store=store)
+        for _ in range(1500):
+            current = self.target
+            colludes = current is not None and len(current.commits) == MEMBERS and not self._is_away(current)
+            if colludes and not store.withheld:
+                self._release(current)
+                store.withheld = self.stores[HOLDER].withheld
+            roles = [client for number, client in self.clients.items() if number != HOLDER or not store.withheld]
+            closed = current is not None and current.end is not None
+            steps = [role.step() for role in (self.coordinator, *roles, *(standbys * closed))]
+            self._send()
+            if all(self.clients[number].finished for number in HONEST):
+                break
+            if not any(step.acted for step in steps):
+                self.federation.network.mine(1)
+        return self.target
+
+
+def test_shares_that_come_after_an_honest_closing_replace_it_and_strike_the_coordinator(found):
+    current = AgainstTheCoordinator(found, range(1, MEMBERS + 1), early=True, last=False).run()
+    assert current.closing.at.author == found.coordinator_keys.address and current.replaced is not None
+    assert found.ledger(found.keys[0]).is_struck(found.coordinator_keys.address)
+    assert len(found.of(Closed)) == ROUNDS and found.audit().verdict == "verified"
+
+
+def test_shares_that_come_after_the_next_closing_make_the_audit_name_the_round(found):
+    current = AgainstTheCoordinator(found, (), early=True, last=False).run()
+    assert current.replaced is None and len(found.of(Closed)) == ROUNDS
+    bad = found.audit().first_bad_record
+    assert (bad.round, bad.field) == (2, "recovery.left out")
+
+
 # --- the attack wins where the guards are taken out -------------------------------------------------------------------
 
 
