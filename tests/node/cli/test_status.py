@@ -72,7 +72,7 @@ def first_two(clients):
 def test_it_tells_round_phase_and_who_is_waited_for(federation, tmp_path):
     run_until(federation, federation.coordinator(), first_two(federation.clients()), "client 1", "drew")
     shown = status(tmp_path)
-    end = federation.ledger(federation.keys[0]).round(1).draw_end
+    end = federation.ledger(federation.keys[0]).round(1).seed_block + federation.config.ledger.draw_window
     assert not shown.stderr
     assert "round: 1 of 2\nphase: draw\n" in shown.stdout
     assert f"until block {end}, at an unknown time" in shown.stdout
