@@ -25,7 +25,7 @@ contract Handler is Federation {
     mapping(uint64 round => mapping(address => uint64)) private _idleIn;
     uint64[] private _fullRounds;
 
-    mapping(uint64 round => mapping(Phase asked => mapping(address => bool))) private _hasJudged;
+    mapping(uint64 round => mapping(Phase asked => mapping(address => bytes32 pair))) private _said;
     mapping(uint64 round => mapping(Phase asked => mapping(bytes32 pair => uint256))) private _judgements;
     mapping(uint64 round => bool) public isVoid;
     /// @dev The round whose closing stands, who closed it, and the pair and the model that stand.
@@ -306,13 +306,16 @@ contract Handler is Federation {
         bool isAskedFor = isBefore
             ? ledger.phase(round) == Phase.Recover && releases[round] < 2
             : round != 0 && round == standing;
-        bool expected = isAskedFor && committed[round][account] && !_hasJudged[round][asked][account];
+        bytes32 pair = keccak256(abi.encode(given, metrics));
+        bytes32 said = _said[round][asked][account];
+        bool isTakenBack = given != 0 && pair != said && _judgements[round][asked][pair] != 0;
+        bool expected = isAskedFor && committed[round][account] && (said == 0 || isTakenBack);
         _as(account);
         (bool isAccepted,) = address(ledger).call(abi.encodeCall(ledger.judge, (round, asked, given, metrics)));
         require(isAccepted == expected, "a judgement was wrongly accepted or refused");
         if (isAccepted) {
-            _hasJudged[round][asked][account] = true;
-            bytes32 pair = keccak256(abi.encode(given, metrics));
+            if (said != 0) --_judgements[round][asked][said];
+            _said[round][asked][account] = pair;
             uint256 count = ++_judgements[round][asked][pair];
             if (count >= 2 && 2 * count > commitments[round]) _decide(round, isBefore, given, pair);
         }
