@@ -76,9 +76,9 @@ class Disclosure:
         self._bind(current, "summed", _sum_digest(current))
         data = self._kept(current.number, "masked")
         if data is None:
-            if self.method.accounting.budget is not None:
-                self.journal.count_upload(current.number)  # before there are bytes: a crash refunds nothing
             data = self.mask(current, client, update)
+            if self.method.accounting.budget is not None:
+                self.journal.count_upload(current.number)  # before anybody can see it: a crash refunds nothing
             self._keep(current.number, "masked", data)
         return data
 

@@ -12,6 +12,7 @@ from fedgrove.chain.records import Closed, Committed, Drawn, Failed, Judged, Pha
 from fedgrove.node.audit.archive import chain_facts
 from fedgrove.node.audit.auditor import Auditor
 from fedgrove.node.base.tensors import Layout, flatten, load
+from fedgrove.node.masking.client import MaskingRefused
 from fedgrove.node.methods.terms import method_of
 from fedgrove.node.methods.training.codec import ModelUpdate
 from fedgrove.node.privacy.accountant import GaussianRelease, epsilon_of
@@ -113,12 +114,29 @@ def test_a_client_killed_between_encoding_and_committing_commits_the_same_bytes(
     assert federation.audit().verdict == "verified"
 
 
-def test_an_upload_counts_before_there_are_bytes_of_it(found):
+def raising(fault):
+    def fails(*arguments):
+        raise fault
+
+    return fails
+
+
+def test_an_upload_that_is_refused_costs_nothing(found):
+    """A client whose partners did not share masks nothing, whatever it would have cost."""
+    federation = found(rounds=1)
+    coordinator, clients = federation.coordinator(), federation.clients()
+    clients[2].context.disclosure.mask = raising(MaskingRefused("its partners did not share"))
+    while not any("its partners did not share" in each for each in federation.said("client 2")):
+        federation.turn(coordinator, clients)
+    assert Journal(federation.directory / "client-2", federation.keys[1].storage).uploads() == ()
+
+
+def test_an_upload_counts_before_it_is_kept(found):
     federation = found(rounds=1)
     coordinator, clients = federation.coordinator(), federation.clients()
     while "shared" not in federation.said("client 2"):
         federation.turn(coordinator, clients)
-    clients[2].context.disclosure.mask = lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt)
+    clients[2].context.disclosure._keep = raising(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         while True:
             federation.turn(coordinator, clients)
