@@ -15,7 +15,7 @@ from fedgrove.node.methods.procfl.round_inputs import course_of, is_over, least_
 from fedgrove.node.methods.procfl.standing import ClusterStanding, cluster_standing
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.terms import method_of
-from fedgrove.node.protocol.cells import Cells, crowd_of_all, has_cells
+from fedgrove.node.protocol.cells import Cells, has_cells
 from fedgrove.node.protocol.ending import MetricsWatch
 from fedgrove.node.protocol.ledger_view import LedgerView
 from fedgrove.node.protocol.policy import sums_used_up
@@ -250,9 +250,7 @@ class ClusterStageReader:
         state = state.at_rest if over and state is not None else state
         if state is not None and current is not None and sealed:
             state = method_of(self._terms).inputs(view.rounds, current, self._place, self._store).previous
-        rounds, terms = view.rounds, self._terms
-        least = least_of(rounds, current, terms) if current is not None else crowd_of_all(len(rounds.members), terms)
-        present = frozenset(rounds.known_now())
+        least, present = least_of(view.rounds, current, self._terms), frozenset(view.rounds.known_now())
         return {"clusters": cluster_standing(self._course, state, current, committing, present, over, least)}
 
     def _state(self, base: RoundRecords) -> ClusterState:

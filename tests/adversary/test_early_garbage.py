@@ -14,9 +14,6 @@ import pytest
 
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Phase
-from fedgrove.ipfs.disk import DiskStore
-from fedgrove.ipfs.store import NotFound
-from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.parameters import sharing
 from fedgrove.node.protocol.content import Metrics
@@ -24,6 +21,7 @@ from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Step
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.concluding import NOTHING, Judge
+from tests.adversary.withholding import Withholding
 from tests.node.federation import Federation
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -146,21 +144,6 @@ def test_members_that_look_at_different_moments_judge_the_same(found):
 
 
 # --- a release that is listed in time, and whose bytes come when some have judged, or only to some --------------------
-
-
-class Withholding(DiskStore):
-    """A store that lacks what somebody withholds, until it ``comes``."""
-
-    withheld = b""
-    comes = staticmethod(lambda: False)
-
-    def fetch(self, digest: bytes, max_bytes: int) -> bytes:
-        if digest == self.withheld and not self.comes():
-            raise NotFound(cid_of(b""), "its holder withholds it")
-        return super().fetch(digest, max_bytes)
-
-    def has(self, digest: bytes) -> bool:
-        return (digest != self.withheld or self.comes()) and super().has(digest)
 
 
 def withhold_a_release(federation: Federation, served: Collection[int]) -> RoundRecords:

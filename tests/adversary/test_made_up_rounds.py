@@ -246,7 +246,9 @@ def stops_clusters() -> bool:
     for client in range(11, 61):
         ledger.join(client, next(ledger.blocks))
     current = ledger.hold(away=tuple(range(11, 61)))
-    return not all(group.positions for group in of_clusters(current, ledger.rounds))
+    config = SimpleNamespace(masking=MaskingSettings(), membership=MembershipSettings())
+    between = cluster_inputs.least_of(ledger.rounds, None, config)  # what people are told when no round runs
+    return between > 5 or not all(group.positions for group in of_clusters(current, ledger.rounds))
 
 
 def of_clusters(current: RoundRecords, rounds: Rounds | None = None) -> tuple[Group, ...]:
@@ -376,7 +378,7 @@ ATTACKS: dict[str, tuple[Callable[[], bool], Guard]] = {
     "trio_of_a_cluster": (partial(reads_a_trio, of_clusters), (cluster_inputs, "crowd_of", lambda *_: OF_THREE)),
     "newcomers_stop_clusters": (
         stops_clusters,
-        (cluster_inputs, "least_of", lambda rounds, current, config: cells.crowd_of(current, config)),
+        (cluster_inputs, "least_of", lambda rounds, current, config: cells.crowd_of(current or rounds.last, config)),
     ),
     **{f"junk_judgement_{n}": (partial(judges_junk, n), (Closings, "_chance", everybody_looks)) for n in (60, 100)},
     "release_on_a_lie": (confirms_its_lie, NO_DOUBTS),

@@ -18,8 +18,6 @@ import pytest
 from fedgrove.chain.errors import ContractRevert
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Closed, Drawn, Judged, Phase
-from fedgrove.ipfs.disk import DiskStore
-from fedgrove.ipfs.store import NotFound
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.audit import content
 from fedgrove.node.learning.settings import TrainingSettings
@@ -33,6 +31,7 @@ from fedgrove.node.roles.client.concluding import Judge
 from fedgrove.node.roles.client.contributing import Publish, PublishShares
 from fedgrove.node.roles.client.role import Duty
 from tests.adversary.test_spoilers import Shameless
+from tests.adversary.withholding import Withholding
 from tests.node.federation import Federation, with_phase
 
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -65,21 +64,6 @@ class DealsGarbageToSome(PublishShares):
         return Step.act("share", "shared")
 
 
-class Served(DiskStore):
-    """A store that lacks the colluder's release until that ``comes``."""
-
-    withheld = b""
-    comes = staticmethod(lambda: False)
-
-    def fetch(self, digest: bytes, max_bytes: int) -> bytes:
-        if digest == self.withheld and not self.comes():
-            raise NotFound(cid_of(b""), "its holder withholds it")
-        return super().fetch(digest, max_bytes)
-
-    def has(self, digest: bytes) -> bool:
-        return (digest != self.withheld or self.comes()) and super().has(digest)
-
-
 class Attack:
     """The attack on the first round in cells.
 
@@ -90,7 +74,7 @@ class Attack:
     def __init__(self, federation: Federation, served: Collection[int], early: bool, last: bool) -> None:
         self.federation, self.early, self.last = federation, early, last
         self.coordinator = federation.coordinator()
-        self.stores = {number: Served(federation.directory / "store") for number in range(1, MEMBERS + 1)}
+        self.stores = {number: Withholding(federation.directory / "store") for number in range(1, MEMBERS + 1)}
         for number in served:
             self.stores[number].comes = self._comes
         kinds = {
@@ -218,7 +202,7 @@ class AgainstTheCoordinator(Attack):
 
     def run(self) -> RoundRecords:
         standbys = [self.federation.standby(number) for number in (3, 4)]
-        store = Served(self.federation.directory / "store")
+        store = Withholding(self.federation.directory / "store")
         self.coordinator = self.federation.coordinator(store=store)
         for _ in range(1500):
             current = self.target

@@ -11,6 +11,7 @@ from fedgrove.node.explorer.checks import Checks
 from fedgrove.node.explorer.heatmap import Heatmap
 from fedgrove.node.explorer.index import Index
 from fedgrove.node.explorer.views.rounds import CheckedRound, all_rounds
+from fedgrove.node.masking.parameters import crowd
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot
 from fedgrove.node.methods.procfl.cover import as_threshold
@@ -22,7 +23,7 @@ from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.terms import terms_of
 from fedgrove.node.methods.procfl.training import Cluster
 from fedgrove.node.protocol.cells import crowd_of_all
-from fedgrove.node.protocol.terms import FederationConfig
+from fedgrove.node.protocol.terms import PPM, FederationConfig
 from fedgrove.node.status.clusters import ClusterScore, Left, config_from, has_clusters, hear
 
 NO_STATE = Left(ClusterState("blind", ()))
@@ -287,6 +288,8 @@ class ClustersView:
 
     def _least(self, step: ClusterStep) -> int:
         """Groups of fewer are not summed in a round (``procfl.round_inputs.least_of``)."""
+        if self._config.rate_ppm(step.number) < PPM:
+            return crowd(len(step.row.drawn_clients), self._config.masking.assumed)
         first = min([step.number, *(each.number for each in self.steps if each.row.closed)])
         before = "SELECT count(*) FROM members WHERE record < (SELECT opened FROM rounds WHERE number = ?)"
         return crowd_of_all(self._index.value(before, first), self._config)

@@ -24,7 +24,7 @@ from fedgrove.node.methods.procfl.mailbox import OVERHEAD
 from fedgrove.node.methods.procfl.state import ClusterState
 from fedgrove.node.methods.procfl.stated import Stated
 from fedgrove.node.methods.procfl.terms import labels_of, terms_of
-from fedgrove.node.protocol.cells import crowd_of
+from fedgrove.node.protocol.cells import crowd_of, crowd_of_all
 from fedgrove.node.protocol.content import fetch_available, fetch_metrics
 from fedgrove.node.protocol.round_inputs import RoundInputs, only_evaluates
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
@@ -140,13 +140,21 @@ def groups_of(
     return tuple(Group.of(current.positions(group), least) for group in groups)
 
 
-def least_of(rounds: Rounds, current: RoundRecords, config: FederationConfig) -> int:
+def least_of(rounds: Rounds, current: RoundRecords | None, config: FederationConfig) -> int:
     """The fewest of a cluster that are summed in a round: as many as hid each other when its members were compared.
 
     Who registers after the first round that stands is in no cluster: newcomers neither hide members nor stop sums.
+
+    Parameters
+    ----------
+    current : RoundRecords or None
+        None: of the next round, as far as that is known before anybody has drawn.
     """
-    first = next((each for each in rounds.rounds.values() if each.stands), current)
-    return crowd_of(first if current.draws_all and first.number < current.number else current, config)
+    first = next((each for each in rounds.rounds.values() if each.stands), None)
+    if current is None:
+        return crowd_of_all(first.registered if first is not None else len(rounds.members), config)
+    compared_before = first is not None and first.number < current.number
+    return crowd_of(first if compared_before and current.draws_all else current, config)
 
 
 def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
