@@ -153,8 +153,9 @@ def least_of(rounds: Rounds, current: RoundRecords | None, config: FederationCon
     first = next((each for each in rounds.rounds.values() if each.stands), None)
     if current is None:
         return crowd_of_all(first.registered if first is not None else len(rounds.members), config)
-    compared_before = first is not None and first.number < current.number
-    return crowd_of(first if compared_before and current.draws_all else current, config)
+    if first is not None and first.number < current.number and current.draws_all:
+        return crowd_of(first, config)
+    return crowd_of(current, config)
 
 
 def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
