@@ -1,9 +1,9 @@
 """Prove in zero knowledge that a hidden vector of integers is short and that its metric words are within limits.
 
-Public are two commitments, V to the words v of a sketch followed by metric words, and C to the carries c. The proof
+Two commitments are public: V to the words v of a sketch, followed by metric words, and C to the carries c. The proof
 shows knowledge of integer openings with
 
-1. \\|v_l\\|, \\|c_l\\| < 2¹¹² for every l,
+1. |v_l|, |c_l| < 2¹¹² for every l,
 2. Σ v_l² ≤ τ² over the words of the sketch,
 3. 0 ≤ x ≤ X for each metric word x and its limit X.
 
@@ -27,16 +27,15 @@ The commitments hide perfectly and the last message is uniform, so that it says 
 and that the projections fit w. All but the last are equations between points, so that one product over many points
 decides for any number of proofs.
 
-Nothing here runs in constant time. How long a proof takes depends on the hidden numbers: the search for squares by tens
-of microseconds, the products by less, so proofs should be published at a time that does not depend on when they are
-done.
+Nothing here runs in constant time. How long a proof takes depends on what it hides, by up to 0.2 ms in the search for
+squares, which depends on τ² − |v|². So a proof should be published at a time that was fixed before it was begun.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256, shake_256
 from itertools import chain, zip_longest
-from operator import mul
+from operator import index, mul
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -210,7 +209,7 @@ def prove(
     Raises Refused: if the values are not within the bounds.
     Raises ValueError: for vectors of another length, or carries that are too large to be hidden.
     """
-    known, carried = _integers(values), _integers(carries)
+    known, carried = list(map(index, values)), list(map(index, carries))
     if len(known) != statement.words or len(carried) != statement.words:
         raise ValueError(f"the statement is about {statement.words} words")
     numbers = [*known, *carried, *_roots(statement, known)]
@@ -235,20 +234,16 @@ def verify(statements: Sequence[Statement], proofs: Sequence[bytes]) -> list[boo
     """
     equations: dict[int, _Equation] = {}
     weights = _batch_weights(statements, proofs)
-    for index, (statement, proof) in enumerate(zip(statements, proofs, strict=True)):
+    for number, (statement, proof) in enumerate(zip(statements, proofs, strict=True)):
         try:
-            equations[index] = _equation(statement, _parse(statement, proof), weights[4 * index : 4 * index + 4])
+            equations[number] = _equation(statement, _parse(statement, proof), weights[4 * number : 4 * number + 4])
         except InvalidContent:
             continue
     valid = _holding(list(equations), equations)
-    return [index in valid for index in range(len(proofs))]
+    return [number in valid for number in range(len(proofs))]
 
 
 # The prover
-
-
-def _integers(numbers: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[int]:
-    return numbers.tolist() if isinstance(numbers, np.ndarray) else list(numbers)
 
 
 def _roots(statement: Statement, values: Sequence[int]) -> list[int]:
@@ -359,9 +354,9 @@ def _conditions(statement: Statement, delta: int, vector: _Vector, e: int) -> in
     norm, metrics = vector.values[: statement.sketch_words], vector.values[statement.sketch_words :]
     total = _squared_norm(norm) + _squared_norm(vector.roots[:4]) - e * e * statement.tau_squared
     weight = 1
-    for index, (value, limit) in enumerate(zip(metrics, statement.metric_limits, strict=True)):
+    for metric, (value, limit) in enumerate(zip(metrics, statement.metric_limits, strict=True)):
         weight = weight * delta % ORDER
-        squares = _squared_norm(vector.roots[4 + 3 * index : 7 + 3 * index])
+        squares = _squared_norm(vector.roots[4 + 3 * metric : 7 + 3 * metric])
         total += weight * (squares - 4 * value * (e * limit - value) - e * e)
     return total % ORDER
 
@@ -379,9 +374,9 @@ def _weighted_halves(halves: npt.NDArray[np.uint8], weights: Sequence[int]) -> l
     sums = (halves.T.astype(np.float64) @ limbs).astype(np.uint64)
     carried = np.zeros((len(sums), limbs.shape[1] + 1), "<u4")
     carry = np.zeros(len(sums), np.uint64)
-    for index in range(limbs.shape[1]):
-        carry += sums[:, index]
-        carried[:, index] = carry & np.uint64(0xFFFFFFFF)
+    for limb in range(limbs.shape[1]):
+        carry += sums[:, limb]
+        carried[:, limb] = carry & np.uint64(0xFFFFFFFF)
         carry >>= np.uint64(32)
     carried[:, -1] = carry
     return _split(carried.tobytes(), 4 * carried.shape[1], "little")
@@ -411,9 +406,7 @@ def _parse(statement: Statement, proof: bytes) -> _Proof:
     second_size = projections_size + 2 * POINT_BYTES
     first, rest = proof[:first_size], proof[first_size:]
     second, rest = rest[:second_size], rest[second_size:]
-    masked_projection, *responses = _split(rest, _SCALAR_BYTES)
-    if max(masked_projection, *responses) >= ORDER:
-        raise InvalidContent("a number of the proof is not below the order")
+    masked_projection, *responses = _scalars(rest)
     roots, *masks = _points(first)
     slope, constant = _points(second[projections_size:])
     return _Proof(
@@ -426,6 +419,13 @@ def _parse(statement: Statement, proof: bytes) -> _Proof:
         _Vector.split(statement, responses),
         (first, second, rest[:_SCALAR_BYTES]),
     )
+
+
+def _scalars(data: bytes) -> list[int]:
+    scalars = _split(data, _SCALAR_BYTES)
+    if max(scalars) >= ORDER:
+        raise InvalidContent("a number of the proof is not below the order")
+    return scalars
 
 
 def _points(data: bytes) -> list[Point]:
@@ -471,14 +471,14 @@ def _batch_weights(statements: Sequence[Statement], proofs: Sequence[bytes]) -> 
     return _split(shake_256(seed).digest(4 * _WEIGHT_BYTES * len(proofs)), _WEIGHT_BYTES)
 
 
-def _holding(indices: list[int], equations: Mapping[int, _Equation]) -> set[int]:
+def _holding(numbers: list[int], equations: Mapping[int, _Equation]) -> set[int]:
     """Those whose equations hold, by halves where they do not all."""
-    if _all_hold([equations[index] for index in indices]):
-        return set(indices)
-    if len(indices) == 1:
+    if _all_hold([equations[number] for number in numbers]):
+        return set(numbers)
+    if len(numbers) == 1:
         return set()
-    middle = len(indices) // 2
-    return _holding(indices[:middle], equations) | _holding(indices[middle:], equations)
+    middle = len(numbers) // 2
+    return _holding(numbers[:middle], equations) | _holding(numbers[middle:], equations)
 
 
 def _all_hold(equations: Sequence[_Equation]) -> bool:
