@@ -78,9 +78,7 @@ def encode_affirmation(
     return word.to_bytes(WORD_BYTES)
 
 
-def decode_affirmation(
-    data: bytes, graph: MaskGraph, witness: int, vouched: Collection[int]
-) -> dict[int, Observation]:
+def decode_affirmation(data: bytes, graph: MaskGraph, witness: int, vouched: Collection[int]) -> dict[int, Observation]:
     """Read a witness's word.
 
     Raises InvalidContent: not 32 bytes, verified without being held, or bits beyond the members it is a witness of.
@@ -88,7 +86,9 @@ def decode_affirmation(
     owners = attested(graph, witness, vouched)
     word = int.from_bytes(data)
     if len(data) != WORD_BYTES or word >> 2 * len(owners):
-        raise InvalidContent(f"the affirmation of client {graph.client(witness)} has bits for members it is no witness of")
+        raise InvalidContent(
+            f"the affirmation of client {graph.client(witness)} has bits for members it is no witness of"
+        )
     found: dict[int, Observation] = {}
     for slot, owner in enumerate(owners):
         available, valid = bool(word >> 2 * slot & 1), bool(word >> 2 * slot & 2)

@@ -120,9 +120,7 @@ def proven_liars(setting: Setting, vouchers: Mapping[int, Voucher], reveals: Ite
     return frozenset(named)
 
 
-def judge(
-    setting: Setting, present: Collection[int], blobs: Mapping[int, bytes], reveals: Iterable[Reveal]
-) -> Verdict:
+def judge(setting: Setting, present: Collection[int], blobs: Mapping[int, bytes], reveals: Iterable[Reveal]) -> Verdict:
     """The verdict of a round.
 
     Parameters

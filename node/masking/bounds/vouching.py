@@ -120,7 +120,9 @@ class Voucher(Vouched):
         """
         expected = voucher_bytes(setting, position)
         if len(data) != expected or data[: len(_MAGIC)] != _MAGIC:
-            raise InvalidContent(f"the voucher of client {setting.graph.client(position)} is not one of {expected} bytes")
+            raise InvalidContent(
+                f"the voucher of client {setting.graph.client(position)} is not one of {expected} bytes"
+            )
         points_at = len(_MAGIC) + setting.sketch.width * WORD.itemsize
         partners = setting.partners(position)
         stop = points_at + (2 + len(partners)) * POINT_BYTES
