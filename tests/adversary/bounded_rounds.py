@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from fedgrove.common.curve import ORDER, Point
+from fedgrove.common.errors import Refused
 from fedgrove.node.masking.aggregate import left_over
 from fedgrove.node.masking.bounds import equation, expulsion, proof, vouching
 from fedgrove.node.masking.bounds.affirmation import Vote, Votes, encode_vote, votes_on
@@ -26,6 +27,7 @@ from fedgrove.node.masking.bounds.testimony import testify
 from fedgrove.node.masking.bounds.verdict import Listed, Verdict, judge
 from fedgrove.node.masking.bounds.vouching import Bounds, Setting, Voucher, valid_vouchers, vouch
 from fedgrove.node.masking.client import mask_keys
+from fedgrove.node.masking.keys import Random
 from fedgrove.node.masking.parameters import Sharing
 from fedgrove.node.masking.prg import Mask, MaskKey, apply_masks
 from fedgrove.node.masking.recovery import RecoveryRecord
@@ -40,6 +42,7 @@ BITS, NORM, METRIC = 20, 4.0, 1000
 
 STAGES = 8
 WRAP = 1 << 32
+UNSHIFT = pow(WRAP, -1, ORDER)
 UPLOAD, SELF = "upload", "self"
 
 Shift = np.ndarray
@@ -62,7 +65,16 @@ class Game:
         order = self.generator.permutation(MEMBERS).tolist()
         self.never, self.late, *self.colluders = order[: 2 + COLLUDERS]
         self.honest = sorted(order[2 + COLLUDERS :])
-        self.clear = {p: self.small() for p in range(MEMBERS)}
+        self.innocent = {p: self.small() for p in range(MEMBERS)}
+        self.clear = dict(self.innocent)
+
+    def hide(self, monster: np.ndarray) -> None:
+        """Put a vector, int64 of shape (d + μ,), under the masks of the first colluder."""
+        self.add(self.colluders[0], monster)
+
+    def add(self, colluder: int, vector: np.ndarray) -> None:
+        """Send this in addition."""
+        self.clear[colluder] = (self.clear[colluder] + vector.astype(np.int64)).astype(WORD)
 
     def small(self) -> np.ndarray:
         """An update within its limit, and a metric."""
@@ -105,13 +117,13 @@ class Game:
 class Lies:
     """What colluders say instead of the truth, so that small sketches seem to lie under their masks.
 
-    The sketch that a voucher claims is v = ŷ − β − Σ σ·w, for what it says of ŷ, β and w. Each colluder claims one
-    (``claimed``, by default zeros) and has a gap between it and what follows from the truth, until lies fill it.
+    The sketch that a voucher claims is v = ŷ − β − Σ σ·w, for what it says of ŷ, β and w. Each colluder claims that of
+    an innocent update, and has a gap between it and what follows from the truth until lies fill it.
     """
 
     def __init__(self, game: Game) -> None:
         self.game = game
-        self.claimed = {c: np.zeros(WIDTH + METRICS, np.int64) for c in game.colluders}
+        self.claimed = {c: read(game.setting.sketch.of(game.innocent[c])) for c in game.colluders}
         self._said: dict[int, dict[str | int, Shift]] = {c: {} for c in game.colluders}
 
     def gap(self, colluder: int) -> Shift:
@@ -141,11 +153,19 @@ class Lies:
         listed, masks = game.sketched(colluder)
         said = self._said[colluder]
         shifted = [
-            SketchedMask((mask.values + said.get(key.pair[1] if key.pair else SELF, 0)) % WRAP, mask.blinding)
+            SketchedMask(
+                (mask.values.astype(np.int64) + said.get(key.pair[1] if key.pair else SELF, 0)) % WRAP, mask.blinding
+            )
             for key, mask in zip(listed, masks, strict=True)
         ]
-        upload = ((setting.sketch.of(game.uploads[colluder]) + said.get(UPLOAD, 0)) % WRAP).astype(WORD)
+        upload = ((setting.sketch.of(game.uploads[colluder]).astype(np.int64) + said.get(UPLOAD, 0)) % WRAP).astype(
+            WORD
+        )
         return forged(game, colluder, upload, listed, shifted, self.claimed[colluder].tolist())
+
+    def vouchers(self) -> dict[int, bytes]:
+        """Of all colluders."""
+        return {c: self.voucher(c) for c in self.game.colluders}
 
     @staticmethod
     def _sign(colluder: int, at: str | int) -> int:
@@ -162,41 +182,65 @@ def forged(
     listed: list[MaskKey],
     masks: list[SketchedMask],
     claimed: list[int],
-    *,
     prover: Callable[..., bytes] = proof.prove,
-    blinding: int | None = None,
+    bounded: Point | None = None,
+    secret: bytes | None = None,
 ) -> bytes:
-    """A voucher that says all this, for carries that fit, as integers or as fractions modulo the order."""
-    setting = game.setting
-    laid = OuterMasks.of(listed, [replace(mask, values=mask.values.astype(np.int64)) for mask in masks])
-    blinding = int.from_bytes(game.random(32)) % ORDER if blinding is None else blinding
-    unshift = pow(WRAP, -1, ORDER)
-    carries = [
-        total // WRAP if total % WRAP == 0 else total * unshift % ORDER
-        for total in (v + m - y for v, m, y in zip(claimed, laid.values.tolist(), upload.tolist(), strict=True))
-    ]
+    """A voucher that says all this, for carries that fit: integers, or fractions modulo the order.
+
+    ``bounded`` is published in place of the commitment to what is claimed, and ``secret`` takes the place of the mask
+    key's own.
+    """
+    laid = OuterMasks.of(listed, masks)
+    blinding = int.from_bytes(game.random(32)) % ORDER
+    gaps = [v + m - y for v, m, y in zip(claimed, laid.values.tolist(), upload.tolist(), strict=True)]
+    carries = [gap // WRAP if gap % WRAP == 0 else gap * UNSHIFT % ORDER for gap in gaps]
     pairs = {key.pair[1]: mask.commitment for key, mask in zip(listed[1:], masks[1:], strict=True) if key.pair}
-    bare = Voucher(upload, masks[0].commitment, pairs, commit(claimed, blinding), b"", b"")
-    return finished(game, position, bare, claimed, blinding, carries, laid.blinding, prover)
-
-
-def finished(
-    game: Game,
-    position: int,
-    bare: Voucher,
-    claimed: list[int],
-    blinding: int,
-    carries: list[int],
-    laid_blinding: int,
-    prover: Callable[..., bytes] = proof.prove,
-) -> bytes:
-    """Add the proofs to what a voucher says."""
-    carry_blinding = (blinding + laid_blinding) * pow(WRAP, -1, ORDER) % ORDER
+    bounded = commit(claimed, blinding) if bounded is None else bounded
+    bare = Voucher(upload, masks[0].commitment, pairs, bounded, b"", b"")
     context = vouching.context_of(game.setting, position, bare)
     statement = vouching.statement_of(game.setting, position, bare)
-    knowledge = KnownSecret.prove(game.round.secrets[position].mask_secret, context, game.random)
-    proven = prover(statement, claimed, blinding, carries, carry_blinding, game.random)
+    knowledge = KnownSecret.prove(secret or game.round.secrets[position].mask_secret, context, game.random)
+    proven = prover(statement, claimed, blinding, carries, (blinding + laid.blinding) * UNSHIFT % ORDER, game.random)
     return replace(bare, knowledge=knowledge.to_bytes(), proof=proven).to_bytes()
+
+
+def cheat(
+    statement: proof.Statement,
+    values: list[int],
+    blinding: int,
+    carries: list[int],
+    carry_blinding: int,
+    random: Random,
+) -> bytes:
+    """Follow the prover to the letter for numbers that are not within the bounds, with what fits best instead."""
+    try:
+        roots = proof._roots(statement, values)
+    except Refused:
+        roots = [0] * statement.roots
+    numbers = [*values, *carries, *roots]
+    secrets, masks = proof._with_masks(statement, numbers, blinding, carry_blinding, random)
+    challenges = proof._Chain(statement)
+    commitments = (
+        proof._commit_roots(secrets),
+        commit(masks.values, masks.bounded_blinding),
+        commit(masks.carries, masks.carry_blinding),
+        proof._commit_roots(masks),
+    )
+    first = b"".join(point.to_bytes() for point in commitments)
+    halves, delta = challenges.first(first)
+    sums = [sum(number for number, bit in zip(numbers, row, strict=True) if bit) for row in halves.tolist()]
+    projections = [(mask + total) % ORDER % 2**112 for mask, total in zip(secrets.projections, sums, strict=True)]
+    pairs = list(zip(secrets.flat(), masks.flat(), strict=True))
+    constant = proof._conditions(statement, delta, masks, 0)
+    total = proof._Vector.split(statement, [secret + mask for secret, mask in pairs])
+    slope = proof._conditions(statement, delta, total, 1) - constant
+    second = b"".join(projection.to_bytes(14) for projection in projections)
+    second += proof._commit_product(slope, secrets).to_bytes() + proof._commit_product(constant, masks).to_bytes()
+    weights = challenges.second(second)
+    third = (proof._project(halves, weights, masks) % ORDER).to_bytes(32)
+    e = challenges.third(third)
+    return first + second + third + b"".join(((e * secret + mask) % ORDER).to_bytes(32) for secret, mask in pairs)
 
 
 def centred(shift: Shift) -> Shift:
@@ -204,14 +248,23 @@ def centred(shift: Shift) -> Shift:
     return (np.asarray(shift).astype(np.int64) + WRAP // 2) % WRAP - WRAP // 2
 
 
+def read(sketch: np.ndarray) -> Shift:
+    """Words of a sketch as signed, metric words as they are."""
+    signed = centred(sketch)
+    signed[WIDTH:] = sketch[WIDTH:]
+    return signed
+
+
 @dataclass
-class Told:
+class Played:
     """What colluders do after S is known.
 
     Attributes
     ----------
     vouchers : dict of int to bytes
         Of those that vouch.
+    liars : set of int
+        Who must be named, and nobody else.
     denied : set of int
         Honest members whose bytes colluders say they do not have.
     misstated : bool
@@ -219,6 +272,7 @@ class Told:
     """
 
     vouchers: dict[int, bytes]
+    liars: set[int] = field(default_factory=set)
     denied: set[int] = field(default_factory=set)
     misstated: bool = False
 
@@ -246,10 +300,10 @@ class Outcome:
     passed: bool
 
 
-def play(game: Game, told: Told) -> Outcome:
+def play(game: Game, played: Played) -> Outcome:
     """From vouchers to the close."""
     setting, graph = game.setting, game.round.graph
-    blobs = game.honest_vouchers() | told.vouchers
+    blobs = game.honest_vouchers() | played.vouchers
     vouchers = {position: Listed(place, blobs[position]) for place, position in enumerate(sorted(blobs))}
     valid = valid_vouchers(setting, blobs)
     testimonies: dict[int, Listed] = {}
@@ -261,13 +315,13 @@ def play(game: Game, told: Told) -> Outcome:
     for holder in (*game.honest, *game.colluders):
         available = set(votes_on(graph, holder)) & vouchers.keys()
         if holder in game.colluders:
-            available -= told.denied
+            available -= played.denied
         cast[holder] = Vote(1000 + holder, encode_vote(graph, holder, available))
     verdict = judge(setting, vouchers, testimonies, Votes(graph, cast))
-    return closed(game, told, verdict, valid)
+    return closed(game, played, verdict, valid)
 
 
-def closed(game: Game, told: Told, verdict: Verdict, vouchers: dict[int, Voucher]) -> Outcome:
+def closed(game: Game, played: Played, verdict: Verdict, vouchers: dict[int, Voucher]) -> Outcome:
     """From the verdict on: release, equation, stages of expulsion."""
     setting, secrets = game.setting, game.round.secrets
     named = set(verdict.named)
@@ -279,7 +333,7 @@ def closed(game: Game, told: Told, verdict: Verdict, vouchers: dict[int, Voucher
         {position: secrets[position].mask_secret for position in needed.keys},
     )
     for stage in range(STAGES + 1):
-        if holds(game, told, summed, record, vouchers):
+        if holds(game, played, summed, record, vouchers):
             passed = is_monstrous(game, summed)
             return Outcome(verdict, summed, frozenset(named), stage, passed)
         liars = expulsion.disproven(setting, vouchers, summed, record, game.uploads.__getitem__)
@@ -296,7 +350,7 @@ def closed(game: Game, told: Told, verdict: Verdict, vouchers: dict[int, Voucher
 
 
 def holds(
-    game: Game, told: Told, summed: frozenset[int], record: RecoveryRecord, vouchers: dict[int, Voucher]
+    game: Game, played: Played, summed: frozenset[int], record: RecoveryRecord, vouchers: dict[int, Voucher]
 ) -> bool:
     """The equation, with the sum opened as whoever closes a round opens it."""
     setting = game.setting
@@ -306,7 +360,7 @@ def holds(
     sketch_of_sum = setting.sketch.of(total)
     outer = OuterMasks.recomputed(setting.sketch, worn(left))
     listed = {position: vouchers[position] for position in sorted(summed)}
-    if told.misstated:
+    if played.misstated:
         wanted = sum(each.upload.astype(np.int64) for each in listed.values()) - sketch_of_sum
         stated = replace(outer, values=outer.values + centred(wanted - outer.values))
         if equation.equation_holds(listed, sketch_of_sum, stated):
