@@ -19,7 +19,7 @@ from fedgrove.node.masking.aggregate import left_over
 from fedgrove.node.masking.bounds import equation, expulsion, proof, vouching
 from fedgrove.node.masking.bounds.affirmation import Vote, Votes, encode_vote, votes_on
 from fedgrove.node.masking.bounds.edges import SketchedMask, sketched_masks
-from fedgrove.node.masking.bounds.equation import OuterMasks, total_of, worn
+from fedgrove.node.masking.bounds.equation import OuterMasks, worn
 from fedgrove.node.masking.bounds.group import commit
 from fedgrove.node.masking.bounds.knowledge import KnownSecret
 from fedgrove.node.masking.bounds.sketch import Sketch, norm_limit
@@ -67,6 +67,7 @@ class Game:
         self.honest = sorted(order[2 + COLLUDERS :])
         self.innocent = {p: self.small() for p in range(MEMBERS)}
         self.clear = dict(self.innocent)
+        self.silent: set[int] = set()
 
     def hide(self, monster: np.ndarray) -> None:
         """Put a vector, int64 of shape (d + μ,), under the masks of the first colluder."""
@@ -307,7 +308,7 @@ def play(game: Game, played: Played) -> Outcome:
     vouchers = {position: Listed(place, blobs[position]) for place, position in enumerate(sorted(blobs))}
     valid = valid_vouchers(setting, blobs)
     testimonies: dict[int, Listed] = {}
-    for position in game.honest:
+    for position in set(game.honest) - game.silent:
         said = testify(setting, position, game.round.secrets[position], valid, (), game.random)
         if said is not None:
             testimonies[position] = Listed(100 + position, said.to_bytes(setting))
