@@ -8,23 +8,22 @@ that it stops wins.
 import numpy as np
 import pytest
 
-from fedgrove.node.masking.bounds import equation, proof, sketch, testimony, verdict, vouching
+from fedgrove.node.masking.bounds import equation, proof, testimony, verdict, vouching
 from fedgrove.node.masking.bounds.sketch import Sketch, words_needed
 from fedgrove.node.masking.bounds.vouching import valid_vouchers
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.sealing import MaskingRefused
 from tests.adversary import bounded_rounds, monsters
-from tests.adversary.bounded_rounds import MEMBERS, Game, Lies, Outcome, Played, play
+from tests.adversary.bounded_rounds import Lies, Outcome, Played, play
 from tests.adversary.monsters import PLANS, VECTORS
+from tests.node.masking.bounds.games import MEMBERS, Game, small_sketch
+
+__all__ = ["small_sketch"]
 
 REFUSED = {"obeys", "replayed", "copied", "copied_commitment", "too_long", "fractions"}
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """A sketch with fewer buckets in its first stage, for short vectors, and without stretching."""
-    monkeypatch.setattr(sketch, "_BUCKETS_1", 256)
-    monkeypatch.setattr(sketch, "STRETCHING", 1)
+pytestmark = pytest.mark.usefixtures("small_sketch")
 
 
 def attempt(plan: str, vector: str, seed: int) -> tuple[Game, Played, Outcome]:

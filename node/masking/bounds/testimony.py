@@ -9,7 +9,7 @@ Blob: magic (4) ‖ binding (32: SHA-256 of mask graph, position and seed of S) 
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.bounds.knowledge import SharedPoint
@@ -43,7 +43,7 @@ class Testimony:
 
     position: int
     missing: tuple[int, ...]
-    reveals: Mapping[int, SharedPoint] = field(default_factory=dict)
+    reveals: Mapping[int, SharedPoint]
 
     @classmethod
     def parse(cls, data: bytes, setting: Setting, position: int) -> "Testimony":
