@@ -16,11 +16,11 @@ from fedgrove.common.errors import Refused
 from fedgrove.node.masking.aggregate import left_over
 from fedgrove.node.masking.bounds import equation, expulsion, proof, vouching
 from fedgrove.node.masking.bounds.affirmation import Vote, Votes, encode_vote, votes_on
+from fedgrove.node.masking.bounds.deposition import depose
 from fedgrove.node.masking.bounds.edges import SketchedMask
 from fedgrove.node.masking.bounds.equation import OuterMasks, worn
 from fedgrove.node.masking.bounds.group import commit
 from fedgrove.node.masking.bounds.knowledge import KnownSecret
-from fedgrove.node.masking.bounds.testimony import testify
 from fedgrove.node.masking.bounds.verdict import Listed, Verdict, judge
 from fedgrove.node.masking.bounds.vouching import Voucher, valid_vouchers
 from fedgrove.node.masking.keys import Random
@@ -231,18 +231,18 @@ def play(game: Game, played: Played) -> Outcome:
     blobs = game.honest_vouchers() | played.vouchers
     vouchers = {position: Listed(place, blobs[position]) for place, position in enumerate(sorted(blobs))}
     valid = valid_vouchers(setting, blobs)
-    testimonies: dict[int, Listed] = {}
+    depositions: dict[int, Listed] = {}
     for position in set(game.honest) - game.silent:
-        said = testify(setting, position, game.round.secrets[position], valid, (), game.random)
+        said = depose(setting, position, game.round.secrets[position], valid, (), game.random)
         if said is not None:
-            testimonies[position] = Listed(100 + position, said.to_bytes(setting))
+            depositions[position] = Listed(100 + position, said.to_bytes(setting))
     cast = {}
     for holder in (*game.honest, *game.colluders):
         available = set(votes_on(graph, holder)) & vouchers.keys()
         if holder in game.colluders:
             available -= played.denied
         cast[holder] = Vote(1000 + holder, encode_vote(graph, holder, available))
-    verdict = judge(setting, vouchers, testimonies, Votes(graph, cast))
+    verdict = judge(setting, vouchers, depositions, Votes(graph, cast))
     return closed(game, played, verdict, valid)
 
 
