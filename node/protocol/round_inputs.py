@@ -1,18 +1,34 @@
 """The public inputs of a round: everything except the updates that uploads and their sum depend on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Generic
+from typing import Generic, Protocol
+
+import numpy as np
 
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph
+from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.content import Metrics, ModelT, fetch_metrics
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds, shares_of_round
 from fedgrove.node.protocol.terms import FederationConfig
+
+
+class Bounded(Protocol):
+    """Bounds on the updates of one round (``node.protocol.bounded``)."""
+
+    @property
+    def survivors(self) -> tuple[int, ...]:
+        """Positions of those whose updates may be summed, ascending; raises StoreError."""
+        ...
+
+    def check(self, record: RecoveryRecord, group: Collection[int], words: np.ndarray) -> None:
+        """Raise InvalidUpdate unless a sum is of updates within their bounds, and who was expelled had lied."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,8 @@ class RoundInputs(Generic[ModelT]):
         Of models that were read before, by their digest: a large model need not be read again for it.
     start : callable
         Maps what was published to the model that the round trains from; by default they are the same.
+    bounds : callable, optional
+        Finds whom bounds on updates let pass, where the terms have bounds.
     """
 
     rounds: Rounds
@@ -47,6 +65,7 @@ class RoundInputs(Generic[ModelT]):
     read: Callable[[], ModelT]
     layouts: dict[bytes, Layout] = field(default_factory=dict)
     start: Callable[[ModelT], ModelT] = lambda published: published
+    bounds: "Callable[[RoundInputs[ModelT]], Bounded] | None" = None
 
     @cached_property
     def published(self) -> ModelT:
@@ -125,7 +144,12 @@ class RoundInputs(Generic[ModelT]):
 
     @property
     def survivors(self) -> tuple[int, ...]:
-        """Positions of those whose uploads are listed."""
+        """Positions of those whose uploads are to be summed: all that are listed or, with bounds, whom they let pass.
+
+        Raises StoreError: a voucher cannot be read.
+        """
+        if self.bounds is not None:
+            return self.bounds(self).survivors
         return self.current.positions(self.current.commits)
 
 
