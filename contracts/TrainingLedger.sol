@@ -3,19 +3,21 @@ pragma solidity 0.8.37;
 
 import {IClientRegistry} from "./interfaces/IClientRegistry.sol";
 import {Phase, Settings, Terms} from "./interfaces/ITrainingLedger.sol";
-import {ClientState, COMMITTED, RELEASED, SHARED} from "./ledger/ClientState.sol";
+import {ClientState, COMMITTED, RELEASED, SHARED, stageFlag} from "./ledger/ClientState.sol";
 import {DrawPhase} from "./ledger/DrawPhase.sol";
 import {JudgePhase} from "./ledger/JudgePhase.sol";
 import {RoundClock} from "./ledger/RoundClock.sol";
 import {COMMIT_END, newRoundState, RoundState, SHARE_END, Status} from "./ledger/RoundState.sol";
 import {RoundStore} from "./ledger/RoundStore.sol";
 import {SealPhase} from "./ledger/SealPhase.sol";
+import {VouchPhase} from "./ledger/VouchPhase.sol";
+import {VouchState} from "./ledger/VouchState.sol";
 
 /// @title TrainingLedger
 /// @notice See {ITrainingLedger}. {RoundClock} says when, {RoundStore} holds what, {DrawPhase} and {SealPhase} do the
-/// first half of a round, this contract the second, {JudgePhase} what its clients say of it. Nothing is upgradeable,
-/// payable or pausable, and no function deletes.
-contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
+/// first half of a round, this contract the second, {VouchPhase} what bounds on updates add, {JudgePhase} what its
+/// clients say of it. Nothing is upgradeable, payable or pausable, and no function deletes.
+contract TrainingLedger is DrawPhase, SealPhase, VouchPhase, JudgePhase {
     // `round` is a number everywhere but in the view of that name.
     // slither-disable-start shadowing-local
     /// @param registry_ must name this contract as its ledger
@@ -30,7 +32,7 @@ contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
             if (msg.sender != coordinator) revert OnlyCoordinator(msg.sender, type(uint256).max);
         } else {
             RoundState ended = _round(previous).state;
-            if (ended.status() < Status.Closed) revert RoundRunning(previous, _phaseOf(ended));
+            if (ended.status() < Status.Closed) revert RoundRunning(previous, _phaseOf(previous, ended));
             _onlyCoordinatorOrMember(ended.endedAt());
         }
         if (closedRounds == rounds || failedRounds > repeats) revert FederationOver(closedRounds, failedRounds);
@@ -98,35 +100,46 @@ contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
         if (isLast) emit CommitEnded(round);
     }
 
-    function release(uint64 round, bytes32 digest) external direct {
+    function release(uint64 round, bytes32 blockHash, bytes32 digest, uint16 stage) external direct {
         Round storage entry = _round(round);
         RoundState roundState = entry.state;
-        uint256 commitEnd = _commitEnd(roundState);
-        Status needed = roundState.status() == Status.Closed ? Status.Closed : Status.Sealed;
-        if (!_isBetween(roundState, needed, commitEnd, commitEnd + recoverWindow)) {
+        VouchState vouching = _vouchingOf(round);
+        bool isClosed = roundState.status() == Status.Closed;
+        uint256 affirmEnd = _affirmEnd(roundState, vouching);
+        uint256 ends = isClosed ? _recoverEnd(roundState, vouching) : _closeEnd(roundState, vouching);
+        if (!_isBetween(roundState, isClosed ? Status.Closed : Status.Sealed, affirmEnd, ends)) {
             _wrongPhase(round, roundState, Phase.Recover);
         }
+        _onlyOfSketch(round, entry, blockHash);
         Client storage client = _client(msg.sender);
         ClientState state = client.state;
         _onlyDrawn(round, state);
-        if (state.has(RELEASED)) revert AlreadyReleased(round, state.client());
-        client.state = state.withFlag(RELEASED);
-        entry.state = roundState.withRelease();
-        emit Released(round, state.client(), digest);
+        uint256 flag = stage == 0 ? RELEASED : stageFlag(stage);
+        if (state.has(flag)) revert AlreadyReleased(round, state.client());
+        client.state = state.withFlag(flag);
+        if (stage == 0) {
+            entry.state = roundState.withRelease();
+        } else {
+            if (isClosed || !state.has(RELEASED)) revert StageNotOpen(round, stage);
+            entry.vouching = _inStage(round, roundState, vouching, stage);
+        }
+        emit Released(round, state.client(), blockHash, digest, stage);
     }
 
     function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external direct {
         Round storage entry = _round(round);
         RoundState state = entry.state;
-        if (_phaseOf(state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
-        if (_isHopeless(state)) revert CommitsMissing(round, state.committed(), state.drawn());
+        if (_phaseOf(round, state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
+        VouchState vouching = _vouchingOf(round);
+        uint256 left = _left(state, vouching, Phase.Recover);
+        if (_isHopeless(state, left)) revert CommitsMissing(round, uint32(left), state.drawn());
         if (state.released() < releases) revert ReleasesMissing(round, state.released(), releases);
         bool isCoordinator = msg.sender == coordinator;
         if (!isCoordinator && !_client(msg.sender).state.isAt(round, COMMITTED, COMMITTED)) {
             revert NotCommitted(round, msg.sender);
         }
         uint256 lot = isCoordinator ? 0 : uint256(keccak256(abi.encode(entry.orderRoot, msg.sender)));
-        _onlyCoordinator(state.openedAt() + _commitEnd(state), lot % (uint256(coordinatorGrace) + 1));
+        _onlyCoordinator(state.openedAt() + _affirmEnd(state, vouching), lot % (uint256(coordinatorGrace) + 1));
         if (modelDigest == 0 || metricsDigest == 0) revert ZeroDigest(round);
         entry.state = state.ended(Status.Closed, block.number);
         currentModel = modelDigest;
@@ -140,17 +153,41 @@ contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
     function fail(uint64 round) external direct {
         Round storage entry = _round(round);
         RoundState state = _running(round);
-        Phase current = _phaseOf(state);
-        if (current != Phase.Overdue && (current != Phase.Recover || !_isHopeless(state))) {
+        Phase current = _phaseOf(round, state);
+        bool isHopeless = current >= Phase.Vouch && current <= Phase.Recover
+            && _isHopeless(state, _left(state, _vouchingOf(round), current));
+        if (current != Phase.Overdue && !isHopeless) {
             revert WrongPhase(round, current, Phase.Overdue);
         }
         _fail(round, entry, state);
     }
 
-    /// @dev Whether too few committed for a closing. Those who did could not judge one, being too few for that as well.
-    function _isHopeless(RoundState state) private view returns (bool) {
-        uint256 committed = state.committed();
-        return committed < quorum || 2 * committed <= state.drawn();
+    /// @dev Whether too few are left for a closing. Where too few committed, they could not judge one either.
+    function _isHopeless(RoundState state, uint256 left) private view returns (bool) {
+        return left < quorum || 2 * left <= state.drawn();
+    }
+
+    /// @dev How many may be summed in a round in this phase: those who committed and, where updates are bounded,
+    /// vouched in time.
+    function _left(RoundState state, VouchState vouching, Phase current) private view returns (uint256) {
+        return vouchWindow == 0 || current == Phase.Vouch ? state.committed() : vouching.vouched();
+    }
+
+    /// @dev One more release in a stage after the first. The next stage begins with its first release, once as many
+    /// have released in the one before as a closing needs.
+    function _inStage(uint64 round, RoundState state, VouchState vouching, uint256 stage)
+        private
+        view
+        returns (VouchState)
+    {
+        uint256 latest = vouching.stage();
+        if (stage < latest) return vouching;
+        if (stage > latest) {
+            uint256 listed = latest == 0 ? state.released() : vouching.releasedInStage();
+            if (stage != latest + 1 || stage > stages || listed < releases) revert StageNotOpen(round, stage);
+            vouching = vouching.withStage(block.number);
+        }
+        return vouching.withStageRelease();
     }
 
     /// @dev Reverts unless a client has a reason to skip a round of all members, which otherwise waits for its quorum.
@@ -165,7 +202,7 @@ contract TrainingLedger is DrawPhase, SealPhase, JudgePhase {
     function _running(uint64 round) private view returns (RoundState state) {
         state = _round(round).state;
         Status status = state.status();
-        if (status == Status.None || status >= Status.Closed) revert RoundEnded(round, _phaseOf(state));
+        if (status == Status.None || status >= Status.Closed) revert RoundEnded(round, _phaseOf(round, state));
     }
 
     /// @dev Reverts unless the caller, whose state this is, was drawn in `round`.

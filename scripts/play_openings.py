@@ -117,7 +117,7 @@ class Play:
             current.of(Drawn)[client] = Drawn(at, number, client, 1, _KEY, _KEY, bytes(81))
             current.of(Shared)[client] = Shared(at, number, client, bytes(32))
             current.of(Committed)[client] = Committed(at, number, client, bytes(32), bytes(32))
-            current.of(Released)[client] = Released(at, number, client, bytes(32))
+            current.of(Released)[client] = Released(at, number, client, bytes(32), bytes(32), 0)
         current.once[Sealed] = Sealed(self._at(), number, len(present), self._seeds.bytes(32), bytes(32))
         current.order = tuple(map(int, self._seeds.permutation(sorted(present))))
         groups = self.cells.groups(current)

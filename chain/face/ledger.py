@@ -18,6 +18,7 @@ from fedgrove.chain.network.access import Mined, Network
 from fedgrove.chain.network.indexes import index_of
 from fedgrove.chain.network.transactions import sender_of
 from fedgrove.chain.records import (
+    Affirmed,
     Closed,
     Committed,
     Drawn,
@@ -30,11 +31,13 @@ from fedgrove.chain.records import (
     Registered,
     Released,
     Resumed,
+    Revealed,
     Revoked,
     RoundOpened,
     SeedFixed,
     Shared,
     Skipped,
+    Vouched,
     VrfKeyRotated,
     Withdrawn,
 )
@@ -72,9 +75,13 @@ class RoundView(Deadlines):
     drawn: int
     committed: int
     released: int
+    vouched: int
+    affirmed: int
+    stage: int
     seed: bytes
     order_root: bytes
     model_digest: bytes
+    sketch_hash: bytes
 
 
 class Ledger:
@@ -211,9 +218,24 @@ class Ledger:
         """Record this client's masked update, and the hash of its self-mask seed."""
         return self.leave(Committed, number, digest, seed_hash)
 
-    def release(self, number: int, digest: bytes) -> Mined:
-        """Record the shares that this client releases."""
-        return self.leave(Released, number, digest)
+    def vouch(self, number: int, block_hash: bytes, digest: bytes) -> Mined:
+        """Record this client's proof that its update is bounded; ``block_hash`` is that of the sketch's block."""
+        return self.leave(Vouched, number, block_hash, digest)
+
+    def affirm(self, number: int, block_hash: bytes, word: bytes) -> Mined:
+        """Record what this client says of the members whose witness it is, 32 bytes."""
+        return self.leave(Affirmed, number, block_hash, word)
+
+    def reveal(self, number: int, block_hash: bytes, digest: bytes) -> Mined:
+        """Record points that this client shares with partners; eight times a round at most."""
+        return self.leave(Revealed, number, block_hash, digest)
+
+    def release(self, number: int, digest: bytes, block_hash: bytes = bytes(32), stage: int = 0) -> Mined:
+        """Record the shares that this client releases, once in each stage.
+
+        Where updates are bounded, ``block_hash`` is that of the sketch's block; zeros if nobody vouched.
+        """
+        return self.leave(Released, number, block_hash, digest, stage)
 
     def close(self, number: int, model_digest: bytes, metrics_digest: bytes) -> Mined:
         """End the round with the next global model."""

@@ -13,3 +13,4 @@ from fedgrove.chain.records.membership import *
 from fedgrove.chain.records.order import *
 from fedgrove.chain.records.results import *
 from fedgrove.chain.records.uploads import *
+from fedgrove.chain.records.vouched import *

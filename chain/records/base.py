@@ -26,7 +26,7 @@ __all__ = [
 class Phase(IntEnum):
     """Phase of a round. SKIPPED, FAILED and VOIDED are final; CLOSED is, except for its clients' judgements.
 
-    OVERDUE: anyone may record the round as failed.
+    OVERDUE: anyone may record the round as failed. VOUCH and AFFIRM are there only where updates are bounded.
     """
 
     NONE = 0
@@ -35,12 +35,14 @@ class Phase(IntEnum):
     SEAL = 3
     SHARE = 4
     COMMIT = 5
-    RECOVER = 6
-    CLOSED = 7
-    SKIPPED = 8
-    FAILED = 9
-    OVERDUE = 10
-    VOIDED = 11
+    VOUCH = 6
+    AFFIRM = 7
+    RECOVER = 8
+    CLOSED = 9
+    SKIPPED = 10
+    FAILED = 11
+    OVERDUE = 12
+    VOIDED = 13
 
 
 class Position(NamedTuple):

@@ -24,6 +24,7 @@ MAX_JSON_BYTES = 1 << 15
 Membership = Literal["named", "approved", "open"]
 MEMBERSHIPS: tuple[Membership, ...] = ("named", "approved", "open")
 """As the registry numbers them."""
+MOST_STAGES = 32
 _UINT32 = 2**32 - 1
 _Whole = Annotated[int, Meta(ge=1, le=2**16 - 1)]
 _WholeOrZero = Annotated[int, Meta(ge=0, le=2**16 - 1)]
@@ -38,12 +39,15 @@ class LedgerSettings(Settings):
     ----------
     seed_delay : int
         Blocks from the opening to the block whose hash seeds the round.
-    draw_window, seal_window, share_window, commit_window, recover_window : int
+    draw_window, seal_window, share_window, commit_window, vouch_window, affirm_window, recover_window : int
         Length of each phase at most: it ends earlier once nobody is missing, the last one with the closing. Where all
-        members draw, the draws go on beyond their window until there are as many as the quorum.
+        members draw, the draws go on beyond their window until there are as many as the quorum. With a
+        ``vouch_window`` and an ``affirm_window`` updates are bounded: members prove it, and say which proofs they hold,
+        before they release shares. Without bounds both are 0.
     order_delay : int
         Blocks from the end of the draws to the block whose randomness orders the drawn clients; the order can be sealed
-        once that block has passed.
+        once that block has passed. Also blocks from the end of the commits to the block whose hash the sketch of the
+        updates follows from, where these are bounded.
     coordinator_grace : int
         Blocks in which the coordinator may act alone before others may act in its place; at most a quarter of
         ``recover_window``, so that they have time to.
@@ -51,6 +55,8 @@ class LedgerSettings(Settings):
         Minimum and maximum number of clients in a round.
     releases : int
         With fewer clients that released shares than this a round is not closed.
+    stages : int
+        How often members may release further shares, to leave out those who lied; 0 where updates are not bounded.
     judges : int
         With fewer clients that judge a round alike than this nothing follows from it.
     absence_limit : int
@@ -69,10 +75,13 @@ class LedgerSettings(Settings):
     seal_window: _Whole = 20
     share_window: _Whole = 50
     commit_window: _Whole = 100
+    vouch_window: _WholeOrZero = 0
+    affirm_window: _WholeOrZero = 0
     recover_window: _Whole = 100
     coordinator_grace: _WholeOrZero = 20
     quorum: _Whole = 3
     releases: _Whole = 2
+    stages: Annotated[int, Meta(ge=0, le=MOST_STAGES)] = 0
     judges: _Whole = 2
     max_clients: _Whole = 1000
     absence_limit: _Whole = 3
@@ -84,8 +93,16 @@ class LedgerSettings(Settings):
         self.require(self.max_clients >= self.quorum, "max_clients", f"at least the quorum of {self.quorum}")
         for name in ("releases", "judges"):
             self.require(getattr(self, name) <= self.quorum, name, f"at most the quorum of {self.quorum}")
+        both = "0 where vouch_window is, and 1 or more where that is"
+        self.require(self.is_bounded == (self.affirm_window > 0), "affirm_window", both)
+        self.require(self.is_bounded or self.stages == 0, "stages", "0 where vouch_window is")
         least = 4 * self.coordinator_grace
         self.require(self.recover_window >= least, "recover_window", f"at least {least}, four times coordinator_grace")
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether members prove that their updates are bounded."""
+        return self.vouch_window > 0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,11 @@ __all__ = ["Closed", "Failed", "Judged", "Released", "Replaced", "Voided"]
 
 @record
 class Released(MemberRecord):
-    """The shares that a client releases for the recovery."""
+    """The shares that a client releases for the recovery, once in each stage.
+
+    ``block_hash`` and ``stage`` are zero where updates are not bounded. In the stages after stage 0 those shares are
+    released that open the secrets of members whom the first ones proved to be liars.
+    """
 
     CALLS = ("release",)
     GAS = 120_000
@@ -29,7 +33,9 @@ class Released(MemberRecord):
         }
     )
 
+    block_hash: bytes
     digest: bytes
+    stage: int
 
 
 @record

@@ -5,13 +5,18 @@ import {IClientRegistry} from "./IClientRegistry.sol";
 
 /// @notice Windows and limits of a federation, fixed at deployment. All windows are in blocks.
 /// @param seedDelay blocks from the opening to the block whose hash seeds the round, at least 1
-/// @param orderDelay blocks from the end of the draws to the block whose randomness orders the drawn clients, at least 1
+/// @param orderDelay blocks from the end of the draws to the block whose randomness orders the drawn clients, at least
+/// 1
+/// @param vouchWindow 0 where updates are not bounded, and then `affirmWindow` and `stages` are, too
+/// @param affirmWindow 0 exactly where `vouchWindow` is
 /// @param recoverWindow at least four times `coordinatorGrace`
 /// @param coordinatorGrace blocks in which the coordinator may act alone before clients may act in its stead
 /// @param quorum with fewer drawn clients than this a round is not sealed, at least 1
 /// @param releases with fewer clients that released shares than this a round is not closed, 1 to `quorum`
-/// @param judges with fewer clients that judge alike than this nothing follows from it, 1 to `quorum`, so that those who
-/// committed in a round that closed can always have its closing fall
+/// @param stages how often the clients that released shares may release further ones, each time in a window of its own,
+/// at most 32
+/// @param judges with fewer clients that judge alike than this nothing follows from it, 1 to `quorum`, so that those
+/// who committed in a round that closed can always have its closing fall
 /// @param maxClients draws beyond this are refused, at least `quorum`
 /// @param absenceLimit a client that drew in none of so many sealed rounds of all members need not be waited for, at
 /// least 1
@@ -27,10 +32,13 @@ struct Settings {
     uint16 sealWindow;
     uint16 shareWindow;
     uint16 commitWindow;
+    uint16 vouchWindow;
+    uint16 affirmWindow;
     uint16 recoverWindow;
     uint16 coordinatorGrace;
     uint16 quorum;
     uint16 releases;
+    uint16 stages;
     uint16 judges;
     uint16 maxClients;
     uint16 absenceLimit;
@@ -68,6 +76,8 @@ enum Phase {
     Seal,
     Share,
     Commit,
+    Vouch,
+    Affirm,
     Recover,
     Closed,
     Skipped,
@@ -78,11 +88,17 @@ enum Phase {
 
 /// @notice One round; zero in all fields for a round that does not exist. Each `…End` is the last block of a phase: the
 /// recorded one or, as long as there is none, the end of the phase before and the window. `recoverEnd` is always the
-/// latter.
+/// latter, behind the latest stage of releases.
+/// @param sketchBlock block from whose hash the sketch of the updates follows; without bounds this is, as are
+/// `vouchEnd` and `affirmEnd`, `commitEnd`
+/// @param closeEnd the last block in which the round can be closed: `recoverEnd` or, where the clock does not end the
+/// round, 2⁶⁴−1
 /// @param samplingRate clients drawn per million; 1,000,000 draws everyone
 /// @param seed zero until fixed
 /// @param orderRoot zero until sealed
+/// @param stage the latest stage in which shares were released, 0 for the first
 /// @param modelDigest the global model that the round trains from
+/// @param sketchHash hash of `sketchBlock`, zero until somebody vouched
 struct RoundView {
     Phase phase;
     uint64 openedAt;
@@ -92,14 +108,22 @@ struct RoundView {
     uint64 sealEnd;
     uint64 shareEnd;
     uint64 commitEnd;
+    uint64 sketchBlock;
+    uint64 vouchEnd;
+    uint64 affirmEnd;
     uint64 recoverEnd;
+    uint64 closeEnd;
     uint32 samplingRate;
     uint32 drawn;
     uint32 committed;
     uint32 released;
+    uint32 vouched;
+    uint32 affirmed;
+    uint32 stage;
     bytes32 seed;
     bytes32 orderRoot;
     bytes32 modelDigest;
+    bytes32 sketchHash;
 }
 
 /// @notice A draw signed by `account` for somebody else to submit. The signature is 65 bytes r ‖ s ‖ v over the EIP-712
@@ -120,17 +144,18 @@ struct SignedDraw {
 /// @notice Records who was drawn for a round, in which order they cooperate, what they shared and committed, and which
 /// model came out. Digests are sha2-256 of the root block of a blob in the content store; they live in events.
 ///
-/// A round is open → (seed fixed) draw → seal → share → commit → recover → closed. Everything is accepted only in its
-/// phase. A phase ends with the block in which the last of those acts who may: draw (where everyone is drawn) with the
-/// last eligible client, share with the last drawn one, commit with the last that shared. Otherwise its window ends it;
-/// in either case the next phase begins with the block after. Where everyone is drawn, the draws go on beyond their
-/// window until there are as many as the quorum. One round runs at a time.
+/// A round is open → (seed fixed) draw → seal → share → commit → recover → closed; where updates are bounded, vouch and
+/// affirm come before recover. Everything is accepted only in its phase. A phase ends with the block in which the last
+/// of those acts who may: draw (where everyone is drawn) with the last eligible client, share with the last drawn one,
+/// commit with the last that shared, vouch and affirm with the last that committed. Otherwise its window ends it; in
+/// either case the next phase begins with the block after. Where everyone is drawn, the draws go on beyond their window
+/// until there are as many as the quorum. One round runs at a time.
 ///
 /// Only the clock, a count that is kept here, or more than half of the clients that committed end a round without a
-/// model; the model of the round before then stands. Those clients judge: before the closing that nothing may be summed,
-/// which ends the round, and until another round closes what the closing should have been. Where more than half say the
-/// same, that takes the closing's place, or voids it, and a round that runs on the model that fell ends with it. Whose
-/// closing fell neither opens, skips nor closes a round again.
+/// model; the model of the round before then stands. Those clients judge: before the closing that nothing may be
+/// summed, which ends the round, and until another round closes what the closing should have been. Where more than half
+/// say the same, that takes the closing's place, or voids it, and a round that runs on the model that fell ends with
+/// it. Whose closing fell neither opens, skips nor closes a round again.
 ///
 /// WARNING: nothing here looks behind a digest. That an update or a model is what it should be, is for an auditor to
 /// recompute, and for the clients to judge, whose majority may err or collude.
@@ -180,7 +205,16 @@ interface ITrainingLedger {
     event CommitEnded(uint64 indexed round);
     event Shared(uint64 indexed round, uint32 indexed client, bytes32 digest);
     event Committed(uint64 indexed round, uint32 indexed client, bytes32 digest, bytes32 seedHash);
-    event Released(uint64 indexed round, uint32 indexed client, bytes32 digest);
+    /// @param blockHash of the block from which the sketch of the updates follows
+    event Vouched(uint64 indexed round, uint32 indexed client, bytes32 blockHash, bytes32 digest);
+    /// @dev The vouch phase ended with the block of this event, as everyone has vouched who committed.
+    event VouchEnded(uint64 indexed round);
+    event Affirmed(uint64 indexed round, uint32 indexed client, bytes32 blockHash, bytes32 word);
+    /// @dev The affirm phase ended with the block of this event, as everyone has affirmed who committed.
+    event AffirmEnded(uint64 indexed round);
+    event Revealed(uint64 indexed round, uint32 indexed client, bytes32 blockHash, bytes32 digest);
+    /// @param blockHash as in {Vouched}; zero where updates are not bounded, or nobody vouched
+    event Released(uint64 indexed round, uint32 indexed client, bytes32 blockHash, bytes32 digest, uint16 stage);
     event Closed(uint64 indexed round, bytes32 modelDigest, bytes32 metricsDigest);
     event Failed(uint64 indexed round);
     /// @param asked Recover for what was said before the closing, else Closed
@@ -213,10 +247,11 @@ interface ITrainingLedger {
     error DrawStillOpen(uint64 round, uint256 drawEnd);
     error QuorumReached(uint64 round, uint32 drawn, uint32 quorum);
     error QuorumMissed(uint64 round, uint32 drawn, uint32 quorum);
-    /// @dev A client may skip a round of all members only where members changed since its opening, where no seed was fixed
-    /// in the 256 blocks after its block, or when 2¹⁶ blocks are over.
+    /// @dev A client may skip a round of all members only where members changed since its opening, where no seed was
+    /// fixed in the 256 blocks after its block, or when 2¹⁶ blocks are over.
     error MembersUnchanged(uint64 round, uint64 changedAt);
-    /// @dev Too few clients committed for a closing: fewer than the quorum, or no more than half of the drawn.
+    /// @dev Too few clients committed (where updates are bounded: vouched) for a closing: fewer than the quorum, or no
+    /// more than half of the drawn.
     error CommitsMissing(uint64 round, uint32 committed, uint32 drawn);
     /// @dev Too few clients have released shares for a closing.
     error ReleasesMissing(uint64 round, uint32 released, uint32 required);
@@ -238,8 +273,20 @@ interface ITrainingLedger {
     error AlreadyShared(uint64 round, uint32 client);
     error AlreadyCommitted(uint64 round, uint32 client);
     error AlreadyReleased(uint64 round, uint32 client);
+    error AlreadyVouched(uint64 round, uint32 client);
+    error AlreadyAffirmed(uint64 round, uint32 client);
+    error RevealsUsedUp(uint64 round, uint32 client);
     error NotCommitted(uint64 round, address account);
     error AlreadyJudged(uint64 round, uint32 client);
+
+    // Bounds
+    error SketchBlockNotPast(uint64 round, uint256 sketchBlock);
+    /// @dev The record was made for a sketch that is not that of this round on this chain; `known` is zero before
+    /// anybody vouched.
+    error WrongBlockHash(uint64 round, bytes32 known);
+    /// @dev The round is closed, the caller released nothing in the first stage, the stage is not the next one, too few
+    /// have released in the stage before, or there are no further stages.
+    error StageNotOpen(uint64 round, uint256 stage);
 
     // Draws
     error SeedFixedAlready(uint64 round);
@@ -274,8 +321,8 @@ interface ITrainingLedger {
     error TicketBytesInvalid(uint256 length);
     error UnknownTicket(uint64 round, uint128 ticket);
 
-    /// @notice Opens the next round at the rate of the terms. For the coordinator; after `coordinatorGrace` blocks without
-    /// a running round, for any active client, but for the first round.
+    /// @notice Opens the next round at the rate of the terms. For the coordinator; after `coordinatorGrace` blocks
+    /// without a running round, for any active client, but for the first round.
     /// @param modelDigest the global model to train from, which must be {currentModel}
     /// @param barred registered accounts that may not draw in the round, ascending; where everyone is drawn, also idle
     /// ones, which then may not, see `absenceLimit`. NOTE: who leaves one out makes the draws last their window, and
@@ -330,23 +377,42 @@ interface ITrainingLedger {
     /// @notice Records the caller's masked update and the hash of its self-mask seed; for clients that shared, once.
     function commit(uint64 round, bytes32 digest, bytes32 seedHash) external;
 
-    /// @notice Records the shares that the caller releases for the recovery; for drawn clients, once, in the window after
-    /// the commits, whether or not the round is closed meanwhile.
-    function release(uint64 round, bytes32 digest) external;
+    /// @notice Records the caller's proof that its update is bounded; for clients that committed, once, where updates
+    /// are bounded and once the block of the sketch is past. The first one puts that block's hash on record.
+    /// @param blockHash hash of the block of the sketch; another one reverts, here and below
+    function vouch(uint64 round, bytes32 blockHash, bytes32 digest) external;
+
+    /// @notice Records what the caller says of the members whose witness it is; for clients that committed, once.
+    /// @param word two bits for each of these members. NOTE: not read here
+    function affirm(uint64 round, bytes32 blockHash, bytes32 word) external;
+
+    /// @notice Records points that the caller shares with others; for clients that committed, at most eight times, from
+    /// the end of the vouchers until the round ends.
+    function reveal(uint64 round, bytes32 blockHash, bytes32 digest) external;
+
+    /// @notice Records the shares that the caller releases for the recovery; for drawn clients, once a stage, in the
+    /// window after the commits (where updates are bounded: after the affirmations). In the first stage that goes on
+    /// when the round is closed meanwhile.
+    /// @param blockHash of the block of the sketch; zero where updates are not bounded, or nobody vouched
+    /// @param stage 0 or, for further shares of those who released in stage 0, the number of a stage: the next one
+    /// begins with its first release, once `releases` clients have released in the one before. Where these are as many
+    /// in stage 0, the windows of the stages end nothing before the round ends.
+    function release(uint64 round, bytes32 blockHash, bytes32 digest, uint16 stage) external;
 
     /// @notice Ends the round with the next global model, once `releases` clients have released shares, unless too few
-    /// committed, see {CommitsMissing}. For the coordinator; after its grace and some blocks by lot, for the clients that
-    /// committed in the round.
+    /// committed, see {CommitsMissing}. For the coordinator; after its grace and some blocks by lot, for the clients
+    /// that committed in the round.
     /// @param metricsDigest of what is said beside the model, which names the shares that were used. NOTE: not checked
     function close(uint64 round, bytes32 modelDigest, bytes32 metricsDigest) external;
 
     /// @notice Ends the round without a model: once it is overdue, or after the commits where too few committed for a
-    /// closing.
+    /// closing, or after the vouchers where too few vouched.
     function fail(uint64 round) external;
 
-    /// @notice Judges a round; for the clients that committed in it, once before its closing and once after, but that may
-    /// be taken back for a result that others say. See above.
-    /// @param asked Recover: that nothing may be summed, while fewer than `releases` clients have released shares;
+    /// @notice Judges a round; for the clients that committed in it, once before its closing and once after, but that
+    /// may be taken back for a result that others say. See above.
+    /// @param asked Recover: that nothing may be summed, while fewer than `releases` clients have released shares or,
+    /// where updates are bounded, once the window of the latest stage is over;
     /// Closed: what the closing of {lastClosed} should have been
     /// @param modelDigest zero, as is `metricsDigest`, where there should be no result
     function judge(uint64 round, Phase asked, bytes32 modelDigest, bytes32 metricsDigest) external;

@@ -7,8 +7,10 @@ pragma solidity 0.8.37;
 /// | ------- | ------------ | ----------------------------------------------------------------------------- |
 /// | 0-31    | client       | index in the registry; 0 before the first draw                                |
 /// | 32-71   | round        | round of the latest draw                                                      |
-/// | 72-79   | flags        | of `round`: SHARED, COMMITTED, RELEASED; before: MADE_MODEL                   |
+/// | 72-79   | flags        | of `round`: SHARED … RELEASED, VOUCHED, AFFIRMED; before: MADE_MODEL          |
 /// | 80-119  | idleIn       | latest round whose opening listed the client as idle                          |
+/// | 120-123 | reveals      | how often the client revealed in `round`                                      |
+/// | 124-155 | stages       | in which stages after the first, from 1, the client released shares in `round` |
 /// | 160-255 | prefix       | top 96 bits of the VRF output of `round`                                      |
 type ClientState is uint256;
 
@@ -18,6 +20,10 @@ uint256 constant RELEASED = 1 << 74;
 /// @dev Kept, so that the closing that made the model from which `round` trains can still be judged. It may lie further
 /// back than one round, as rounds without a model may follow it.
 uint256 constant MADE_MODEL = 1 << 75;
+uint256 constant VOUCHED = 1 << 76;
+uint256 constant AFFIRMED = 1 << 77;
+/// @dev The highest stage that there is room for.
+uint256 constant MOST_STAGES = 32;
 /// @dev The bits of `idleIn`, which a draw leaves as they are.
 uint256 constant IDLE_MASK = ((1 << 40) - 1) << 80;
 uint256 constant ROUND_MASK = ((1 << 40) - 1) << 32;
@@ -28,8 +34,10 @@ using {
     idleIn,
     has,
     isAt,
+    reveals,
     prefix,
     withFlag,
+    withReveal,
     withDraw,
     withIdle,
     madeModelOf
@@ -59,12 +67,28 @@ function isAt(ClientState state, uint64 round, uint256 flags, uint256 mask) pure
     }
 }
 
+function reveals(ClientState state) pure returns (uint256) {
+    return (ClientState.unwrap(state) >> 120) & 0xf;
+}
+
+/// @dev The flag of a release in a stage, 1 to {MOST_STAGES}.
+function stageFlag(uint256 stage) pure returns (uint256) {
+    return 1 << (123 + stage);
+}
+
 function prefix(ClientState state) pure returns (uint96) {
     return uint96(ClientState.unwrap(state) >> 160);
 }
 
 function withFlag(ClientState state, uint256 flag) pure returns (ClientState) {
     return ClientState.wrap(ClientState.unwrap(state) | flag);
+}
+
+/// @dev NOTE: callers keep `reveals` below 16.
+function withReveal(ClientState state) pure returns (ClientState) {
+    unchecked {
+        return ClientState.wrap(ClientState.unwrap(state) + (1 << 120));
+    }
 }
 
 /// @dev The state after a draw in `round`, whose ticket holds both the prefix and the index.

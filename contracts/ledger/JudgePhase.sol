@@ -50,8 +50,10 @@ abstract contract JudgePhase is RoundStore {
 
     /// @dev Reverts unless the caller, whose state this is, may say that nothing may be summed, and says it.
     function _onlyBeforeClosing(uint64 round, RoundState state, ClientState client, bytes32 modelDigest) private view {
-        if (_phaseOf(state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
-        if (state.released() >= releases) revert ReleasesListed(round, state.released());
+        if (_phaseOf(round, state) != Phase.Recover) _wrongPhase(round, state, Phase.Recover);
+        // Where the clock does not fail a round, they may once the window of its latest stage is over.
+        bool isLate = vouchWindow != 0 && block.number - state.openedAt() > _recoverEnd(state, _vouchingOf(round));
+        if (state.released() >= releases && !isLate) revert ReleasesListed(round, state.released());
         if (modelDigest != 0) revert OnlyNothing(round);
         if (!client.isAt(round, COMMITTED, COMMITTED)) revert NotCommitted(round, msg.sender);
     }

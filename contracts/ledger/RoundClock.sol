@@ -2,7 +2,9 @@
 pragma solidity 0.8.37;
 
 import {ITrainingLedger, Phase, Settings} from "../interfaces/ITrainingLedger.sol";
+import {MOST_STAGES} from "./ClientState.sol";
 import {COMMIT_END, LONGEST_DRAW, RoundState, SEAL_END, SHARE_END, Status} from "./RoundState.sol";
+import {AFFIRM_END, VOUCH_END, VouchState} from "./VouchState.sol";
 
 /// @title RoundClock
 /// @notice The settings of a federation, and the phase of a round as a function of its state and the block number.
@@ -15,11 +17,16 @@ abstract contract RoundClock is ITrainingLedger {
     uint256 internal immutable sealWindow;
     uint256 internal immutable shareWindow;
     uint256 internal immutable commitWindow;
+    /// @dev Zero where updates are not bounded: there is no vouch phase then, no affirm phase, and one stage of
+    /// releases.
+    uint256 internal immutable vouchWindow;
+    uint256 internal immutable affirmWindow;
     uint256 internal immutable recoverWindow;
 
     uint16 internal immutable coordinatorGrace;
     uint16 internal immutable quorum;
     uint16 internal immutable releases;
+    uint16 internal immutable stages;
     uint16 internal immutable judges;
     uint16 internal immutable maxClients;
     uint16 internal immutable absenceLimit;
@@ -28,6 +35,9 @@ abstract contract RoundClock is ITrainingLedger {
     uint32 internal immutable rounds;
     uint32 internal immutable repeats;
 
+    /// @dev The end of what the clock does not end.
+    uint256 internal constant NEVER = type(uint64).max;
+
     constructor(Settings memory s) {
         seedDelay = _atLeastOne("seedDelay", s.seedDelay);
         drawWindow = _atLeastOne("drawWindow", s.drawWindow);
@@ -35,6 +45,11 @@ abstract contract RoundClock is ITrainingLedger {
         sealWindow = _atLeastOne("sealWindow", s.sealWindow);
         shareWindow = _atLeastOne("shareWindow", s.shareWindow);
         commitWindow = _atLeastOne("commitWindow", s.commitWindow);
+        vouchWindow = s.vouchWindow;
+        affirmWindow = s.affirmWindow;
+        if ((s.vouchWindow == 0) != (s.affirmWindow == 0)) revert SettingOutOfRange("affirmWindow", s.affirmWindow);
+        if (s.stages > (s.vouchWindow == 0 ? 0 : MOST_STAGES)) revert SettingOutOfRange("stages", s.stages);
+        stages = s.stages;
         recoverWindow = _atLeastOne("recoverWindow", s.recoverWindow);
         coordinatorGrace = s.coordinatorGrace;
         // Others than the coordinator may close in the half of the window that is left after two graces.
@@ -56,7 +71,7 @@ abstract contract RoundClock is ITrainingLedger {
     }
 
     /// @dev The phase in which a transaction of this block finds a round.
-    function _phaseOf(RoundState state) internal view returns (Phase) {
+    function _phaseOf(uint64 round_, RoundState state) internal view returns (Phase) {
         Status status = state.status();
         if (status == Status.None) return Phase.None;
         if (status >= Status.Closed) return _ended(status);
@@ -68,7 +83,10 @@ abstract contract RoundClock is ITrainingLedger {
         }
         if (elapsed <= _shareEnd(state)) return Phase.Share;
         if (elapsed <= _commitEnd(state)) return Phase.Commit;
-        return elapsed <= _recoverEnd(state) ? Phase.Recover : Phase.Overdue;
+        VouchState vouching = _vouchingOf(round_);
+        if (elapsed <= _vouchEnd(state, vouching)) return Phase.Vouch;
+        if (elapsed <= _affirmEnd(state, vouching)) return Phase.Affirm;
+        return elapsed <= _closeEnd(state, vouching) ? Phase.Recover : Phase.Overdue;
     }
 
     // The last block of each phase, counted from the opening: the recorded one, else the end of the phase before and
@@ -106,9 +124,37 @@ abstract contract RoundClock is ITrainingLedger {
         return recorded != 0 ? recorded : _shareEnd(state) + commitWindow;
     }
 
-    function _recoverEnd(RoundState state) internal view returns (uint256) {
-        return _commitEnd(state) + recoverWindow;
+    /// @dev The block whose hash the sketch of the updates follows from; where they are not bounded, the end of
+    /// commits.
+    function _sketchBlock(RoundState state) internal view returns (uint256) {
+        return vouchWindow == 0 ? _commitEnd(state) : _commitEnd(state) + orderDelay;
     }
+
+    function _vouchEnd(RoundState state, VouchState vouching) internal view returns (uint256) {
+        uint256 recorded = vouching.recordedEnd(VOUCH_END);
+        return recorded != 0 ? recorded : _sketchBlock(state) + vouchWindow;
+    }
+
+    function _affirmEnd(RoundState state, VouchState vouching) internal view returns (uint256) {
+        uint256 recorded = vouching.recordedEnd(AFFIRM_END);
+        return recorded != 0 ? recorded : _vouchEnd(state, vouching) + affirmWindow;
+    }
+
+    /// @dev A stage of releases has the window that the first one has.
+    function _recoverEnd(RoundState state, VouchState vouching) internal view returns (uint256) {
+        uint256 stageAt = vouching.stageAt();
+        return (stageAt == 0 ? _affirmEnd(state, vouching) : stageAt - state.openedAt()) + recoverWindow;
+    }
+
+    /// @dev The last block in which the round can be closed. Where updates are bounded, the clock does not fail a round
+    /// whose sum may be open: the members would have to open a second one.
+    function _closeEnd(RoundState state, VouchState vouching) internal view returns (uint256) {
+        bool isOpen = vouchWindow != 0 && state.status() >= Status.Sealed && state.released() >= releases;
+        return isOpen ? NEVER : _recoverEnd(state, vouching);
+    }
+
+    /// @dev Zero where updates are not bounded.
+    function _vouchingOf(uint64 round_) internal view virtual returns (VouchState);
 
     /// @dev Whether this block is in the window of blocks (`opens`, `ends`], counted from the opening of a round of
     /// this status.
@@ -118,7 +164,7 @@ abstract contract RoundClock is ITrainingLedger {
 
     /// @dev What a transaction reverts with whose round is not in the phase that it needs.
     function _wrongPhase(uint64 round_, RoundState state, Phase required) internal view {
-        revert WrongPhase(round_, _phaseOf(state), required);
+        revert WrongPhase(round_, _phaseOf(round_, state), required);
     }
 
     function _ended(Status status) private pure returns (Phase) {

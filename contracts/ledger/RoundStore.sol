@@ -8,6 +8,7 @@ import {ITrainingLedger, Phase, Rate, RoundView, Terms} from "../interfaces/ITra
 import {ClientState} from "./ClientState.sol";
 import {RoundClock} from "./RoundClock.sol";
 import {RoundState, Status} from "./RoundState.sol";
+import {VouchState} from "./VouchState.sol";
 
 /// @title RoundStore
 /// @notice The storage of the ledger, its plain views, and who may act for the coordinator.
@@ -43,11 +44,15 @@ abstract contract RoundStore is RoundClock, DirectCalls {
     /// @param seed zero until fixed
     /// @param orderRoot zero until sealed
     /// @param model digest of the model that the round trains from
+    /// @param vouching see {VouchState}
+    /// @param sketchHash hash of the block from which the sketch of the updates follows; zero until somebody vouched
     struct Round {
         RoundState state;
         bytes32 seed;
         bytes32 orderRoot;
         bytes32 model;
+        VouchState vouching;
+        bytes32 sketchHash;
     }
 
     struct Client {
@@ -59,7 +64,7 @@ abstract contract RoundStore is RoundClock, DirectCalls {
     /// @dev EIP-2935: returns the hash of the block whose number it is called with, for the last 8,191 blocks.
     address private constant HISTORY = 0x0000F90827F1C53a10cb7A02335B175320002935;
 
-    /// @dev Where rounds and clients lie: at these places plus the round number times four, or plus the account. They
+    /// @dev Where rounds and clients lie: at these places plus the round number times eight, or plus the account. They
     /// are mappings without the hash, which a commitment could not afford; as the places are hashes and the keys have
     /// 64 and 160 bits, they meet neither each other nor a mapping.
     uint256 private constant ROUNDS = uint256(keccak256("fedgrove.TrainingLedger.rounds"));
@@ -85,7 +90,7 @@ abstract contract RoundStore is RoundClock, DirectCalls {
     }
 
     function phase(uint64 round_) external view returns (Phase) {
-        return _phaseOf(_round(round_).state);
+        return _phaseOf(round_, _round(round_).state);
     }
 
     function idleIn(address account) external view returns (uint64) {
@@ -97,8 +102,10 @@ abstract contract RoundStore is RoundClock, DirectCalls {
         RoundState state = entry.state;
         if (state.status() == Status.None) return view_;
         uint256 start = state.openedAt();
+        VouchState vouching = entry.vouching;
+        uint256 closeEnd = _closeEnd(state, vouching);
         return RoundView({
-            phase: _phaseOf(state),
+            phase: _phaseOf(number, state),
             openedAt: uint64(start),
             seedBlock: uint64(start + seedDelay),
             drawEnd: uint64(start + _drawEnd(state)),
@@ -106,22 +113,40 @@ abstract contract RoundStore is RoundClock, DirectCalls {
             sealEnd: uint64(start + _sealEnd(state)),
             shareEnd: uint64(start + _shareEnd(state)),
             commitEnd: uint64(start + _commitEnd(state)),
-            recoverEnd: uint64(start + _recoverEnd(state)),
+            sketchBlock: uint64(start + _sketchBlock(state)),
+            vouchEnd: uint64(start + _vouchEnd(state, vouching)),
+            affirmEnd: uint64(start + _affirmEnd(state, vouching)),
+            recoverEnd: uint64(start + _recoverEnd(state, vouching)),
+            closeEnd: uint64(closeEnd == NEVER ? NEVER : start + closeEnd),
             samplingRate: state.samplingRate(),
             drawn: state.drawn(),
             committed: state.status() < Status.Sealed ? 0 : state.committed(),
             released: state.status() < Status.Sealed ? 0 : state.released(),
+            vouched: vouching.vouched(),
+            affirmed: vouching.affirmed(),
+            stage: vouching.stage(),
             seed: entry.seed,
             orderRoot: entry.orderRoot,
-            modelDigest: entry.model
+            modelDigest: entry.model,
+            sketchHash: entry.sketchHash
         });
     }
 
     function _round(uint64 round_) internal pure returns (Round storage entry) {
         uint256 base = ROUNDS;
         assembly ("memory-safe") {
-            entry.slot := add(base, shl(2, round_))
+            entry.slot := add(base, shl(3, round_))
         }
+    }
+
+    function _vouchingOf(uint64 round_) internal view override returns (VouchState) {
+        return vouchWindow == 0 ? VouchState.wrap(0) : _round(round_).vouching;
+    }
+
+    /// @dev Reverts unless the record was made for the sketch of this round on this branch of the chain; zero for none.
+    function _onlyOfSketch(uint64 round_, Round storage entry, bytes32 blockHash) internal view {
+        bytes32 known = vouchWindow == 0 ? bytes32(0) : entry.sketchHash;
+        if (blockHash != known) revert WrongBlockHash(round_, known);
     }
 
     function _client(address account) internal pure returns (Client storage client) {
@@ -169,7 +194,8 @@ abstract contract RoundStore is RoundClock, DirectCalls {
     }
 
     /// @dev Reverts unless the caller is the coordinator or, once its grace after `since` and `more` blocks are over,
-    /// somebody else. Nobody may whose closing was replaced or voided; where that is the coordinator, its grace is short.
+    /// somebody else. Nobody may whose closing was replaced or voided; where that is the coordinator, its grace is
+    /// short.
     function _onlyCoordinator(uint256 since, uint256 more) internal view {
         if (isStruck[msg.sender]) revert IsStruck(msg.sender);
         if (msg.sender == coordinator) return;

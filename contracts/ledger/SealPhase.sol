@@ -77,7 +77,7 @@ abstract contract SealPhase is RoundStore {
     function _sealable(uint64 round) private view returns (Round storage entry) {
         entry = _round(round);
         RoundState state = entry.state;
-        if (_phaseOf(state) != Phase.Seal) _wrongPhase(round, state, Phase.Seal);
+        if (_phaseOf(round, state) != Phase.Seal) _wrongPhase(round, state, Phase.Seal);
         if (state.drawn() < quorum) revert QuorumMissed(round, state.drawn(), quorum);
     }
 

@@ -166,7 +166,7 @@ def _records(rounds: int, clients: int, store: DiskStore) -> Iterator[Record]:
         for client in range(1, clients + 1):
             yield Committed(next(places), number, client, digest("update", client), bytes(32))
         for client in range(1, clients + 1):
-            yield Released(next(places), number, client, digest("release", client))
+            yield Released(next(places), number, client, bytes(32), digest("release", client), 0)
         yield Closed(next(places), number, digest("model", 1), metrics)
 
 

@@ -30,7 +30,11 @@ def phase_of(current: RoundRecords, deadlines: Deadlines, block: int) -> Phase:
         return Phase.SHARE
     if block <= deadlines.commit_end:
         return Phase.COMMIT
-    return Phase.RECOVER if block <= deadlines.recover_end else Phase.OVERDUE
+    if block <= deadlines.vouch_end:
+        return Phase.VOUCH
+    if block <= deadlines.affirm_end:
+        return Phase.AFFIRM
+    return Phase.RECOVER if block <= deadlines.close_end else Phase.OVERDUE
 
 
 def _before_order(current: RoundRecords, deadlines: Deadlines, block: int) -> Phase:
@@ -48,7 +52,7 @@ def coordinator_turn(current: RoundRecords, deadlines: Deadlines, settings: Ledg
     if current.sealed is None:
         ended = current.draw_end is not None  # with everybody in, or late with a quorum
         return deadlines.draw_end if ended else draw_window_end(current, settings), settings.seal_window
-    return deadlines.commit_end, settings.recover_window
+    return deadlines.affirm_end, settings.recover_window
 
 
 def slot_ends(slots: int, share_end: int, commit_end: int) -> list[int]:

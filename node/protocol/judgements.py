@@ -27,8 +27,11 @@ def check_judgement(record: Judged, rounds: Rounds, settings: LedgerSettings) ->
     # once the last closing is void, the one before it, which stands, is judged no more
     closed = (each for each in reversed(rounds.rounds.values()) if isinstance(each.end, Closed))
     if record.asked is Phase.RECOVER:
-        in_recovery = phase_of(current, current.deadlines(settings), record.at.block) is Phase.RECOVER
-        if not in_recovery or len(current.releases) >= settings.releases or not says_nothing:
+        deadlines, block = current.deadlines(settings), record.at.block
+        in_recovery = phase_of(current, deadlines, block) is Phase.RECOVER
+        # where the clock does not fail a round, they may once the window of its latest stage is over
+        may_be_summed = len(current.releases) >= settings.releases and block <= deadlines.recover_end
+        if not in_recovery or may_be_summed or not says_nothing:
             reason = "the round was not in recovery, enough had released shares, or it names a result"
             raise bad(record.FIELD, reason, number, client)
     elif record.asked is not Phase.CLOSED or next(closed, None) is not current or not current.stands:

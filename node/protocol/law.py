@@ -10,7 +10,7 @@ approved again after a revocation waits for the delay, too; a revocation acts fr
 in none of the last rounds of all members is idle: an opening may list it, and nobody waits for it in that round.
 
 Only the clock, a count, or more than half of those that committed end a round without a model. What the latter may say
-of it, and what follows, stands in ``judgements``.
+of it, and what follows, stands in ``judgements``; the rules of rounds with bounds in ``bounded_rounds``.
 """
 
 import functools
@@ -24,6 +24,7 @@ from fedgrove.chain.records import (
     KINDS,
     AccountRecord,
     AdminRecord,
+    Affirmed,
     Approved,
     Closed,
     Drawn,
@@ -41,6 +42,7 @@ from fedgrove.chain.records import (
     RegistryFounded,
     Released,
     Resumed,
+    Revealed,
     Revoked,
     RoundOpened,
     RoundRecord,
@@ -48,12 +50,14 @@ from fedgrove.chain.records import (
     Sealed,
     SeedFixed,
     Skipped,
+    Vouched,
     VrfKeyRotated,
     Withdrawn,
 )
 from fedgrove.chain.records.phases import Deadlines
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.protocol.bad_record import RuleBroken, bad
+from fedgrove.node.protocol.bounded_rounds import check_reveal, check_sketch, check_stage, left_for_sum
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.clock import coordinator_turn, draw_window_end, phase_of
 from fedgrove.node.protocol.judgements import check_judgement, consequences
@@ -157,10 +161,13 @@ class Law:
         lot = keccak(current.sealing.order_root + to_canonical_address(account).rjust(32, b"\0"))
         return int.from_bytes(lot, "big") % (self.facts.settings.coordinator_grace + 1)
 
-    def is_hopeless(self, current: RoundRecords) -> bool:
-        """Whether too few committed for a closing: fewer than the quorum, or no more than half of those that drew."""
-        committed = len(current.commits)
-        return committed < self.facts.settings.quorum or 2 * committed <= len(current.draws)
+    def is_hopeless(self, current: RoundRecords, block: int) -> bool:
+        """Whether too few are left for a closing in a block: fewer than the quorum, or no more than half of the drawn.
+
+        Those who committed count; in a round with bounds, once the vouchers are over, those who vouched.
+        """
+        left = left_for_sum(current, self._ends(current), block)
+        return left < self.facts.settings.quorum or 2 * left <= len(current.draws)
 
     def _check_author(self, record: MemberRecord) -> Member:
         """The member that a record names; RuleBroken if it is none, or did not sign it."""
@@ -356,8 +363,14 @@ class Law:
                 self._chunk(record, current, deadlines)
             case Sealed():
                 self._sealed(record, current, deadlines)
+            case Revealed():
+                self._check_author(record)
+                check_reveal(record, current, deadlines, self.facts.settings)
+                check_sketch(record, current, deadlines, self.facts)
             case MemberRecord(AFTER=type() as after):
                 self._by_member(record, current.of(after), current, deadlines)
+                if isinstance(record, Vouched | Affirmed):
+                    check_sketch(record, current, deadlines, self.facts)
             case Closed():
                 self._closed(record, current, deadlines)
             case Skipped():
@@ -463,31 +476,33 @@ class Law:
             self._expected.append(ending(record.at, record.round))
 
     def _released(self, record: Released) -> None:
-        """In the window behind the commits, closed or not; a member that drew in a later round is too late."""
+        """In the window of the recovery, closed or not; a member that drew in a later round is too late."""
         number, client, latest = record.round, record.client, self.rounds.latest
         current = self.rounds.rounds.get(number)
         if current is None or latest is None or current.sealed is None or not (current.end is None or current.stands):
             raise bad(record.FIELD, "the round was not one in which shares are released", number, client)
         self._check_author(record)
         ends, block = self._ends(current), record.at.block
-        if not ends.commit_end < block <= ends.recover_end:
+        if not ends.affirm_end < block <= (ends.close_end if current.end is None else ends.recover_end):
             raise bad(f"{record.FIELD}.block", f"block {block} is outside its window", number, client)
         later = any(client in each.draws for at, each in self.rounds.rounds.items() if at > number)
-        if client not in current.draws or client in current.releases or later:
-            reason = "the client did not draw in the round, or had released, or drew later"
-            raise bad(record.FIELD, reason, number, client)
+        if client not in current.draws or later:
+            raise bad(record.FIELD, "the client did not draw in the round, or drew later", number, client)
+        check_stage(record, current, self.facts.settings)
+        check_sketch(record, current, ends, self.facts)
 
     # --- how a round ends -------------------------------------------------------------------------------------------
 
     def _closed(self, record: Closed, current: RoundRecords, deadlines: Deadlines) -> None:
         number, author = record.round, record.at.author
-        if phase_of(current, deadlines, record.at.block) is not Phase.RECOVER or self.is_hopeless(current):
-            raise bad("closed", "outside its window, or too few had committed", number)
+        block = record.at.block
+        if phase_of(current, deadlines, block) is not Phase.RECOVER or self.is_hopeless(current, block):
+            raise bad("closed", "outside its window, or too few had committed or vouched", number)
         if len(current.releases) < self.facts.settings.releases:
             raise bad("closed", f"only {len(current.releases)} clients had released shares", number)
         if record.model_digest == _NOTHING or record.metrics_digest == _NOTHING:
             raise bad("closed", "it names no model, or no metrics", number)
-        if not self._check_coordinator(record, deadlines.commit_end, self.closing_lot(current, author)):
+        if not self._check_coordinator(record, deadlines.affirm_end, self.closing_lot(current, author)):
             member = self.rounds.member(author)
             if member is None or member.client not in current.commits:
                 raise bad("closed.author", f"{author} is neither the coordinator nor committed", number)
@@ -508,8 +523,10 @@ class Law:
     def _failed(self, record: Failed, current: RoundRecords, deadlines: Deadlines) -> None:
         """Anybody may say so."""
         phase = phase_of(current, deadlines, record.at.block)
-        if phase is not Phase.OVERDUE and not (phase is Phase.RECOVER and self.is_hopeless(current)):
-            raise bad("failed", "it was not overdue, and enough clients had committed", record.round)
+        summed = phase in (Phase.VOUCH, Phase.AFFIRM, Phase.RECOVER)
+        if phase is not Phase.OVERDUE and not (summed and self.is_hopeless(current, record.at.block)):
+            reason = "it was not overdue, and enough clients had committed and, where they must, vouched"
+            raise bad("failed", reason, record.round)
 
 
 def _check_mailbox(record: Registered | MailboxKeyRotated) -> None:

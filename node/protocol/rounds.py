@@ -10,6 +10,8 @@ from typing import Generic, TypeVar, cast
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
+    Affirmed,
+    AffirmEnded,
     Approved,
     Closed,
     CommitEnded,
@@ -26,6 +28,7 @@ from fedgrove.chain.records import (
     Released,
     Replaced,
     Resumed,
+    Revealed,
     Revoked,
     RoundOpened,
     RoundRecord,
@@ -35,6 +38,8 @@ from fedgrove.chain.records import (
     ShareEnded,
     Skipped,
     Voided,
+    Vouched,
+    VouchEnded,
     VrfKeyRotated,
     Withdrawn,
 )
@@ -117,13 +122,15 @@ class RoundRecords:
     """Everything the ledger says of one round.
 
     A record goes to ``by_member``, by its kind and its client in order of arrival, where members leave one each, and to
-    ``once``, by its kind, where it is the round's; ``judged`` has what members said of it, by what they were asked. The
+    ``once``, by its kind, where it is the round's; ``judged`` has what members said of it, by what they were asked,
+    ``reveals`` what each revealed, and ``further`` what they released after the first stage, by stage and client. The
     attributes name those that the protocol speaks of.
 
     ``able`` are the clients that might draw when the round was opened, ``known`` all that were members then, active and
     idle or not; ``registered`` counts all that there were. ``apart``: rounds before it were spoilt, so it is
     not summed as a whole (``node.protocol.cells``).
-    ``draw_end``, ``share_end`` and ``commit_end`` are there when nobody was missing in the phase. ``order`` holds the
+    ``draw_end``, ``share_end``, ``commit_end``, ``vouch_end`` and ``affirm_end`` are there when nobody was missing in
+    the phase. ``order`` holds the
     client indices along the leaves of the cooperation tree, once the round is sealed. A closed round that its members
     voided keeps its end and is ``voided``, too; a round that was running on a model that fell ends with that.
     """
@@ -136,6 +143,8 @@ class RoundRecords:
     once: dict[type[RoundRecord], RoundRecord] = field(default_factory=dict)
     by_member: dict[type[MemberRecord], dict[int, MemberRecord]] = field(default_factory=dict)
     judged: dict[Phase, dict[int, Judged]] = field(default_factory=dict)
+    reveals: dict[int, list[Revealed]] = field(default_factory=dict)
+    further: dict[int, dict[int, Released]] = field(default_factory=dict)
     end: Closed | Skipped | Failed | Voided | None = None
     order: tuple[int, ...] = ()
 
@@ -143,6 +152,10 @@ class RoundRecords:
         """Place the round's next record."""
         if isinstance(record, Judged):
             self.judgements(record.asked)[record.client] = record
+        elif isinstance(record, Revealed):
+            self.reveals.setdefault(record.client, []).append(record)
+        elif isinstance(record, Released):
+            self.releases_in(record.stage)[record.client] = record
         elif isinstance(record, MemberRecord):
             self.of(type(record))[record.client] = record
         else:
@@ -158,6 +171,20 @@ class RoundRecords:
         """What members left of one kind, by client."""
         return cast("dict[int, _ByMember]", self.by_member.setdefault(kind, {}))
 
+    def releases_in(self, stage: int) -> dict[int, Released]:
+        """Whose shares were released in a stage, by client."""
+        return self.of(Released) if stage == 0 else self.further.setdefault(stage, {})
+
+    @property
+    def stage(self) -> int:
+        """The latest stage in which shares were released, 0 for the first."""
+        return max((stage for stage, found in self.further.items() if found), default=0)
+
+    @property
+    def sketch_hash(self) -> bytes:
+        """Hash of the block that the sketch follows from; zeros until somebody vouched."""
+        return next((each.block_hash for each in self.vouches.values()), bytes(32))
+
     def judgements(self, asked: Phase) -> dict[int, Judged]:
         """What members said of the round when they were asked before (RECOVER) or after (CLOSED) its closing."""
         return self.judged.setdefault(asked, {})
@@ -169,6 +196,8 @@ class RoundRecords:
     draws = _Each(Drawn)
     shares = _Each(Shared)
     commits = _Each(Committed)
+    vouches = _Each(Vouched)
+    affirmations = _Each(Affirmed)
     releases = _Each(Released)
 
     seed = _Known(SeedFixed)
@@ -176,6 +205,8 @@ class RoundRecords:
     sealed = _Known(Sealed)
     share_end = _Known(ShareEnded)
     commit_end = _Known(CommitEnded)
+    vouch_end = _Known(VouchEnded)
+    affirm_end = _Known(AffirmEnded)
     replaced = _Known(Replaced)
     voided = _Known(Voided)
 
@@ -199,11 +230,12 @@ class RoundRecords:
 
     def deadlines(self, settings: LedgerSettings) -> Deadlines:
         """The ends of its phases, with these windows where they are not on record."""
-        ends = (self.draw_end, self.sealed, self.share_end, self.commit_end)
-        recorded = Ends(*(end.at.block if end is not None else 0 for end in ends))
+        ends = (self.draw_end, self.sealed, self.share_end, self.commit_end, self.vouch_end, self.affirm_end)
+        stage_at = min((each.at.block for each in self.further.get(self.stage, {}).values()), default=0)
+        recorded = Ends(*(end.at.block if end is not None else 0 for end in ends), stage=stage_at)
         drawing = self.sealed is None and self.end is None
         waits = drawing and self.draws_all and len(self.draws) < settings.quorum
-        return Deadlines.of(self.opened.opened_at, settings, recorded, waits)
+        return Deadlines.of(self.opened.opened_at, settings, recorded, waits, len(self.releases))
 
     @property
     def draws_all(self) -> bool:

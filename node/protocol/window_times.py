@@ -11,7 +11,16 @@ from typing import Any
 
 from fedgrove.node.base.strict_tables import InvalidConfig, check_value
 
-TIMED = ("draw_window", "seal_window", "share_window", "commit_window", "recover_window", "coordinator_grace")
+TIMED = (
+    "draw_window",
+    "seal_window",
+    "share_window",
+    "commit_window",
+    "vouch_window",
+    "affirm_window",
+    "recover_window",
+    "coordinator_grace",
+)
 BLOCK_SECONDS = 12.0
 """Of a chain about which nothing is known."""
 LEAST_RECOVERY = 600.0

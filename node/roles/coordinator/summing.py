@@ -39,7 +39,7 @@ class Close(CoordinatorUnit):
         """Close, wait for shares, or record the failure."""
         current, deadlines = turn.current, turn.deadlines
         # (1) what no closing can follow fails at once, by anybody
-        if self.context.view.law.is_hopeless(current):
+        if self.context.view.law.is_hopeless(current, turn.block + 1):
             receipt = self.context.ledger.fail(current.number)
             return failed("recover", f"{len(current.commits)} of {len(current.order)} committed", receipt.gas_used)
         # (2) a sum over too few, or beyond a member's budget, is not asked for: holders must refuse it

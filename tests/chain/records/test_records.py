@@ -136,7 +136,7 @@ def test_a_proof_of_another_length_is_refused():
 
 def test_a_judgement_in_no_known_phase_is_refused():
     topic = keccak(text="Judged(uint64,uint32,uint8,bytes32,bytes32)")
-    for asked, fine in ((6, True), (11, True), (12, False)):
+    for asked, fine in ((8, True), (13, True), (14, False)):
         data = encode(["uint8", "bytes32", "bytes32"], [asked, b"m" * 32, b"M" * 32])
         log = Log(LEDGER, (topic, (1).to_bytes(32, "big"), (2).to_bytes(32, "big")), data, AT)
         if fine:

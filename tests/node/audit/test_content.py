@@ -79,7 +79,7 @@ class History:
 
     def records(self) -> tuple[Record, ...]:
         blob = self.store.put(b"what a member said").digest
-        said = (Shared(AT, 2, 1, blob), Committed(AT, 2, 1, blob, bytes(32)), Released(AT, 2, 1, blob))
+        said = (Shared(AT, 2, 1, blob), Committed(AT, 2, 1, blob, bytes(32)), Released(AT, 2, 1, bytes(32), blob, 0))
         return (*said, Failed(AT, 2))
 
 

@@ -168,7 +168,7 @@ class Story:
 
     def released(self, client: int, block: int | None = None) -> Released:
         place = self.at(block or self.deadlines.commit_end + 1, ACCOUNTS[client])
-        return Released(place, self.current.number, client, NOTHING)
+        return Released(place, self.current.number, client, NOTHING, NOTHING, 0)
 
     def closed(self, block: int | None = None, author: str = COORDINATOR, model: bytes = NEXT_MODEL) -> Closed:
         place = self.at(block or self.deadlines.commit_end + 1, author)

@@ -75,7 +75,7 @@ class Ledger:
         for client in there:
             current.of(Committed)[client] = Committed(self.at(block), number, client, bytes(32), bytes(32))
         for client in there[:released]:
-            current.of(Released)[client] = Released(self.at(block), number, client, bytes(32))
+            current.of(Released)[client] = Released(self.at(block), number, client, bytes(32), bytes(32), 0)
         end = Closed(self.at(block + 3), number, number.to_bytes(32, "big"), MODEL) if closes else None
         current.end = end or Failed(self.at(block + 3), number)
         return current

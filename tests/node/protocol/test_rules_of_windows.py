@@ -68,4 +68,4 @@ def test_a_round_is_hopeless_below_the_quorum_and_up_to_half_of_the_drawn(quorum
     story.to_committed(*range(1, committed + 1)).to_released(1)
     assert (story.bad(story.failed(story.deadlines.commit_end + 1)) is None) == hopeless
     assert (story.bad(story.closed()) is None) != hopeless
-    assert story.rules.is_hopeless(story.current) == hopeless
+    assert story.rules.is_hopeless(story.current, story.deadlines.commit_end + 1) == hopeless

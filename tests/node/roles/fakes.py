@@ -18,7 +18,11 @@ DEADLINES = Deadlines(
     seal_end=30,
     share_end=40,
     commit_end=50,
+    sketch_block=50,
+    vouch_end=50,
+    affirm_end=50,
     recover_end=60,
+    close_end=60,
 )
 ME = 1
 GAS = 7

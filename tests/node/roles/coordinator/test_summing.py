@@ -87,7 +87,7 @@ class Closing:
         outcome = outcome or SimpleNamespace(model="model", privacy=None, members=None, raised=None)
         self.context = context_with(
             self.events,
-            view_at(EARLY, law=SimpleNamespace(is_hopeless=lambda current: hopeless)),
+            view_at(EARLY, law=SimpleNamespace(is_hopeless=lambda current, block: hopeless)),
             inputs=lambda current: inputs,
             outcomes=SimpleNamespace(of=self.events.noting("outcome", outcome)),
             aides=SimpleNamespace(
