@@ -1,7 +1,7 @@
 """The table ``[bounds]``: how large an update may be that is summed, and how closely that is looked at.
 
-The curve behind the proofs is not there for every Python, so that nothing of ``masking.bounds`` is imported before terms
-ask for it.
+The curve behind the proofs is not there for every Python, so that nothing of ``masking.bounds`` is imported before
+terms ask for it.
 """
 
 from dataclasses import dataclass

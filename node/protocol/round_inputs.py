@@ -10,6 +10,7 @@ import numpy as np
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph
+from fedgrove.node.masking.keys import RoundSecrets
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.content import Metrics, ModelT, fetch_metrics
@@ -19,16 +20,26 @@ from fedgrove.node.protocol.terms import FederationConfig
 
 
 class Bounded(Protocol):
-    """Bounds on the updates of one round (``node.protocol.bounded``)."""
+    """Bounds on the updates of one round (``node.protocol.bounded``, where the methods are explained)."""
 
     @property
-    def survivors(self) -> tuple[int, ...]:
-        """Positions of those whose updates may be summed, ascending; raises StoreError."""
-        ...
+    def survivors(self) -> tuple[int, ...]: ...
 
-    def check(self, record: RecoveryRecord, group: Collection[int], words: np.ndarray) -> None:
-        """Raise InvalidUpdate unless a sum is of updates within their bounds, and who was expelled had lied."""
-        ...
+    def vouch(self, position: int, secrets: RoundSecrets, upload: bytes, block_hash: bytes) -> bytes: ...
+
+    def missing(self, position: int) -> list[int]: ...
+
+    def affirmation(self, position: int, missing: Collection[int]) -> bytes: ...
+
+    def contradicting(self, position: int) -> tuple[int, ...]: ...
+
+    def reveal(self, position: int, partners: Collection[int], secrets: RoundSecrets) -> bytes: ...
+
+    def named(self) -> tuple[int, ...]: ...
+
+    def check(self, record: RecoveryRecord, group: Collection[int], words: np.ndarray) -> None: ...
+
+    def check_connected(self, record: RecoveryRecord, liars: Collection[int]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -143,13 +154,20 @@ class RoundInputs(Generic[ModelT]):
         return any(position in group.positions for group in self.graph.groups)
 
     @property
+    def bounded(self) -> Bounded:
+        """Bounds on the updates of the round; AttributeError where the terms have none."""
+        if self.bounds is None:
+            raise AttributeError("the terms have no bounds on updates")
+        return self.bounds(self)
+
+    @property
     def survivors(self) -> tuple[int, ...]:
         """Positions of those whose uploads are to be summed: all that are listed or, with bounds, whom they let pass.
 
         Raises StoreError: a voucher cannot be read.
         """
         if self.bounds is not None:
-            return self.bounds(self).survivors
+            return self.bounded.survivors
         return self.current.positions(self.current.commits)
 
 

@@ -591,7 +591,9 @@ def _check_bounds(config: FederationConfig) -> None:
             check_value(not blocks, f"ledger.{name}", "0 without a [bounds] table: nobody vouches for an update")
         return
     name = config.method.name
-    check_value(name == "training", "bounds", f"left out with a [{name}] table: its sums are not of updates of one model")
+    check_value(
+        name == "training", "bounds", f"left out with a [{name}] table: its sums are not of updates of one model"
+    )
     fine = config.privacy is None
     check_value(fine, "bounds", f"left out where privacy.mechanism is {config.mechanism}: noise has a norm of its own")
     check_value(masking.masked == "delta", "masking.masked", "delta with [bounds]: it is updates that have a norm")
@@ -600,4 +602,6 @@ def _check_bounds(config: FederationConfig) -> None:
         check_value(blocks, f"ledger.{name}", "1 or more with [bounds]")
     most = largest_norm(masking.bound)
     fine = bounds.norm <= most
-    check_value(fine, "bounds.norm", f"at most {most:.3g} where masking.bound is {masking.bound:g}: sketches must not wrap")
+    check_value(
+        fine, "bounds.norm", f"at most {most:.3g} where masking.bound is {masking.bound:g}: sketches must not wrap"
+    )

@@ -142,6 +142,13 @@ def judge(setting: Setting, present: Collection[int], blobs: Mapping[int, bytes]
         client = setting.graph.client(missing[0])
         raise MaskingRefused(f"the voucher of client {client} is affirmed, but could not be fetched yet")
     vouchers = valid_vouchers(setting, {position: blobs[position] for position in sorted(present)})
+    return verdict_on(setting, present, vouchers, reveals)
+
+
+def verdict_on(
+    setting: Setting, present: Collection[int], vouchers: Mapping[int, Voucher], reveals: Iterable[Reveal]
+) -> Verdict:
+    """As ``judge``, where it is known already which of those who are present have valid vouchers."""
     named = proven_liars(setting, vouchers, reveals)
     unresolved = tuple(edge for edge in contradicted(setting, vouchers) if named.isdisjoint(edge))
     survivors = vouchers.keys() - named.union(*unresolved)

@@ -141,7 +141,7 @@ class MaskedUploads(ModelCodec):
             limits = self.mechanism(layout).limits(_samples(inputs, positions), inputs.graph.total_samples)
             check_sum(words[: layout.length], limits)
         if inputs.bounds is not None:
-            inputs.bounds(inputs).check(record, positions, words)
+            inputs.bounded.check(record, positions, words)
         return words
 
     def metric_limits(self) -> tuple[int, ...]:
