@@ -167,13 +167,18 @@ class BoundedRound:
         return encode_affirmation(graph, position, self.vouched, seen)
 
     def contradicting(self, position: int) -> tuple[int, ...]:
-        """Partners whose vouchers contradict a member's on their edge, where both are valid; raises Unreachable."""
+        """Partners whose vouchers contradict a member's on an edge that it has not revealed, where both are valid.
+
+        Raises StoreError.
+        """
         if position not in self.vouched:
             return ()
         partners = [other for other in self.setting.partners(position) if other in self.vouched]
         vouchers = self._valid(self._fetched([position, *partners]))
         edges = contradicted(self.setting, vouchers) if position in vouchers else ()
-        return tuple(sorted(low + high - position for low, high in edges if position in (low, high)))
+        found = {low + high - position for low, high in edges if position in (low, high)}
+        shown = {each.partner for each in self._reveals_of(position)} if found else set()
+        return tuple(sorted(found - shown))
 
     def reveal(self, position: int, partners: Collection[int], secrets: RoundSecrets) -> bytes:
         """A blob that shows the points which a member shares with partners that contradict it."""
@@ -219,18 +224,25 @@ class BoundedRound:
         return self.verdict.survivors if self.vouched else ()
 
     @property
+    def named(self) -> tuple[int, ...]:
+        """Positions of those who lied about an edge, or misstated a sum that was looked at, ascending."""
+        faults = [fault for fault in self.known.sums.values() if fault is not None]
+        edges = self.verdict.named if self.vouched else ()
+        return tuple(sorted({*edges, *(position for fault in faults for position in fault.liars)}))
+
+    @property
     def _reveals(self) -> list[Reveal]:
-        """What was revealed before the verdict."""
+        """What was revealed before the verdict; raises StoreError."""
+        current = self.inputs.current
+        return [each for client in current.reveals for each in self._reveals_of(current.order.index(client))]
+
+    def _reveals_of(self, position: int) -> list[Reveal]:
         current = self.inputs.current
         last = current.deadlines(self.inputs.config.ledger).affirm_end
-        found: list[Reveal] = []
-        for client, records in current.reveals.items():
-            position = current.order.index(client)
-            most = most_reveal_bytes(len(self.setting.partners(position)))
-            for record in records:
-                if record.at.block <= last:
-                    found += read_reveals(self.inputs.store, record.digest, most, position)
-        return found
+        listed = current.reveals.get(self.inputs.graph.client(position), [])
+        most = most_reveal_bytes(len(self.setting.partners(position)))
+        digests = [record.digest for record in listed if record.at.block <= last]
+        return [each for digest in digests for each in read_reveals(self.inputs.store, digest, most, position)]
 
     # --- the sum -----------------------------------------------------------------------------------------------------
 
