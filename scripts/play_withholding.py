@@ -17,6 +17,7 @@ from fedgrove.node.masking.collusion import exposed, exposure_bound, simulated_e
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MaskGraph, build_graph
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, partners_of_all, sharing
+from fedgrove.node.masking.x_only import point
 from fedgrove_lab.attacks.withholding import find_trap
 from fedgrove_lab.tables import markdown
 
@@ -27,7 +28,7 @@ ORDERS = {64: 600, 100: 600, 256: 200, 1000: 40}
 TRIALS = {64: 2000, 100: 2000, 256: 600, 1000: 200}
 GRANTED = 2**40
 _CONTEXT = RoundContext(1, "0x" + 40 * "5", 1)
-_KEY = bytes([9]) + bytes(31)
+_KEY = point((1).to_bytes(32))[1:]
 _CHEAP = Sharing(2, 2)  # holders play no part here
 
 tree_partners = cache(tree.partners)

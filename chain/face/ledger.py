@@ -177,7 +177,8 @@ class Ledger:
     def draw(self, number: int, keys: Keys, alpha: bytes, mask_key: bytes, seal_key: bytes, samples: int) -> Mined:
         """Prove this client's VRF output over ``alpha`` (``tree.draw_alpha``) and enter the round.
 
-        ``mask_key`` and ``seal_key`` are the round's X25519 public keys, ``samples`` the client's sample count.
+        ``mask_key`` and ``seal_key`` are the round's public keys, x-only on secp256k1 and on X25519; ``samples`` is the
+        client's sample count.
         """
         x, y = vrf.coordinates(keys.vrf_public)
         message = vrf.hints(keys.vrf_public, vrf.prove(keys.vrf, alpha), alpha)

@@ -48,7 +48,7 @@ class SeedFixed(RoundRecord):
 
 @record
 class Drawn(MemberRecord):
-    """A client was drawn, with this round's X25519 keys and an 81-byte RFC 9381 proof."""
+    """A client was drawn, with this round's two keys and an 81-byte RFC 9381 proof."""
 
     CALLS = ("draw", "drawBatch")
     LEAVES = MappingProxyType(

@@ -179,7 +179,7 @@ interface ITrainingLedger {
     );
     event SeedFixed(uint64 indexed round, bytes32 blockHash, bytes32 seed);
     /// @param samples sample count nᵢ that the client states. NOTE: unchecked but for its bounds
-    /// @param maskKey X25519 key of this round for the masks. NOTE: not checked, low-order points included
+    /// @param maskKey x-only secp256k1 key of this round for the masks. NOTE: not checked, it may be of no point
     /// @param sealKey X25519 key of this round for the shares. NOTE: not checked, low-order points included
     /// @param proof the 81-byte RFC 9381 proof
     event Drawn(

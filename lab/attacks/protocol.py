@@ -12,6 +12,7 @@ import numpy as np
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.base.tensors import Layout
+from fedgrove.node.masking import x_only
 from fedgrove.node.masking.keys import RoundSecrets, clamp, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import WORD
@@ -109,7 +110,7 @@ def public_guesses(public: PublicRound, position: int) -> Iterator[list[Mask]]:
     values += [public.seed_hashes[position]] if position in public.seed_hashes else []
     values += [public.graph.participants[partner].mask_key for partner in public.graph.neighbours[position]]
     for value in values:
-        yield masks_off(public, position, secret=clamp(value), seed=value)
+        yield masks_off(public, position, secret=_as_mask_secret(value), seed=value)
 
 
 def recovered_masks(public: PublicRound, position: int) -> list[Mask]:
@@ -125,7 +126,7 @@ def recovered_masks(public: PublicRound, position: int) -> list[Mask]:
 def opened_shares(public: PublicRound) -> tuple[int, int]:
     """How many of how many sealed shares are opened by a secret on the record, tried as the holder's sealing secret."""
     published = [*public.record.self_seeds.values(), *public.record.mask_secrets.values()]
-    thieves = [RoundSecrets(clamp(value), clamp(value), value) for value in published]
+    thieves = [RoundSecrets(_as_mask_secret(value), clamp(value), value) for value in published]
     opened = total = 0
     for owner, blob in public.shares.items():
         sealed = parse_shares(blob, public.graph, owner)
@@ -133,6 +134,11 @@ def opened_shares(public: PublicRound) -> tuple[int, int]:
             total += 1
             opened += any(_opens(public, owner, holder, thief, sealed) for thief in thieves)
     return opened, total
+
+
+def _as_mask_secret(value: bytes) -> bytes:
+    """32 bytes as the mask secret that is nearest to them."""
+    return x_only.canonical((int.from_bytes(value) % x_only.ORDER or 1).to_bytes(x_only.KEY_BYTES))
 
 
 def _opens(public: PublicRound, owner: int, holder: int, secrets: RoundSecrets, sealed: SealedShares) -> bool:

@@ -3,7 +3,8 @@
 context      the round, its ledger, and who takes part
 ring         models as integers modulo 2³², and back
 prg          key streams (AES-256-CTR) added to and subtracted from a vector
-keys         the secrets of a round: X25519 keys, self-mask seed; seeds of pair masks
+x_only       x-only keys on secp256k1, and agreement between them
+keys         the secrets of a round: mask key, sealing key, self-mask seed; seeds of masks
 shamir       secret sharing over a prime field, with correction of wrong shares
 graph        who masks with whom, who holds whose shares, how many of them recover a secret
 coverage     which tensors a pair masks when it masks a fraction κ of them

@@ -48,8 +48,10 @@ class Participant:
         Index on the ledger, uint32, from 1.
     samples : int
         nᵢ, from 1.
-    mask_key, seal_key : bytes
-        X25519 public keys of this round, 32 bytes each.
+    mask_key : bytes
+        x-only public key on secp256k1 of this round, 32 bytes; may be of no point.
+    seal_key : bytes
+        X25519 public key of this round, 32 bytes.
     """
 
     position: int

@@ -11,8 +11,8 @@ import numpy as np
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import Participant, RoundContext
-from fedgrove.node.masking.keys import is_low_order
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
+from fedgrove.node.masking.x_only import is_key
 
 Mode = Literal["bbtsa", "pairwise"]
 Adjacency = tuple[tuple[int, ...], ...]
@@ -172,7 +172,7 @@ def build_graph(
 
     Notes
     -----
-    A client whose mask key is of low order has no partner: an agreement with such a key is known to everybody.
+    A client whose mask key is not on the curve has no partner: nobody can agree with it on a mask.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def build_graph(
     else:
         _check_partners(partners, n)
         edges = np.concatenate([_edges(partners, n), _regular(n, degree, _PARTNERS + seed)])
-    maskable = np.array([not is_low_order(each.mask_key) for each in participants])
+    maskable = np.array([is_key(each.mask_key) for each in participants])
     neighbours = _adjacency(edges[maskable[edges // n] & maskable[edges % n]], n)
     shares = shares or sharing(n, DEFAULT_ASSUMED)
     if not (1 < shares.threshold <= shares.holders < n or n == shares.holders + 1 == shares.threshold + 1 == 2):

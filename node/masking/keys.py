@@ -1,4 +1,7 @@
-"""The secrets of one round: two X25519 keys (RFC 7748) and a self-mask seed; seeds of masks by HKDF (RFC 5869)."""
+"""The secrets of one round: a mask key on secp256k1, a sealing key on X25519 (RFC 7748), and a self-mask seed.
+
+Seeds of masks are derived by HKDF (RFC 5869).
+"""
 
 import hashlib
 import hmac
@@ -10,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from fedgrove.node.masking import x_only
 from fedgrove.node.masking.context import KEY_BYTES, RoundContext
 
 Random = Callable[[int], bytes]
@@ -17,8 +21,8 @@ Random = Callable[[int], bytes]
 
 SECRET_BYTES = 32
 
-_MAGIC = b"FGK1"
-_PAIR = b"fedgrove pair mask 1"
+_MAGIC = b"FGK2"
+_PAIR = b"fedgrove pair mask 2"
 _SELF = b"fedgrove self mask 1"
 _PRIME = 2**255 - 19
 # u-coordinates of the points whose order divides 8, on the curve and on its twist (RFC 7748, section 6.1).
@@ -40,7 +44,8 @@ class RoundSecrets:
     Attributes
     ----------
     mask_secret : bytes
-        e, clamped: agrees on pair masks. Shared, and revealed if the client drops out.
+        e, the canonical secret of an x-only key on secp256k1: agrees on pair masks. Shared, and revealed if the client
+        drops out.
     seal_secret : bytes
         c, clamped: opens and seals shares. Never leaves the client.
     self_seed : bytes
@@ -54,23 +59,29 @@ class RoundSecrets:
     def __post_init__(self) -> None:
         if any(len(secret) != SECRET_BYTES for secret in (self.mask_secret, self.seal_secret, self.self_seed)):
             raise ValueError(f"a secret of the round is not {SECRET_BYTES} bytes long")
-        if clamp(self.mask_secret) != self.mask_secret or clamp(self.seal_secret) != self.seal_secret:
-            raise ValueError("a secret key of the round is not clamped as RFC 7748 requires")
+        if clamp(self.seal_secret) != self.seal_secret:
+            raise ValueError("the sealing secret of the round is not clamped as RFC 7748 requires")
+        if self._mask_point[:1] != x_only.EVEN:
+            raise ValueError("the mask secret of the round is not the canonical one of its key")
 
     @classmethod
     def generate(cls, random: Random) -> "RoundSecrets":
         """Draw fresh secrets; ``random`` is ``os.urandom`` in use."""
-        return cls(clamp(random(SECRET_BYTES)), clamp(random(SECRET_BYTES)), random(SECRET_BYTES))
+        return cls(x_only.generate(random), clamp(random(SECRET_BYTES)), random(SECRET_BYTES))
 
     @cached_property
     def mask_key(self) -> bytes:
-        """e·G, 32 bytes, published with the draw."""
-        return public_key(self.mask_secret)
+        """The x coordinate of e·G, 32 bytes, published with the draw."""
+        return self._mask_point[1:]
 
     @cached_property
     def seal_key(self) -> bytes:
         """c·G, 32 bytes, published with the draw."""
         return public_key(self.seal_secret)
+
+    @cached_property
+    def _mask_point(self) -> bytes:
+        return x_only.point(self.mask_secret)
 
     @property
     def seed_hash(self) -> bytes:
@@ -116,10 +127,14 @@ def derive(secret: bytes, info: bytes, salt: bytes | None = None, length: int = 
 
 
 def pair_mask_key(context: RoundContext, secret: bytes, public: bytes, client: int, partner: int) -> bytes:
-    """s_ij: the AES key of a pair's mask, the same from either side."""
+    """s_ij: the AES key of a pair's mask, the same from either side; ValueError: ``public`` is not a mask key."""
+    return shared_mask_key(context, x_only.agree(secret, public), client, partner)
+
+
+def shared_mask_key(context: RoundContext, shared: bytes, client: int, partner: int) -> bytes:
+    """s_ij from the x coordinate, 32 bytes, of the point that the pair agreed on."""
     low, high = sorted((client, partner))
-    info = _PAIR + context.to_bytes() + low.to_bytes(4) + high.to_bytes(4)
-    return derive(agree(secret, public), info)
+    return derive(shared, _PAIR + context.to_bytes() + low.to_bytes(4) + high.to_bytes(4))
 
 
 def self_mask_key(context: RoundContext, self_seed: bytes, client: int) -> bytes:
@@ -138,5 +153,5 @@ def is_self_seed(candidate: bytes, seed_hash: bytes) -> bool:
 
 
 def is_mask_secret(candidate: bytes, mask_key: bytes) -> bool:
-    """Whether the candidate is the clamped secret of this public key (constant time)."""
-    return hmac.compare_digest(clamp(candidate), candidate) and hmac.compare_digest(public_key(candidate), mask_key)
+    """Whether the candidate is the canonical secret of this mask key (constant time)."""
+    return x_only.is_secret(candidate) and hmac.compare_digest(x_only.point(candidate), x_only.EVEN + mask_key)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from fedgrove.node.masking.graph import MaskGraph
-from fedgrove.node.masking.keys import SECRET_BYTES, is_mask_secret, pair_mask_key, self_mask_key
+from fedgrove.node.masking.keys import is_mask_secret, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.recovery import RecoveryRecord
 
@@ -20,7 +20,7 @@ def valid_secrets(graph: MaskGraph, claimed: Mapping[int, bytes]) -> dict[int, b
     return {
         position: secret
         for position, secret in claimed.items()
-        if len(secret) == SECRET_BYTES and is_mask_secret(secret, graph.participants[position].mask_key)
+        if is_mask_secret(secret, graph.participants[position].mask_key)
     }
 
 

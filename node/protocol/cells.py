@@ -24,9 +24,9 @@ from itertools import pairwise, takewhile
 from eth_utils import keccak, to_canonical_address
 
 from fedgrove.node.masking.graph import Group
-from fedgrove.node.masking.keys import is_low_order
 from fedgrove.node.masking.parameters import Assumed, crowd, with_dropouts
 from fedgrove.node.masking.survivors import summed_groups
+from fedgrove.node.masking.x_only import is_key
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import PPM, FederationConfig
 
@@ -247,7 +247,7 @@ class Cells:
         """Whether a round did not stand though each cell that may still be summed had enough survivors."""
         if not current.is_spoilt(self.config.ledger.quorum):
             return False
-        masking = [client for client in current.commits if not is_low_order(current.draws[client].mask_key)]
+        masking = [client for client in current.commits if is_key(current.draws[client].mask_key)]
         survived = set(current.positions(masking))
         lost = self._tired(current, partitions) | self._small(current, partition)
         groups = self._groups(current, partition, lost)

@@ -257,7 +257,7 @@ def of_clusters(current: RoundRecords, rounds: Rounds | None = None) -> tuple[Gr
     config = SimpleNamespace(masking=MaskingSettings(), membership=MembershipSettings())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster_inputs, "course_of", lambda config: course)
-        patch.setattr(cluster_inputs, "is_low_order", lambda key: False)
+        patch.setattr(cluster_inputs, "is_key", lambda key: True)
         found = cluster_inputs.groups_of(rounds or Rounds(), current, None, config)
         return found or (Group.of((), 1),)
 

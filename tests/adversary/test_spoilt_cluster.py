@@ -151,7 +151,7 @@ def test_if_it_stayed_its_cluster_would_never_train_again(federation, monkeypatc
     assert not states[-1].expelled and models_of(states[-1])[5] == models_of(before)[5]
 
 
-LOW = bytes(32)  # a point of low order: whoever agrees on a key with it gets zero
+OFF_CURVE = bytes(32)  # no point has this x coordinate
 
 
 class NoMasks(Draw):
@@ -162,7 +162,7 @@ class NoMasks(Draw):
         honest = ledger.draw
         if turn.client == ATTACKER and turn.current.number > FIRST:
             ledger.draw = lambda number, keys, alpha, mask_key, seal_key, samples: honest(
-                number, keys, alpha, LOW, seal_key, samples
+                number, keys, alpha, OFF_CURVE, seal_key, samples
             )
         try:
             return super().act(turn)
@@ -171,7 +171,7 @@ class NoMasks(Draw):
 
 
 def no_masks(made: Federation) -> list[ClusterState]:
-    """The attacker draws with a key of low order, and shares and commits to whatever has the right size."""
+    """The attacker draws with a mask key off the curve, and shares and commits to whatever has the right size."""
     kind = with_phase(Client, Duty.DRAW, NoMasks)
     clients = {number: made.client(number, kind) for number in range(1, len(GROUPS) + 1)}
     clients[ATTACKER].context.duplicates.look = lambda *_: None  # it does not mind that its journal has something else

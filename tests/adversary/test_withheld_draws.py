@@ -18,6 +18,7 @@ from fedgrove.node.masking.collusion import exposed, exposure_bound
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import build_graph
 from fedgrove.node.masking.parameters import Assumed
+from fedgrove.node.masking.x_only import point
 from fedgrove.node.protocol.bad_record import RuleBroken
 from fedgrove.node.protocol.chain_facts import ChainFacts
 from fedgrove.node.protocol.law import Law
@@ -27,6 +28,7 @@ from tests.chain.federations import found
 
 N, COLLUDERS, INSTANCES, TRIES = 100, 33, 6, 200
 CONTEXT = RoundContext(1, "0x" + 40 * "a", 1)
+KEY = point((1).to_bytes(32))[1:]
 
 
 @functools.cache
@@ -48,7 +50,7 @@ def view(tickets: list[int], colluders: set[int], order_seed: bytes) -> tuple[tu
     """The mask graph of a round, and where in it the colluders stand."""
     ordered = tree.order(tickets, order_seed)
     n = len(ordered)
-    participants = [Participant(p, p + 1, 1, bytes([9]) + bytes(31), bytes([9]) + bytes(31)) for p in range(n)]
+    participants = [Participant(p, p + 1, 1, KEY, KEY) for p in range(n)]
     partners = [tree_partners(position, n) for position in range(n)]
     degree = parameters.partners_of_all(n, Assumed())
     built = build_graph(CONTEXT, participants, partners, degree=degree, seed=order_seed)

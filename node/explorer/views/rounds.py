@@ -17,7 +17,7 @@ from fedgrove.node.explorer.placing import MAX_INTEGER
 from fedgrove.node.explorer.tree_drawing import Leaf
 from fedgrove.node.explorer.views.rows import Blob, RecordRow, blob_of, rows_of, text_of
 from fedgrove.node.explorer.views.words import PHASES
-from fedgrove.node.masking.keys import is_low_order
+from fedgrove.node.masking.x_only import is_key
 from fedgrove.node.status.clusters import has_clusters
 from fedgrove.node.status.rounds import Round
 
@@ -154,7 +154,7 @@ def leaves_of(index: Index, number: int, link: Callable[[int], str]) -> list[Lea
             released=bool(part["released"]),
             link=link(part["client"]),
             stated=part["samples"],
-            masks=not is_low_order(bytes.fromhex(part["mask_key"])),
+            masks=is_key(bytes.fromhex(part["mask_key"])),
         )
         for part in index.rows(query, number)
     ]

@@ -11,9 +11,10 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Layout
 from fedgrove.node.masking.graph import MIN_CLIENTS, Group
-from fedgrove.node.masking.keys import SECRET_BYTES, is_low_order
+from fedgrove.node.masking.keys import SECRET_BYTES
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import summed_groups
+from fedgrove.node.masking.x_only import is_key
 from fedgrove.node.methods.procfl import suspicion
 from fedgrove.node.methods.procfl.cases import Case
 from fedgrove.node.methods.procfl.committee import Ballot, Opens, opened_ballot, vote_bytes
@@ -161,9 +162,9 @@ def least_of(rounds: Rounds, current: RoundRecords | None, config: FederationCon
 def numbers_in(draws: Mapping[int, Drawn]) -> dict[int, int]:
     """The number that each client stated when it drew, of those that can mask.
 
-    With a key of low order nobody masks, and a group with a member without masks is not summed.
+    With a key that is not on the curve nobody masks, and a group with a member without masks is not summed.
     """
-    return {client: draw.samples for client, draw in draws.items() if not is_low_order(draw.mask_key)}
+    return {client: draw.samples for client, draw in draws.items() if is_key(draw.mask_key)}
 
 
 def lots_of(rounds: Rounds, number: int) -> bytes | None:

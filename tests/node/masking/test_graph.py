@@ -1,6 +1,7 @@
 """The mask graph: partners, share-holders, witnesses, the threshold, and what cannot be a graph."""
 
 import dataclasses
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -11,11 +12,17 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import Participant, RoundContext
 from fedgrove.node.masking.graph import MIN_CLIENTS, WITNESSES, Group, build_graph, random_regular
 from fedgrove.node.masking.parameters import DEFAULT_ASSUMED, Sharing, sharing
+from fedgrove.node.masking.x_only import point
 from tests.node.masking.rounds import CONTEXT, Round, tree_partners
 
 
+@cache
+def mask_key(secret: int) -> bytes:
+    return point(secret.to_bytes(32))[1:]
+
+
 def people(n: int) -> list[Participant]:
-    return [Participant(p, p + 1, 10 + p, (p + 2).to_bytes(2) * 16, (p + 3).to_bytes(2) * 16) for p in range(n)]
+    return [Participant(p, p + 1, 10 + p, mask_key(p + 1), (p + 3).to_bytes(2) * 16) for p in range(n)]
 
 
 def build(n: int, **options):
@@ -146,7 +153,7 @@ def test_sample_counts_are_added_up(n):
     assert build(n).total_samples == sum(10 + p for p in range(n))
 
 
-def test_a_client_with_a_mask_key_of_low_order_has_no_partner():
+def test_a_client_whose_mask_key_is_not_on_the_curve_has_no_partner():
     participants = people(8)
     participants[3] = dataclasses.replace(participants[3], mask_key=bytes(32))
     graph = build_graph(CONTEXT, participants, tree_partners(8), seed=b"s")

@@ -1,4 +1,4 @@
-"""X25519 and HKDF against the vectors of their RFCs; the secrets of a round."""
+"""X25519 and HKDF against the vectors of their RFCs; the secrets of a round, and the seeds of its masks."""
 
 import os
 
@@ -16,7 +16,11 @@ from fedgrove.node.masking.keys import (
     pair_mask_key,
     public_key,
     self_mask_key,
+    shared_mask_key,
 )
+from fedgrove.node.masking.x_only import ORDER, point
+from fedgrove.node.masking.x_only import agree as agree_on_mask
+from fedgrove.node.masking.x_only import canonical as as_mask_secret
 from tests.node.masking.rounds import CONTEXT, seeded
 
 # RFC 7748, section 6.1
@@ -27,6 +31,9 @@ BOB_PUBLIC = bytes.fromhex("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc
 SHARED = bytes.fromhex("4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742")
 
 PRIME = 2**255 - 19
+
+ONE, OTHER = as_mask_secret(ALICE), as_mask_secret(BOB)
+ONE_PUBLIC, OTHER_PUBLIC = point(ONE)[1:], point(OTHER)[1:]
 
 
 def test_agreement_gives_the_vectors_of_rfc_7748():
@@ -87,7 +94,9 @@ def test_honest_keys_are_not_of_low_order():
 
 
 def test_both_sides_of_a_pair_get_the_same_mask_key():
-    assert pair_mask_key(CONTEXT, ALICE, BOB_PUBLIC, 3, 9) == pair_mask_key(CONTEXT, BOB, ALICE_PUBLIC, 9, 3)
+    key = pair_mask_key(CONTEXT, ONE, OTHER_PUBLIC, 3, 9)
+    assert key == pair_mask_key(CONTEXT, OTHER, ONE_PUBLIC, 9, 3)
+    assert key == shared_mask_key(CONTEXT, agree_on_mask(ONE, OTHER_PUBLIC), 9, 3)
 
 
 def test_another_round_ledger_chain_pair_or_purpose_gives_another_mask_key():
@@ -97,8 +106,8 @@ def test_another_round_ledger_chain_pair_or_purpose_gives_another_mask_key():
         type(CONTEXT)(CONTEXT.chain_id, "0x" + "00" * 20, CONTEXT.round),
         type(CONTEXT)(CONTEXT.chain_id, CONTEXT.ledger, CONTEXT.round + 1),
     ]
-    keys = {pair_mask_key(context, ALICE, BOB_PUBLIC, 3, 9) for context in contexts}
-    keys |= {pair_mask_key(CONTEXT, ALICE, BOB_PUBLIC, 3, 10), pair_mask_key(CONTEXT, ALICE, BOB_PUBLIC, 4, 9)}
+    keys = {pair_mask_key(context, ONE, OTHER_PUBLIC, 3, 9) for context in contexts}
+    keys |= {pair_mask_key(CONTEXT, ONE, OTHER_PUBLIC, 3, 10), pair_mask_key(CONTEXT, ONE, OTHER_PUBLIC, 4, 9)}
     keys |= {self_mask_key(context, SHARED, 3) for context in contexts} | {self_mask_key(CONTEXT, SHARED, 9)}
     assert len(keys) == 11
 
@@ -123,11 +132,20 @@ def test_damaged_secrets_are_refused_without_showing_them(change):
         RoundSecrets.from_bytes(change(data))
 
 
-def test_a_secret_that_is_not_clamped_is_refused():
+def test_a_sealing_secret_that_is_not_clamped_is_refused():
     data = bytearray(RoundSecrets.generate(seeded(1)).to_bytes())
-    data[4] |= 1
+    data[36] |= 1
     with pytest.raises(ValueError, match="clamped"):
         RoundSecrets.from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("change", [lambda e: ORDER - e, lambda e: 0, lambda e: ORDER, lambda e: 2**256 - 1])
+def test_a_mask_secret_that_is_not_canonical_is_refused(change):
+    secrets = RoundSecrets.generate(seeded(1))
+    data = secrets.to_bytes()
+    changed = change(int.from_bytes(secrets.mask_secret)).to_bytes(32)
+    with pytest.raises(ValueError, match=r"not the canonical|not a secret"):
+        RoundSecrets.from_bytes(data[:4] + changed + data[36:])
 
 
 def test_reconstructed_secrets_are_checked():
@@ -135,6 +153,8 @@ def test_reconstructed_secrets_are_checked():
     assert is_self_seed(secrets.self_seed, secrets.seed_hash) and is_mask_secret(secrets.mask_secret, secrets.mask_key)
     assert not is_self_seed(secrets.mask_secret, secrets.seed_hash)
     assert not is_mask_secret(secrets.seal_secret, secrets.mask_key)
-    unclamped = bytes([secrets.mask_secret[0] | 1]) + secrets.mask_secret[1:]
-    assert public_key(unclamped) == secrets.mask_key and not is_mask_secret(unclamped, secrets.mask_key)
+    negated = (ORDER - int.from_bytes(secrets.mask_secret)).to_bytes(32)
+    assert point(negated)[1:] == secrets.mask_key and not is_mask_secret(negated, secrets.mask_key)
+    wrong = (b"", bytes(32), secrets.mask_secret[:31], secrets.mask_secret + b"\0", b"\xff" * 32)
+    assert not any(is_mask_secret(each, secrets.mask_key) for each in wrong)
     assert secrets.seed_hash == hash_seed(secrets.self_seed)

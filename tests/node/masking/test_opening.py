@@ -1,16 +1,14 @@
 """An update is opened by its client's mask secret, or by all its partners': exactly as it was sent, or not at all."""
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgrove.common.errors import Error
-from fedgrove.node.masking.keys import clamp
 from fedgrove.node.masking.opening import open_update, valid_secrets
 from fedgrove.node.masking.ring import encode
+from fedgrove.node.masking.x_only import ORDER
 from tests.node.masking.rounds import Round
 
 
@@ -63,8 +61,8 @@ def test_secrets_of_one_group_open_all_of_it_and_nothing_of_another():
 def test_a_secret_that_is_not_the_ledgers_counts_as_none():
     work = Round.make(5)
     right = work.secrets[1].mask_secret
-    unclamped = bytes([right[0] | 1]) + right[1:]  # the same scalar in other bytes
-    wrong = (b"", right[:31], right + b"\0", unclamped, work.secrets[2].mask_secret, clamp(os.urandom(32)))
+    negated = (ORDER - int.from_bytes(right)).to_bytes(32)  # another secret of the same key
+    wrong = (b"", right[:31], right + b"\0", negated, bytes(32), b"\xff" * 32, work.secrets[2].mask_secret)
     assert valid_secrets(work.graph, {1: right}) == {1: right}
     for secret in wrong:
         assert valid_secrets(work.graph, {1: secret}) == {}

@@ -10,7 +10,7 @@ import pytest
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.context import RoundContext
 from fedgrove.node.masking.graph import MaskGraph
-from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.keys import RoundSecrets, clamp
 from fedgrove.node.masking.sealing import (
     ENTRY_BYTES,
     SEALED_BYTES,
@@ -94,8 +94,8 @@ def test_what_a_round_makes_public_does_not_open_its_shares(work, sealed):
     """Forward secrecy: with the revealed e and b of everybody, but without c, the ciphertexts stay shut."""
     for holder in work.graph.holders[0]:
         own, sender = work.secrets[holder], work.secrets[0]
-        for revealed in (own.mask_secret, sender.mask_secret):
-            thief = RoundSecrets(own.mask_secret, revealed, own.self_seed)
+        for revealed in (own.mask_secret, sender.mask_secret, own.self_seed, sender.self_seed):
+            thief = RoundSecrets(own.mask_secret, clamp(revealed), own.self_seed)
             with pytest.raises(InvalidContent):
                 open_shares(work.graph, 0, holder, thief, sealed)
 
