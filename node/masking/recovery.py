@@ -67,7 +67,7 @@ class RecoveryRecord:
     self_seeds: Mapping[int, bytes] = field(repr=False)
     mask_secrets: Mapping[int, bytes] = field(repr=False)
     left_out: tuple[int, ...] = ()
-    expelled: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    expelled: Mapping[int, bytes] = field(default_factory=dict[int, bytes], repr=False)
 
     def left(self, survivors: Collection[int]) -> tuple[int, ...]:
         """Those on a list of survivors that are not expelled, ascending."""

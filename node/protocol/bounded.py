@@ -7,13 +7,14 @@ counts comes to no verdict: another list of survivors than the others' would ope
 import hashlib
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from fedgrove.common.errors import InvalidContent
-from fedgrove.ipfs.store import NotFound
+from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.masking.aggregate import left_over
 from fedgrove.node.masking.bounds.affirmation import Observation, attested, decode_affirmation, encode_affirmation
 from fedgrove.node.masking.bounds.edges import sketched_masks
@@ -31,7 +32,7 @@ from fedgrove.node.protocol.content import fetch_available, unavailable
 from fedgrove.node.protocol.misstated import Misstated
 from fedgrove.node.protocol.reveals import most_reveal_bytes, read_reveals, reveal_bytes
 from fedgrove.node.protocol.round_inputs import RoundInputs
-from fedgrove.node.protocol.step import name_clients
+from fedgrove.node.protocol.rounds import RoundRecords
 
 _KEPT = 4  # rounds at a time: the one that runs, and the one whose model it trains from
 
@@ -56,7 +57,7 @@ class BoundedRounds:
         if found is None:
             words = self._codec.expected_bytes(inputs, inputs.current.order[0]) // WORD.itemsize
             earlier = next((each for each in reversed(self._kept.values()) if _is_same(each.inputs, inputs)), None)
-            bare = replace(inputs)  # without the model that the round trains from
+            bare = replace(inputs, current=_now(inputs.current))  # without the model that the round trains from
             known = earlier.known if earlier is not None else Known()
             found = BoundedRound(bare, words, self._codec.metric_limits(), known)
         self._kept = {**dict(list(self._kept.items())[-_KEPT:]), key: found}
@@ -148,6 +149,14 @@ class BoundedRound:
         """Positions whose vouchers are listed, ascending."""
         return self.inputs.current.positions(self.inputs.current.vouches)
 
+    def voucher_bytes(self, position: int) -> int:
+        """How long a member's voucher is."""
+        return voucher_bytes(self.setting, position)
+
+    def most_reveal_bytes(self, position: int) -> int:
+        """How long what a member reveals is at most."""
+        return most_reveal_bytes(len(self.setting.partners(position)))
+
     def missing(self, position: int) -> list[int]:
         """Clients whose upload or voucher a witness cannot have, of those it speaks of; raises Unreachable."""
         current, graph = self.inputs.current, self.inputs.graph
@@ -205,12 +214,14 @@ class BoundedRound:
     def vouchers(self) -> dict[int, Voucher]:
         """The valid vouchers of those who are present, by position.
 
-        Raises NotFound: one of them cannot be had.
+        Raises StoreError: one of those that their witnesses affirm cannot be had.
         """
         blobs = self._fetched(self.present)
-        lacking = [self.inputs.graph.client(position) for position in self.present if position not in blobs]
-        if lacking:
-            raise NotFound(f"the voucher of {name_clients(lacking)}, which its witnesses affirm, is not in the store")
+        for position in self.present:
+            if position not in blobs:
+                digest = self.inputs.current.vouches[self.inputs.graph.client(position)].digest
+                with suppress(TooLarge, Malformed):  # that is no voucher, and whoever fetches it finds the same
+                    blobs[position] = self.inputs.store.fetch(digest, voucher_bytes(self.setting, position))
         return self._valid(blobs)
 
     @cached_property
@@ -222,6 +233,20 @@ class BoundedRound:
     def survivors(self) -> tuple[int, ...]:
         """Positions of those whose updates may be summed, ascending; raises StoreError."""
         return self.verdict.survivors if self.vouched else ()
+
+    def verdict_words(self) -> dict[int, str]:
+        """Why members who published a voucher are not summed, in one clause each, by position; raises StoreError."""
+        if not self.vouched:
+            return {}
+        verdict, absent = self.verdict, set(self.vouched) - set(self.present)
+        unresolved = {end for edge in verdict.unresolved for end in edge}
+        why = {
+            "most of its witnesses could not have its update and voucher": absent,
+            "its voucher proves nothing under this round's sketch": set(verdict.invalid),
+            "a partner contradicts it, and neither showed the point that they share": unresolved,
+            "a revealed point disproves what it says of a mask": set(verdict.named),
+        }
+        return {position: said for said, positions in why.items() for position in sorted(positions)}
 
     @property
     def named(self) -> tuple[int, ...]:
@@ -240,7 +265,7 @@ class BoundedRound:
         current = self.inputs.current
         last = current.deadlines(self.inputs.config.ledger).affirm_end
         listed = current.reveals.get(self.inputs.graph.client(position), [])
-        most = most_reveal_bytes(len(self.setting.partners(position)))
+        most = self.most_reveal_bytes(position)
         digests = [record.digest for record in listed if record.at.block <= last]
         return [each for digest in digests for each in read_reveals(self.inputs.store, digest, most, position)]
 
@@ -343,14 +368,27 @@ class BoundedRound:
         return np.frombuffer(self.inputs.store.fetch(digest, self.words * WORD.itemsize), WORD)
 
 
+def _now(current: RoundRecords) -> RoundRecords:
+    """The records of a round as they are; more may come."""
+    by_member = {kind: dict(records) for kind, records in current.by_member.items()}
+    reveals = {client: list(records) for client, records in current.reveals.items()}
+    further = {stage: dict(records) for stage, records in current.further.items()}
+    return replace(current, once=dict(current.once), by_member=by_member, reveals=reveals, further=further)
+
+
 def _listed(inputs: RoundInputs) -> bytes:
     """SHA-256 of what a verdict depends on, as the ledger lists it."""
     current = inputs.current
-    reveals = [record.digest for records in current.reveals.values() for record in records]
-    words = [each.word for each in current.affirmations.values()]
-    lists = [each.digest for records in (current.commits, current.vouches) for each in records.values()]
+    shown = [record for records in current.reveals.values() for record in records]
+    parts = (
+        [current.deadlines(inputs.config.ledger).affirm_end.to_bytes(8)],
+        [each.digest for each in current.commits.values()],
+        [each.digest for each in current.vouches.values()],
+        [each.client.to_bytes(4) + each.word for each in current.affirmations.values()],
+        [each.at.block.to_bytes(8) + each.client.to_bytes(4) + each.digest for each in shown],
+    )
     state = hashlib.sha256(inputs.graph.digest + current.sketch_hash)
-    for part in (lists, words, reveals):
+    for part in parts:
         state.update(len(part).to_bytes(4) + b"".join(part))
     return state.digest()
 

@@ -33,7 +33,7 @@ class Stage:
     """
 
     number: int = 0
-    expelled: Mapping[int, bytes] = field(default_factory=dict, repr=False)
+    expelled: Mapping[int, bytes] = field(default_factory=dict[int, bytes], repr=False)
 
 
 def recovered_in_stages(inputs: RoundInputs, sums: Sum) -> RecoveryRecord:
