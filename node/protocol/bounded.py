@@ -382,8 +382,8 @@ def _listed(inputs: RoundInputs) -> bytes:
     shown = [record for records in current.reveals.values() for record in records]
     parts = (
         [current.deadlines(inputs.config.ledger).affirm_end.to_bytes(8)],
-        [each.digest for each in current.commits.values()],
-        [each.digest for each in current.vouches.values()],
+        [each.client.to_bytes(4) + each.digest for each in current.commits.values()],
+        [each.client.to_bytes(4) + each.digest for each in current.vouches.values()],
         [each.client.to_bytes(4) + each.word for each in current.affirmations.values()],
         [each.at.block.to_bytes(8) + each.client.to_bytes(4) + each.digest for each in shown],
     )
