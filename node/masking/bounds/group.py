@@ -5,6 +5,7 @@ and r modulo the group's order, and it hides v perfectly where r is uniform. Com
 """
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from fedgrove.common.curve import FixedPoints, Point, fixed_product, hash_to_poi
 
 
 def _family(name: bytes) -> FixedPoints:
-    return FixedPoints(lambda index: hash_to_point(b"bounded sums " + name + index.to_bytes(4, "big")))
+    return FixedPoints(lambda number: hash_to_point(b"bounded sums " + name + number.to_bytes(4)))
 
 
 WORDS = _family(b"words")
@@ -39,5 +40,4 @@ def commit(values: Sequence[int] | npt.NDArray[np.integer[Any]], blinding: int) 
     Takes 0.5 µs for each byte of each value, all as long as the longest: 0.7 ms for 259 words of 32 bits. The first
     call makes the generators' tables (0.5 ms each). Not in constant time.
     """
-    scalars: list[int] = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    return fixed_product([(WORDS, scalars)]) + BLINDING[0] * blinding
+    return fixed_product([(WORDS, list(map(index, values)))]) + BLINDING[0] * blinding

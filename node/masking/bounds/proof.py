@@ -36,7 +36,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256, shake_256
 from itertools import chain, zip_longest
-from operator import mul
+from operator import index, mul
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -210,7 +210,7 @@ def prove(
     Raises Refused: if the values are not within the bounds.
     Raises ValueError: for vectors of another length, or carries that are too large to be hidden.
     """
-    known, carried = _integers(values), _integers(carries)
+    known, carried = list(map(index, values)), list(map(index, carries))
     if len(known) != statement.words or len(carried) != statement.words:
         raise ValueError(f"the statement is about {statement.words} words")
     numbers = [*known, *carried, *_roots(statement, known)]
@@ -235,20 +235,16 @@ def verify(statements: Sequence[Statement], proofs: Sequence[bytes]) -> list[boo
     """
     equations: dict[int, _Equation] = {}
     weights = _batch_weights(statements, proofs)
-    for index, (statement, proof) in enumerate(zip(statements, proofs, strict=True)):
+    for number, (statement, proof) in enumerate(zip(statements, proofs, strict=True)):
         try:
-            equations[index] = _equation(statement, _parse(statement, proof), weights[4 * index : 4 * index + 4])
+            equations[number] = _equation(statement, _parse(statement, proof), weights[4 * number : 4 * number + 4])
         except InvalidContent:
             continue
     valid = _holding(list(equations), equations)
-    return [index in valid for index in range(len(proofs))]
+    return [number in valid for number in range(len(proofs))]
 
 
 # The prover
-
-
-def _integers(numbers: Sequence[int] | npt.NDArray[np.integer[Any]]) -> list[int]:
-    return numbers.tolist() if isinstance(numbers, np.ndarray) else list(numbers)
 
 
 def _roots(statement: Statement, values: Sequence[int]) -> list[int]:
@@ -359,9 +355,9 @@ def _conditions(statement: Statement, delta: int, vector: _Vector, e: int) -> in
     norm, metrics = vector.values[: statement.sketch_words], vector.values[statement.sketch_words :]
     total = _squared_norm(norm) + _squared_norm(vector.roots[:4]) - e * e * statement.tau_squared
     weight = 1
-    for index, (value, limit) in enumerate(zip(metrics, statement.metric_limits, strict=True)):
+    for metric, (value, limit) in enumerate(zip(metrics, statement.metric_limits, strict=True)):
         weight = weight * delta % ORDER
-        squares = _squared_norm(vector.roots[4 + 3 * index : 7 + 3 * index])
+        squares = _squared_norm(vector.roots[4 + 3 * metric : 7 + 3 * metric])
         total += weight * (squares - 4 * value * (e * limit - value) - e * e)
     return total % ORDER
 
@@ -379,9 +375,9 @@ def _weighted_halves(halves: npt.NDArray[np.uint8], weights: Sequence[int]) -> l
     sums = (halves.T.astype(np.float64) @ limbs).astype(np.uint64)
     carried = np.zeros((len(sums), limbs.shape[1] + 1), "<u4")
     carry = np.zeros(len(sums), np.uint64)
-    for index in range(limbs.shape[1]):
-        carry += sums[:, index]
-        carried[:, index] = carry & np.uint64(0xFFFFFFFF)
+    for limb in range(limbs.shape[1]):
+        carry += sums[:, limb]
+        carried[:, limb] = carry & np.uint64(0xFFFFFFFF)
         carry >>= np.uint64(32)
     carried[:, -1] = carry
     return _split(carried.tobytes(), 4 * carried.shape[1], "little")
@@ -411,9 +407,7 @@ def _parse(statement: Statement, proof: bytes) -> _Proof:
     second_size = projections_size + 2 * POINT_BYTES
     first, rest = proof[:first_size], proof[first_size:]
     second, rest = rest[:second_size], rest[second_size:]
-    masked_projection, *responses = _split(rest, _SCALAR_BYTES)
-    if max(masked_projection, *responses) >= ORDER:
-        raise InvalidContent("a number of the proof is not below the order")
+    masked_projection, *responses = _scalars(rest)
     roots, *masks = _points(first)
     slope, constant = _points(second[projections_size:])
     return _Proof(
@@ -426,6 +420,13 @@ def _parse(statement: Statement, proof: bytes) -> _Proof:
         _Vector.split(statement, responses),
         (first, second, rest[:_SCALAR_BYTES]),
     )
+
+
+def _scalars(data: bytes) -> list[int]:
+    scalars = _split(data, _SCALAR_BYTES)
+    if max(scalars) >= ORDER:
+        raise InvalidContent("a number of the proof is not below the order")
+    return scalars
 
 
 def _points(data: bytes) -> list[Point]:
@@ -471,14 +472,14 @@ def _batch_weights(statements: Sequence[Statement], proofs: Sequence[bytes]) -> 
     return _split(shake_256(seed).digest(4 * _WEIGHT_BYTES * len(proofs)), _WEIGHT_BYTES)
 
 
-def _holding(indices: list[int], equations: Mapping[int, _Equation]) -> set[int]:
+def _holding(numbers: list[int], equations: Mapping[int, _Equation]) -> set[int]:
     """Those whose equations hold, by halves where they do not all."""
-    if _all_hold([equations[index] for index in indices]):
-        return set(indices)
-    if len(indices) == 1:
+    if _all_hold([equations[number] for number in numbers]):
+        return set(numbers)
+    if len(numbers) == 1:
         return set()
-    middle = len(indices) // 2
-    return _holding(indices[:middle], equations) | _holding(indices[middle:], equations)
+    middle = len(numbers) // 2
+    return _holding(numbers[:middle], equations) | _holding(numbers[middle:], equations)
 
 
 def _all_hold(equations: Sequence[_Equation]) -> bool:

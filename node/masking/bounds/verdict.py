@@ -1,28 +1,25 @@
 """Whose updates are summed: a pure function of what the ledger lists and of the bytes under the digests there.
 
-A member is summed if it is present by the word of its share-holders, its voucher is valid, and both ends of each of its
-edges published the same commitment. Where two ends contradict each other, either reveals the point that they agreed on,
-with a proof of equal discrete logarithms; the commitment of the edge follows from it, and whoever published another is
-named. Where neither speaks, both are out, unnamed.
+A member is summed if it is present by the votes of its share-holders, its voucher is valid, and both ends of each of
+its edges published the same commitment. Where two ends contradict each other, either reveals the point that they agreed
+on, with a proof of equal discrete logarithms; the commitment of the edge follows from it, and whoever published another
+is named. Where neither speaks, both are out, unnamed.
 
 Taking out both ends at once, without asking who lied, would be fatal: liars contradict all partners of a victim, these
 are out, their mask secrets are opened, and the victim's update stands bare.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fedgrove.common.errors import InvalidContent
+from fedgrove.node.masking.bounds.affirmation import Votes
 from fedgrove.node.masking.bounds.edges import sketched_masks
-from fedgrove.node.masking.bounds.knowledge import SharedPoint
-from fedgrove.node.masking.bounds.vouching import Setting, Voucher, check_vouchers
-from fedgrove.node.masking.keys import Random, RoundSecrets, shared_mask_key
+from fedgrove.node.masking.bounds.testimony import Edge, Testimony, contradicted, pair_keys
+from fedgrove.node.masking.bounds.vouching import Setting, Voucher, valid_vouchers
 from fedgrove.node.masking.prg import MaskKey
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import Needed, needed_secrets
-
-Edge = tuple[int, int]
-"""Two positions, the lower one first."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +37,15 @@ class Verdict:
     invalid : tuple of int
         Positions that are present with a voucher that does not verify. Not named: its author may have made it for the
         block that a reorganisation replaced.
+    absent : tuple of int
+        Positions that vouched and whose bytes do not count as available.
     """
 
     survivors: tuple[int, ...]
     named: tuple[int, ...]
     unresolved: tuple[Edge, ...]
     invalid: tuple[int, ...]
+    absent: tuple[int, ...]
 
     def needed(self, setting: Setting) -> Needed:
         """The secrets to release; MaskingRefused: too few survive, or masks do not connect enough of them."""
@@ -53,66 +53,71 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Reveal:
-    """A member's word on an edge that its partner contradicts.
+class Listed:
+    """A blob that the ledger lists.
 
     Attributes
     ----------
-    position, partner : int
-        Who reveals, and the other end.
-    proof : bytes
-        A ``SharedPoint``: the point that both agreed on, and that it belongs to both mask keys.
+    listed_at : int
+        Place of its digest among the records of the round.
+    data : bytes or None
+        Under the digest; None if it could not be fetched.
     """
 
-    position: int
-    partner: int
-    proof: bytes
-
-    @property
-    def edge(self) -> Edge:
-        """The two ends, the lower one first."""
-        return min(self.position, self.partner), max(self.position, self.partner)
+    listed_at: int
+    data: bytes | None
 
 
-def reveal(setting: Setting, position: int, partner: int, secrets: RoundSecrets, random: Random) -> Reveal:
-    """Reveal an edge, only where the vouchers of both ends contradict each other and both are valid (``contradicted``).
+def judge(setting: Setting, vouchers: Mapping[int, Listed], testimonies: Mapping[int, Listed], votes: Votes) -> Verdict:
+    """The verdict of a round.
 
-    A partner that has not proven that it knows the secret of its mask key may have made that key from another's.
+    Parameters
+    ----------
+    vouchers : mapping of int to Listed
+        By position, of all that vouched in time.
+    testimonies : mapping of int to Listed
+        The first one of each position, of those listed before the verdict falls. It counts if its author is present,
+        and a threshold of holders voted after it was listed.
+
+    Raises
+    ------
+    MaskingRefused
+        Something that counts could not be fetched: others may come to another verdict, so that nothing may be released
+        before it is there. An honest holder has it.
     """
-    key, context = setting.graph.participants[partner].mask_key, _reveal_context(setting, position, partner)
-    proof = SharedPoint.prove(secrets.mask_secret, key, context, random)
-    return Reveal(position, partner, proof.to_bytes())
+    present = votes.present(vouchers)
+    valid = valid_vouchers(setting, {at: _fetched(setting, at, vouchers[at].data) for at in sorted(present)})
+    disputed = contradicted(setting, valid)
+    counted: list[Testimony] = []
+    for position in sorted({end for edge in disputed for end in edge} & testimonies.keys()):
+        listed = testimonies[position]
+        if votes.has(position, listed.listed_at):
+            counted += _testimony(setting, position, _fetched(setting, position, listed.data))
+    named = proven_liars(setting, valid, counted)
+    unresolved = tuple(edge for edge in disputed if named.isdisjoint(edge))
+    return Verdict(
+        survivors=tuple(sorted(valid.keys() - named.union(*unresolved))),
+        named=tuple(sorted(named)),
+        unresolved=unresolved,
+        invalid=tuple(sorted(present - valid.keys())),
+        absent=tuple(sorted(vouchers.keys() - present)),
+    )
 
 
-def contradicted(setting: Setting, vouchers: Mapping[int, Voucher]) -> tuple[Edge, ...]:
-    """The edges to which both ends published a commitment, and not the same one, ascending.
+def proven_liars(setting: Setting, vouchers: Mapping[int, Voucher], testimonies: Iterable[Testimony]) -> frozenset[int]:
+    """Ends of contradicted edges whose commitment is not the one that follows from the point that both agreed on.
+
+    Also for testimonies that come after the verdict: they name whoever lied, and change no verdict.
 
     Parameters
     ----------
     vouchers : mapping of int to Voucher
         Valid ones, by position.
     """
-    return tuple(
-        (low, high)
-        for low in sorted(vouchers)
-        for high in setting.partners(low)
-        if low < high and high in vouchers and vouchers[low].pairs[high] != vouchers[high].pairs[low]
-    )
-
-
-def proven_liars(setting: Setting, vouchers: Mapping[int, Voucher], reveals: Iterable[Reveal]) -> frozenset[int]:
-    """Ends of contradicted edges whose commitment is not the one that follows from the point that both agreed on.
-
-    Reveals that prove nothing, or are of another edge, do not count. Also for a reveal that comes after the verdict:
-    it names whoever lied, and changes no verdict.
-    """
     disputed = frozenset(contradicted(setting, vouchers))
     keys: dict[Edge, MaskKey] = {}
-    for each in reveals:
-        if each.edge in disputed and each.edge not in keys:
-            key = _pair_key(setting, each)
-            if key is not None:
-                keys[each.edge] = key
+    for each in testimonies:
+        keys.update((edge, key) for edge, key in pair_keys(setting, each).items() if edge in disputed)
     named: set[int] = set()
     for (low, high), mask in zip(keys, sketched_masks(setting.sketch, list(keys.values())), strict=True):
         published = {low: vouchers[low].pairs[high], high: vouchers[high].pairs[low]}
@@ -120,70 +125,15 @@ def proven_liars(setting: Setting, vouchers: Mapping[int, Voucher], reveals: Ite
     return frozenset(named)
 
 
-def judge(setting: Setting, present: Collection[int], blobs: Mapping[int, bytes], reveals: Iterable[Reveal]) -> Verdict:
-    """The verdict of a round.
-
-    Parameters
-    ----------
-    present : collection of int
-        Who vouched in time and whose bytes count as available (``affirmation.present``).
-    blobs : mapping of int to bytes
-        The vouchers of at least these, each checked against its digest on the ledger.
-    reveals : iterable of Reveal
-        Those that are listed in time.
-
-    Raises
-    ------
-    MaskingRefused
-        A voucher is not there: another would come to another verdict, so nothing may be released before it is.
-    """
-    missing = sorted(set(present) - blobs.keys())
-    if missing:
-        client = setting.graph.client(missing[0])
-        raise MaskingRefused(f"the voucher of client {client} is affirmed, but could not be fetched yet")
-    vouchers = valid_vouchers(setting, {position: blobs[position] for position in sorted(present)})
-    return verdict_on(setting, present, vouchers, reveals)
+def _fetched(setting: Setting, position: int, data: bytes | None) -> bytes:
+    if data is None:
+        client = setting.graph.client(position)
+        raise MaskingRefused(f"what client {client} published counts, but could not be fetched yet: try again later")
+    return data
 
 
-def verdict_on(
-    setting: Setting, present: Collection[int], vouchers: Mapping[int, Voucher], reveals: Iterable[Reveal]
-) -> Verdict:
-    """As ``judge``, where it is known already which of those who are present have valid vouchers."""
-    named = proven_liars(setting, vouchers, reveals)
-    unresolved = tuple(edge for edge in contradicted(setting, vouchers) if named.isdisjoint(edge))
-    survivors = vouchers.keys() - named.union(*unresolved)
-    invalid = set(present) - vouchers.keys()
-    return Verdict(tuple(sorted(survivors)), tuple(sorted(named)), unresolved, tuple(sorted(invalid)))
-
-
-def valid_vouchers(setting: Setting, blobs: Mapping[int, bytes]) -> dict[int, Voucher]:
-    """Those of the vouchers that parse and prove what they must, by position."""
-    parsed: dict[int, Voucher] = {}
-    for position, data in blobs.items():
-        try:
-            parsed[position] = Voucher.parse(data, setting, position)
-        except InvalidContent:
-            continue
-    failing = check_vouchers(setting, parsed)
-    return {position: voucher for position, voucher in parsed.items() if position not in failing}
-
-
-def _pair_key(setting: Setting, revealed: Reveal) -> MaskKey | None:
-    """The key of an edge's mask, None if the reveal proves nothing."""
-    graph = setting.graph
-    own, other = graph.participants[revealed.position], graph.participants[revealed.partner]
-    context = _reveal_context(setting, revealed.position, revealed.partner)
+def _testimony(setting: Setting, position: int, data: bytes) -> list[Testimony]:
     try:
-        shared = SharedPoint.parse(revealed.proof)
+        return [Testimony.parse(data, setting, position)]
     except InvalidContent:
-        return None
-    if not shared.verify(own.mask_key, other.mask_key, context):
-        return None
-    key = shared_mask_key(graph.context, shared.x, own.client, other.client)
-    return MaskKey(key, False, revealed.edge)
-
-
-def _reveal_context(setting: Setting, position: int, partner: int) -> bytes:
-    graph = setting.graph
-    clients = graph.client(position).to_bytes(4) + graph.client(partner).to_bytes(4)
-    return b"fedgrove reveal 1" + graph.context.to_bytes() + clients
+        return []  # the same for everybody: these are the bytes under the digest

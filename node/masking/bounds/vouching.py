@@ -6,11 +6,11 @@ publishes ŷᵢ = S·yᵢ, a commitment Vᵢ to vᵢ = S·qᵢ, and the commitme
     Cᵢ = 2⁻³²·(Vᵢ + Bᵢ + Σ σᵢⱼ·Wᵢⱼ − Com(ŷᵢ; 0))
 
 commits to carries, integers far below the order of the group over 2³², exactly if vᵢ ≡ ŷᵢ − βᵢ − Σ σᵢⱼ·wᵢⱼ (mod 2³²)
-for the openings. The proof shows that these are integers of a few bits and that vᵢ is within its limits. It says
+for the openings. The proof shows that these are integers of a few bits and that vᵢ is within its bounds. It says
 nothing of Bᵢ and Wᵢⱼ one by one: ``verdict``, ``equation`` and ``expulsion`` do.
 
 Voucher: magic (4) ‖ ŷ (4 each, little-endian) ‖ V (33) ‖ B (33) ‖ W (33 each, ascending by partner) ‖ proof of
-knowledge of the mask key's secret ‖ proof of the limits.
+knowledge of the mask key's secret ‖ proof of the bounds.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.bounds.edges import sketched_masks
 from fedgrove.node.masking.bounds.equation import OuterMasks, Vouched
 from fedgrove.node.masking.bounds.group import commit
-from fedgrove.node.masking.bounds.knowledge import KNOWN_SECRET_BYTES, KnownSecret
+from fedgrove.node.masking.bounds.knowledge import KnownSecret
 from fedgrove.node.masking.bounds.proof import Statement, proof_bytes, prove, verify
 from fedgrove.node.masking.bounds.sketch import Sketch
 from fedgrove.node.masking.client import mask_keys
@@ -42,7 +42,7 @@ _BLINDING_BYTES = 48  # 128 bits more than the order has, so that the remainder 
 
 
 @dataclass(frozen=True)
-class Limits:
+class Bounds:
     """What a member has to prove of its update.
 
     Attributes
@@ -74,7 +74,7 @@ class Setting:
         S; its seed stands for the block that fixed it.
     uploads : mapping of int to bytes
         SHA-256 of yᵢ by position, from the ledger's commit list.
-    limits : mapping of int to Limits
+    bounds : mapping of int to Bounds
         By position, of all that committed.
     """
 
@@ -82,7 +82,7 @@ class Setting:
     sharers: frozenset[int]
     sketch: Sketch
     uploads: Mapping[int, bytes]
-    limits: Mapping[int, Limits]
+    bounds: Mapping[int, Bounds]
 
     def partners(self, position: int) -> tuple[int, ...]:
         """Whom a member masks with, ascending."""
@@ -101,7 +101,7 @@ class Voucher(Vouched):
         Proof that the member knows the secret of its mask key: of a key made from another's, a shared point would be
         one of the other's.
     proof : bytes
-        That V and C open to integers within the limits.
+        That V and C open to integers within the bounds.
 
     Notes
     -----
@@ -132,8 +132,8 @@ class Voucher(Vouched):
             own=points[1],
             pairs=dict(zip(partners, points[2:], strict=True)),
             bounded=points[0],
-            knowledge=data[stop : stop + KNOWN_SECRET_BYTES],
-            proof=data[stop + KNOWN_SECRET_BYTES :],
+            knowledge=data[stop : stop + KnownSecret.BYTES],
+            proof=data[stop + KnownSecret.BYTES :],
         )
 
     def body(self) -> bytes:
@@ -150,7 +150,7 @@ def voucher_bytes(setting: Setting, position: int) -> int:
     """How long the voucher of a member is."""
     points = 2 + len(setting.partners(position))
     body = len(_MAGIC) + setting.sketch.width * WORD.itemsize + points * POINT_BYTES
-    return body + KNOWN_SECRET_BYTES + proof_bytes(setting.sketch.words, setting.sketch.metrics)
+    return body + KnownSecret.BYTES + proof_bytes(setting.sketch.words, setting.sketch.metrics)
 
 
 def vouch(setting: Setting, position: int, secrets: RoundSecrets, masked: np.ndarray, random: Random) -> bytes:
@@ -171,7 +171,7 @@ def vouch(setting: Setting, position: int, secrets: RoundSecrets, masked: np.nda
     Raises
     ------
     MaskingRefused
-        The update is above its limits, or the client did not share.
+        The update is above its bounds, or the client did not share.
     """
     keys = mask_keys(setting.graph, position, secrets, setting.sharers)
     masks = sketched_masks(setting.sketch, keys)
@@ -198,7 +198,7 @@ def vouch(setting: Setting, position: int, secrets: RoundSecrets, masked: np.nda
 
 def statement_of(setting: Setting, position: int, voucher: Voucher) -> Statement:
     """What the voucher of a member must prove."""
-    limits = setting.limits[position]
+    bounds = setting.bounds[position]
     signed = (edge if position < partner else -edge for partner, edge in voucher.pairs.items())
     public = commit(_reduced(setting, position, voucher.upload), 0)
     shifted = sum_of((voucher.bounded, voucher.own, *signed, -public))
@@ -206,8 +206,8 @@ def statement_of(setting: Setting, position: int, voucher: Voucher) -> Statement
         context=context_of(setting, position, voucher),
         bounded=voucher.bounded,
         carry=shifted * _UNSHIFT,
-        tau_squared=limits.norm_squared,
-        metric_limits=limits.metrics,
+        tau_squared=bounds.norm_squared,
+        metric_limits=bounds.metrics,
         sketch_words=setting.sketch.words,
     )
 
@@ -243,6 +243,18 @@ def check_vouchers(setting: Setting, vouchers: Mapping[int, Voucher]) -> frozens
     return frozenset(vouchers.keys() - valid)
 
 
+def valid_vouchers(setting: Setting, blobs: Mapping[int, bytes]) -> dict[int, Voucher]:
+    """Those of the vouchers that parse and prove what they must, by position."""
+    parsed: dict[int, Voucher] = {}
+    for position, data in blobs.items():
+        try:
+            parsed[position] = Voucher.parse(data, setting, position)
+        except InvalidContent:
+            continue
+    failing = check_vouchers(setting, parsed)
+    return {position: voucher for position, voucher in parsed.items() if position not in failing}
+
+
 def _knows(setting: Setting, position: int, voucher: Voucher) -> bool:
     key = setting.graph.participants[position].mask_key
     try:
@@ -253,8 +265,8 @@ def _knows(setting: Setting, position: int, voucher: Voucher) -> bool:
 
 
 def _opened(setting: Setting, position: int, upload: np.ndarray, laid: np.ndarray) -> tuple[list[int], list[int]]:
-    """v, within its limits, and the carries c, such that v + laid − ŷ = 2³²·c for the part of ŷ that nobody knows."""
-    limits, words, client = setting.limits[position], setting.sketch.words, setting.graph.client(position)
+    """v, within its bounds, and the carries c, such that v + laid − ŷ = 2³²·c for the part of ŷ that nobody knows."""
+    bounds, words, client = setting.bounds[position], setting.sketch.words, setting.graph.client(position)
     carries: list[int] = []
     values: list[int] = []
     for place, (public, mask) in enumerate(zip(_reduced(setting, position, upload), laid.tolist(), strict=True)):
@@ -263,16 +275,16 @@ def _opened(setting: Setting, position: int, upload: np.ndarray, laid: np.ndarra
             value -= _WRAP
         values.append(value)
         carries.append((value + mask - public) // _WRAP)
-    if sum(value * value for value in values[:words]) > limits.norm_squared:
+    if sum(value * value for value in values[:words]) > bounds.norm_squared:
         raise MaskingRefused(f"the update of client {client} is larger than its limit; clip it before it is masked")
-    if any(value > most for value, most in zip(values[words:], limits.metrics, strict=True)):
+    if any(value > most for value, most in zip(values[words:], bounds.metrics, strict=True)):
         raise MaskingRefused(f"a metric of client {client} is larger than its limit")
     return values, carries
 
 
 def _reduced(setting: Setting, position: int, upload: np.ndarray) -> list[int]:
     """ŷ as integers, without what everybody knows of it."""
-    known, count = setting.limits[position].known, setting.sketch.words
+    known, count = setting.bounds[position].known, setting.sketch.words
     words: list[int] = upload.tolist()
     if not known:
         return words

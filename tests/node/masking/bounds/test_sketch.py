@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -265,6 +266,28 @@ def test_honest_updates_at_the_limit_are_refused_less_than_once_in_ten_thousand(
     assert stats.binom.cdf(2, 20_000, 1e-3) < 1e-5
     if trials == 20_000:  # a factor of 1.15 would not do
         assert np.count_nonzero(found > 1.15) > 2
+
+
+def test_an_update_of_one_word_at_the_limit_is_refused_as_rarely():
+    """Exact: its six places fall into 16 buckets a row, with signs, and 16 rows' sums of squares add up."""
+    row: dict[tuple[int, ...], float] = {(): 1.0}
+    for _ in range(6):  # sums in the buckets hit, sorted
+        after: dict[tuple[int, ...], float] = {}
+        for sums, chance in row.items():
+            for place, step in product(range(len(sums) + 1), (-1, 1)):
+                hit = [*sums] if place < len(sums) else [*sums, 0]
+                hit[place] += step
+                key, fresh = tuple(sorted(hit)), 16 - len(sums)
+                after[key] = after.get(key, 0) + chance * (1 if place < len(sums) else fresh) / 32
+        row = after
+    squares = np.zeros(37)
+    for sums, chance in row.items():
+        squares[sum(each**2 for each in sums)] += chance
+    total = np.ones(1)
+    for _ in range(16):
+        total = np.convolve(total, squares)
+    assert total @ np.arange(len(total)) == pytest.approx(96)
+    assert total[np.arange(len(total)) > 1.44 * 96].sum() == pytest.approx(8.46e-7, rel=0.01)
 
 
 def test_with_fewer_words_honest_updates_would_be_refused_often():
